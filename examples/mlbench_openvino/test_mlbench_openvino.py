@@ -1,0 +1,15 @@
+"""The conformance kit on this backend: 30 tests."""
+
+import pytest
+from mlbench_openvino import OpenVino
+
+from mlbench.conformance import GraphBackendConformance
+
+
+class TestOpenVino(GraphBackendConformance):
+    """Runs every check for a backend that compiles graphs."""
+
+    @pytest.fixture
+    def backend(self):
+        """Return the backend as users get it."""
+        return OpenVino()

@@ -1,0 +1,78 @@
+"""mlbench measures AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend.
+
+These names are the contract between the core and its plugins; `mlbench.toolkit` holds what helps to keep it.
+"""
+
+from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.graph import (
+    Array,
+    Dim,
+    Executable,
+    Graph,
+    Precision,
+    StatefulExecutable,
+    TensorSpec,
+    Tolerance,
+)
+from mlbench.contracts.hookspecs import hookimpl
+from mlbench.contracts.metric import LoggedReply, Metric, Target
+from mlbench.contracts.model import BatchProgram, Model, ReplySpec
+from mlbench.contracts.power import Energy, PowerMeter
+from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
+from mlbench.errors import (
+    DataError,
+    GraphError,
+    IncomparableRunsError,
+    InvalidRunError,
+    MlbenchError,
+    PluginError,
+    UnavailableError,
+    UsageError,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "Backend",
+    "BatchProgram",
+    "DataError",
+    "Dataset",
+    "Dim",
+    "Energy",
+    "Engine",
+    "EnginePlan",
+    "Executable",
+    "Graph",
+    "GraphBackend",
+    "GraphError",
+    "IncomparableRunsError",
+    "InvalidRunError",
+    "LoggedReply",
+    "Metric",
+    "MlbenchError",
+    "Model",
+    "NoOptions",
+    "PluginError",
+    "PowerMeter",
+    "Precision",
+    "Probe",
+    "Profile",
+    "Reply",
+    "ReplySpec",
+    "Samples",
+    "Scenario",
+    "StatefulExecutable",
+    "Target",
+    "TensorSpec",
+    "Tolerance",
+    "UnavailableError",
+    "UsageError",
+    "Variant",
+    "Weights",
+    "Workload",
+    "hookimpl",
+]

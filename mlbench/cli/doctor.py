@@ -1,0 +1,67 @@
+"""``mlbench doctor``: what this machine is, how still it is, and what is missing for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
+    from mlbench.records.environment import Environment
+    from mlbench.records.noise import Noise
+
+
+@click.command("doctor", short_help="This machine, its noise, and what is missing for what.")
+def command() -> None:
+    """Look at the machine, measure for a second how still it is, and name what is missing for which backend."""
+    from mlbench.discovery import Plugins
+    from mlbench.folders import cache_folder, results_folder, system_settings_file
+    from mlbench.records.environment import observe_environment
+    from mlbench.records.noise import measured_noise
+
+    environment = observe_environment()
+    for line in _machine(environment):
+        click.echo(line)
+    for line in _noise(measured_noise(), environment.load_average):
+        click.echo(line)
+    click.echo(f"results     {results_folder()}")
+    click.echo(f"cache       {cache_folder()}")
+    click.echo(f"settings    {system_settings_file()}{'' if system_settings_file().is_file() else ' (none)'}")
+    for line in _plugins(Plugins.discover()):
+        click.echo(line)
+
+
+def _machine(environment: Environment) -> Iterator[str]:
+    cpu, allowance = environment.cpu, environment.allowance
+    yield f"processor   {cpu.model}, {cpu.cores or '?'} cores, {allowance.threads} of {cpu.threads} threads usable"
+    yield f"            {' '.join(cpu.flags) or 'no known vector instructions'}"
+    if cpu.is_virtual:
+        yield "            a virtual machine: neighbours may share its cores"
+    yield f"memory      {(environment.memory_bytes or 0) / 2**30:.1f} GiB"
+    for accelerator in environment.accelerators:
+        yield f"accelerator {accelerator.name}, driver {accelerator.driver}"
+    if not environment.accelerators:
+        yield "accelerator none seen"
+    yield f"system      {environment.os}, kernel {environment.kernel}, {environment.python}"
+    yield f"libraries   {', '.join(f'{name} {version}' for name, version in environment.libraries.items())}"
+
+
+def _noise(noise: Noise, load_average: float | None) -> Iterator[str]:
+    verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before you believe a difference of a few percent"
+    yield (
+        f"noise       spread {noise.spread:.1%}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "
+        f"load average {'?' if load_average is None else f'{load_average:.2f}'}: {verdict}"
+    )
+
+
+def _plugins(plugins: Plugins) -> Iterator[str]:
+    for backend in plugins.backends.values():
+        probe = backend.probe()
+        if probe.is_available:
+            yield f"backend     {backend.name}: ready, {', '.join(probe.devices) or 'no device'}"
+        else:
+            yield f"backend     {backend.name}: {probe.reason}; {probe.install}"
+    for broken in plugins.broken:
+        yield f"broken      {broken.name} (from {broken.distribution}): {broken.reason}"

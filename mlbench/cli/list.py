@@ -1,0 +1,69 @@
+"""``mlbench list``: what is installed, and why something cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
+
+
+@click.command("list", short_help="Workloads, backends and scenarios, and what is missing for which.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def command(as_json: bool) -> None:
+    """List workloads, backends and scenarios; of what cannot be used, the reason and the install line."""
+    from mlbench.discovery import Plugins
+
+    plugins = Plugins.discover()
+    listing = {
+        "workloads": list(_workloads(plugins)),
+        "backends": list(_backends(plugins)),
+        "scenarios": [{"name": each.name, "title": each.title} for each in plugins.scenarios.values()],
+        "broken": [
+            {"name": each.name, "distribution": each.distribution, "reason": each.reason} for each in plugins.broken
+        ],
+    }
+    if as_json:
+        click.echo(json.dumps(listing, indent=2))
+        return
+    for heading, rows in listing.items():
+        if rows:
+            click.echo(click.style(heading.capitalize(), bold=True))
+            width = max(len(row["name"]) for row in rows)
+            for row in rows:
+                click.echo(f"  {row['name']:<{width}}  {_described(row)}")
+
+
+def _workloads(plugins: Plugins) -> Iterator[dict[str, Any]]:
+    from mlbench.rules.official import official_rules
+
+    for workload in plugins.workloads.values():
+        scenarios = official_rules(workload.rules).scenarios
+        yield {"name": workload.name, "title": workload.title, "scenarios": list(scenarios)}
+
+
+def _backends(plugins: Plugins) -> Iterator[dict[str, Any]]:
+    for backend in plugins.backends.values():
+        probe = backend.probe()
+        yield {
+            "name": backend.name,
+            "title": backend.title,
+            "is_available": probe.is_available,
+            "reason": probe.reason,
+            "install": probe.install,
+            "devices": list(probe.devices),
+            "precisions": [str(precision) for precision in probe.precisions],
+        }
+
+
+def _described(row: dict[str, Any]) -> str:
+    if "distribution" in row:
+        return click.style(f"broken: {row['reason']} (from {row['distribution']})", fg="red")
+    if not row.get("is_available", True):
+        return f"{row['title']}; " + click.style(f"not here: {row['reason']}; {row['install']}", fg="yellow")
+    details = row.get("scenarios") or row.get("precisions")
+    return f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}"

@@ -1,0 +1,193 @@
+"""What any engine owes: each sample answered once, in the promised form, whatever way samples arrive.
+
+The first line of a check's docstring is what it demands; its name is what `mlbench check` prints.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from mlbench.conformance.known_answers import Scoring
+from mlbench.conformance.recording import (
+    ALL_AT_ONCE,
+    EIGHT_AT_A_TIME,
+    FIXED_BATCHES,
+    ONE_AT_A_TIME,
+    PATTERNS,
+    TRICKLE,
+    RecordingReply,
+    Sent,
+    numbered,
+    send,
+    submit,
+)
+from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.contracts.model import ReplySpec
+from mlbench.errors import ConformanceError
+
+_LATE_S = 0.3
+"""How long after its end an engine is listened to."""
+
+_FOR_EVER_US = 600_000_000
+
+
+def answers_one_at_a_time(subject: Subject) -> None:
+    """Samples that come singly, each after the answer to the last (SingleStream), are answered once each."""
+    _demand_one_answer_each(send(subject, ONE_AT_A_TIME), subject)
+
+
+def answers_eight_at_a_time(subject: Subject) -> None:
+    """Queries of eight, each after the answer to the last (MultiStream), have every sample answered once."""
+    _demand_one_answer_each(send(subject, EIGHT_AT_A_TIME), subject)
+
+
+def answers_a_trickle(subject: Subject) -> None:
+    """Samples that come singly without waiting for answers (Server) are answered once each."""
+    _demand_one_answer_each(send(subject, TRICKLE), subject)
+
+
+def answers_all_at_once(subject: Subject) -> None:
+    """One query of 27 samples (Offline) has every sample answered once."""
+    _demand_one_answer_each(send(subject, ALL_AT_ONCE), subject)
+
+
+def answers_an_unfilled_batch(subject: Subject) -> None:
+    """Fixed batches of 4 answer all of 27 samples, the three that fill no batch too, and nothing for the padding."""
+    _demand_one_answer_each(send(subject, FIXED_BATCHES), subject)
+
+
+def answers_a_repeated_index_each_time(subject: Subject) -> None:
+    """A query that holds the same dataset index several times has each of these samples answered."""
+    for pattern in (EIGHT_AT_A_TIME, ALL_AT_ONCE):
+        _demand_one_answer_each(send(subject, pattern, indices=[3, 3, 5, 3, 5, 3, 3, 3]), subject)
+
+
+def answers_after_flush(subject: Subject) -> None:
+    """After `flush` an engine answers what it holds, however long it might have waited for a fuller batch."""
+    reply = RecordingReply()
+    with subject.engine("dynamic", batch=8, max_wait_us=_FOR_EVER_US) as (engine, dataset):
+        samples = numbered([4, 7, 2], dataset)
+        submit(engine, samples, reply)
+        engine.flush()
+        in_time = reply.wait(samples, subject.patience_s)
+    demand(
+        in_time,
+        f"3 samples of a batch of 8 were not answered within {subject.patience_s:g} s of flush().",
+        "flush() means that no more samples are coming: run what waits.",
+    )
+
+
+def replies_have_the_promised_form(subject: Subject) -> None:
+    """Replies are NumPy arrays of the shape and dtype that the program promises, without a NaN, and never empty."""
+    for pattern in PATTERNS:
+        sent = send(subject, pattern)
+        for id_, index in zip(sent.samples.ids, sent.samples.indices, strict=True):
+            for answer in sent.reply.answers.get(id_, []):
+                if wrong := _wrong_form(answer, Scoring.reply):
+                    raise ConformanceError(
+                        f"sample {index} ({pattern.name}): {wrong}.",
+                        hint="Give reply.complete() the program's outputs as they are: one row per sample.",
+                    )
+
+
+def is_silent_after_exit(subject: Subject) -> None:
+    """Once an engine's ``__exit__`` has returned it answers nothing, though it was stopped in the midst of its work."""
+    reply = RecordingReply()
+    with subject.engine("bucketed") as (engine, dataset):
+        samples = numbered([*range(dataset.count)] * 2, dataset)
+        first, second = samples[: dataset.count], samples[dataset.count :]
+        submit(engine, first, reply)
+        engine.flush()
+        reply.wait(first, subject.patience_s)
+        submit(engine, second, reply)
+    reply.close()
+    reply.wait_for_late(_LATE_S)
+    demand(
+        not reply.late_ids,
+        f"{len(reply.late_ids)} replies came after __exit__ had returned.",
+        "Stop and join threads in __exit__, and cancel what they have not begun.",
+    )
+
+
+def stops_without_work(subject: Subject) -> None:
+    """An engine that was never given a sample starts, flushes and stops."""
+    with subject.engine("dynamic") as (engine, _):
+        engine.flush()
+
+
+def runs_again_after_exit(subject: Subject) -> None:
+    """A backend makes a second engine after the first was stopped, and it answers as well."""
+    for _ in range(2):
+        _demand_one_answer_each(send(subject, ALL_AT_ONCE), subject)
+
+
+def reports_facts_as_json(subject: Subject) -> None:
+    """`Engine.statistics` and `Backend.observe` return what JSON can hold, for the record of a run."""
+    with subject.engine("fixed") as (engine, dataset):
+        reply = RecordingReply()
+        samples = numbered(range(dataset.count), dataset)
+        submit(engine, samples, reply)
+        engine.flush()
+        reply.wait(samples, subject.patience_s)
+        facts = {"Engine.statistics": engine.statistics(), "Backend.observe": subject.backend.observe()}
+    for method, values in facts.items():
+        try:
+            json.dumps(dict(values))
+        except TypeError as error:
+            raise ConformanceError(
+                f"{method}() returns what JSON cannot hold: {error}.", hint="Convert to str, int, float, list or dict."
+            ) from None
+
+
+def _demand_one_answer_each(sent: Sent, subject: Subject) -> None:
+    reply, names = sent.reply, dict(zip(sent.samples.ids, sent.samples.indices, strict=True))
+    strangers = sorted(reply.answers.keys() - names.keys())
+    demand(
+        not strangers,
+        f"ids {strangers} were answered and never submitted ({sent.pattern}).",
+        "Answer with the ids of the samples submitted; dataset indices are not ids.",
+    )
+    for id_, index in names.items():
+        where = f"sample {index} ({sent.pattern})"
+        failed, count = reply.failures.get(id_, []), len(reply.answers.get(id_, []))
+        demand(not failed, f"{where} was given up: {failed and failed[0]}.", "This sample is sound: see the reason.")
+        demand(
+            count > 0,
+            f"{where} was not answered within {subject.patience_s:g} s.",
+            "Complete or fail each sample, those of a batch that is not full too.",
+        )
+        demand(count == 1, f"{where} was answered {count} times.", "Complete each sample id exactly once.")
+
+
+def _wrong_form(answer: Any, spec: ReplySpec) -> str:
+    """Return what is wrong with the form of one answer; empty when nothing is."""
+    if not isinstance(answer, np.ndarray):
+        return f"the reply is a {type(answer).__name__}, want a NumPy array"
+    if answer.size == 0:
+        return f"the reply is empty, of shape {answer.shape}, want {spec.shape}"
+    if answer.shape != spec.shape:
+        return f"the reply has shape {answer.shape}, want {spec.shape}"
+    if answer.dtype != np.dtype(spec.dtype):
+        return f"the reply is {answer.dtype}, want {spec.dtype}"
+    if np.isnan(answer).any():
+        return "NaN in the reply"
+    return ""
+
+
+ENGINE_CHECKS: tuple[Check, ...] = (
+    stops_without_work,
+    answers_one_at_a_time,
+    answers_eight_at_a_time,
+    answers_a_trickle,
+    answers_all_at_once,
+    answers_an_unfilled_batch,
+    answers_a_repeated_index_each_time,
+    answers_after_flush,
+    replies_have_the_promised_form,
+    is_silent_after_exit,
+    runs_again_after_exit,
+    reports_facts_as_json,
+)

@@ -1,0 +1,24 @@
+"""Which checks apply to which backend, in the order they are run."""
+
+from __future__ import annotations
+
+from mlbench.conformance.answer_checks import ANSWER_CHECKS
+from mlbench.conformance.description_checks import DESCRIPTION_CHECKS
+from mlbench.conformance.engine_checks import ENGINE_CHECKS
+from mlbench.conformance.graph_checks import GRAPH_CHECKS
+from mlbench.conformance.loadgen_checks import LOADGEN_CHECKS
+from mlbench.conformance.subject import Check
+from mlbench.contracts.backend import Backend, GraphBackend
+
+CHECKS_OF_ENGINES: tuple[Check, ...] = (*DESCRIPTION_CHECKS, *ENGINE_CHECKS, *LOADGEN_CHECKS)
+"""For any backend."""
+
+CHECKS_OF_GRAPHS: tuple[Check, ...] = (*GRAPH_CHECKS, *ANSWER_CHECKS)
+"""For a backend that compiles graphs, besides."""
+
+
+def checks_for(backend: Backend) -> tuple[Check, ...]:
+    """Return the checks that apply to a backend: what it is, its graphs, then its engines."""
+    if not isinstance(backend, GraphBackend):
+        return CHECKS_OF_ENGINES
+    return (*DESCRIPTION_CHECKS, *CHECKS_OF_GRAPHS, *ENGINE_CHECKS, *LOADGEN_CHECKS)

@@ -1,0 +1,227 @@
+"""What a backend is tried on: two small graphs with known answers, and a dataset and a program around one of them.
+
+Everything is seeded, and the answers are the torch modules' own. Any two rows of an answer lie further apart than what
+the coarsest precision allows, so a row in the wrong place cannot pass for rounding (a test holds this).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.graph import Dim, Executable, TensorSpec
+from mlbench.contracts.model import BatchProgram, Model, ReplySpec
+from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
+
+if TYPE_CHECKING:
+    import torch
+
+LARGEST_BATCH = 8
+"""What the graphs are prepared for: MultiStream's query."""
+
+_BATCH = Dim(name="batch", smallest=1, usual=4, largest=LARGEST_BATCH)
+_TOKENS = Dim(name="tokens", smallest=4, usual=12, largest=24)
+_VOCABULARY = 64
+_CLASSES = 10
+_SEEDS = range(12)
+"""Of the inputs that the checks make."""
+
+Sizes = Mapping[str, int]
+"""A size for each varying dimension, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownGraph:
+    """A graph, a way to make inputs for it, and the sizes worth trying."""
+
+    graph: ModuleGraph
+    make_inputs: Callable[[Sizes, np.random.Generator], dict[str, np.ndarray]]
+    sizes: Sequence[Sizes]
+    """Smallest, usual, largest, and odd ones between."""
+
+    def inputs(self, sizes: Sizes, *, seed: int) -> dict[str, np.ndarray]:
+        """Return inputs of these sizes; the same for the same seed."""
+        return self.make_inputs(sizes, np.random.default_rng(seed))
+
+    def expected(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return what the torch module makes of these inputs."""
+        import torch
+
+        with torch.inference_mode():
+            outputs = _module(self.graph)(*(torch.tensor(inputs[spec.name]) for spec in self.graph.inputs))
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        return {spec.name: output.numpy() for spec, output in zip(self.graph.outputs, several, strict=True)}
+
+
+def image_graph() -> KnownGraph:
+    """Return a small convolutional network: (batch, 3, 16, 16) float32 to (batch, 10) float32."""
+    graph = ModuleGraph(
+        "image",
+        inputs=(TensorSpec(name="images", shape=(_BATCH, 3, 16, 16), dtype="float32", layout="NCHW"),),
+        outputs=(TensorSpec(name="logits", shape=(_BATCH, 10), dtype="float32"),),
+        build=_build_image_network,
+        fingerprint=_source_hash(),
+        calibrate=lambda: _calibration(image_graph()),
+    )
+    sizes = [{"batch": batch} for batch in (1, 4, LARGEST_BATCH, 3, 7)]
+    return KnownGraph(graph=graph, make_inputs=_make_images, sizes=sizes)
+
+
+def token_graph() -> KnownGraph:
+    """Return a small attention network: ids and mask (batch, tokens) to scores per class and a logit per token."""
+    graph = ModuleGraph(
+        "tokens",
+        inputs=(
+            TensorSpec(name="ids", shape=(_BATCH, _TOKENS), dtype="int64"),
+            TensorSpec(name="mask", shape=(_BATCH, _TOKENS), dtype="int64"),
+        ),
+        outputs=(
+            TensorSpec(name="scores", shape=(_BATCH, _CLASSES), dtype="float32"),
+            TensorSpec(name="token_logits", shape=(_BATCH, _TOKENS), dtype="float32"),
+        ),
+        build=_build_token_network,
+        fingerprint=_source_hash(),
+        calibrate=lambda: chain(_calibration(token_graph()), _single_lists()),
+    )
+    sizes = [
+        {"batch": batch, "tokens": tokens} for batch, tokens in ((1, 4), (4, 12), (LARGEST_BATCH, 24), (3, 7), (1, 23))
+    ]
+    return KnownGraph(graph=graph, make_inputs=_make_tokens, sizes=sizes)
+
+
+def known_graphs() -> tuple[KnownGraph, KnownGraph]:
+    """Return both graphs."""
+    return image_graph(), token_graph()
+
+
+class TokenLists(Dataset):
+    """Twelve token lists of different lengths, in no order of length."""
+
+    count = performance_count = 12
+    fingerprint = "conformance-token-lists-1"
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(5)
+        lengths = [9, 24, 4, 15, 7, 21, 5, 12, 18, 6, 23, 10]
+        self._made = [random.integers(1, _VOCABULARY, length, dtype=np.int64) for length in lengths]
+        self._loaded: dict[int, np.ndarray] = {}
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Make these lists available."""
+        self._loaded.update({index: self._made[index] for index in indices})
+
+    def unload(self, indices: Sequence[int]) -> None:
+        """Let these lists go."""
+        for index in indices:
+            self._loaded.pop(index, None)
+
+    def sample(self, index: int) -> np.ndarray:
+        """Return a list: (tokens,) int64."""
+        return self._loaded[index]
+
+
+class Scoring(BatchProgram):
+    """Pads a batch of token lists to its longest and returns the scores: (batch, classes) float32."""
+
+    reply = ReplySpec(dtype="float32", shape=(_CLASSES,))
+
+    def run(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
+        """Return the scores of each list."""
+        longest = max(map(len, samples))
+        mask = [np.ones(len(sample), dtype=np.int64) for sample in samples]
+        inputs = {"ids": pad_rows(samples, length=longest), "mask": pad_rows(mask, length=longest)}
+        return host_array(graphs["tokens"](inputs)["scores"])
+
+    def length(self, sample: Any) -> int:
+        """Return the number of tokens."""
+        return len(sample)
+
+
+class Poisoned(Scoring):
+    """A program that fails on one sample of the dataset, known by its length."""
+
+    LENGTH = 15
+    INDEX = 3
+
+    def run(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
+        """Return the scores of each list, or raise where the poisoned one is among them."""
+        if any(len(sample) == self.LENGTH for sample in samples):
+            raise ValueError("poisoned sample")
+        return super().run(samples, graphs)
+
+
+def scoring_model(program: BatchProgram | None = None) -> Model:
+    """Return the token graph under a program; `Scoring` unless another is given."""
+    return Model(
+        name="conformance",
+        graphs={"tokens": token_graph().graph},
+        program=program or Scoring(),
+        weights_fingerprint=_source_hash(),
+    )
+
+
+@cache
+def known_scores() -> np.ndarray:
+    """Return the right reply to each sample, computed one at a time: (samples, classes) float32."""
+    return np.concatenate([token_graph().expected(inputs)["scores"] for inputs in _single_lists()])
+
+
+@cache
+def _source_hash() -> str:
+    """Return a hash of what makes the weights and the calibration inputs."""
+    return "-".join(file_sha256(Path(__file__).with_name(name))[:16] for name in ("networks.py", "known_answers.py"))
+
+
+def _make_images(sizes: Sizes, random: np.random.Generator) -> dict[str, np.ndarray]:
+    return {"images": random.standard_normal((sizes["batch"], 3, 16, 16), dtype=np.float32)}
+
+
+def _make_tokens(sizes: Sizes, random: np.random.Generator) -> dict[str, np.ndarray]:
+    shape = (sizes["batch"], sizes["tokens"])
+    lengths = random.integers(2, sizes["tokens"], size=sizes["batch"], endpoint=True)
+    lengths[0] = sizes["tokens"]
+    mask = (np.arange(sizes["tokens"]) < lengths[:, None]).astype(np.int64)
+    return {"ids": random.integers(1, _VOCABULARY, shape, dtype=np.int64) * mask, "mask": mask}
+
+
+def _calibration(known: KnownGraph) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the very inputs of the checks: on trial is the compiler, and not the choice of a calibration set."""
+    for seed in _SEEDS:
+        for sizes in known.sizes:
+            yield known.inputs(sizes, seed=seed)
+
+
+def _single_lists() -> Iterator[dict[str, np.ndarray]]:
+    dataset = TokenLists()
+    dataset.load(range(dataset.count))
+    for index in range(dataset.count):
+        ids = dataset.sample(index)[None]
+        yield {"ids": ids, "mask": np.ones_like(ids)}
+
+
+@cache
+def _module_of(name: str) -> torch.nn.Module:
+    return next(known.graph.module() for known in known_graphs() if known.graph.name == name)
+
+
+def _module(graph: ModuleGraph) -> torch.nn.Module:
+    return _module_of(graph.name)
+
+
+def _build_image_network() -> torch.nn.Module:
+    from mlbench.conformance.networks import ImageNetwork, seeded
+
+    return seeded(ImageNetwork, seed=1)
+
+
+def _build_token_network() -> torch.nn.Module:
+    from mlbench.conformance.networks import TokenNetwork, seeded
+
+    return seeded(lambda: TokenNetwork(_VOCABULARY, _CLASSES), seed=3)

@@ -1,0 +1,97 @@
+"""The same traffic from the real LoadGen, through the same path as a run: no reply may be at fault."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from mlbench.conformance.known_answers import Scoring
+from mlbench.conformance.subject import BATCH, Check, Subject, demand
+from mlbench.contracts.scenario import LoadSettings, Scenario
+
+_OFFLINE_SAMPLES = 64
+_QUERIES = 24
+_SERVER_QPS = 400.0
+_SERVER_LATENCY_MS = 1000
+
+
+def passes_loadgen_single_stream(subject: Subject) -> None:
+    """A short SingleStream test under LoadGen ends without a fault."""
+    from mlbench.loadgen.scenarios import SINGLE_STREAM
+
+    _demand_no_faults(subject, SINGLE_STREAM)
+
+
+def passes_loadgen_multi_stream(subject: Subject) -> None:
+    """A short MultiStream test under LoadGen ends without a fault."""
+    from mlbench.loadgen.scenarios import MULTI_STREAM
+
+    _demand_no_faults(subject, MULTI_STREAM)
+
+
+def passes_loadgen_server(subject: Subject) -> None:
+    """A short Server test under LoadGen ends without a fault."""
+    from mlbench.loadgen.scenarios import SERVER
+
+    _demand_no_faults(subject, SERVER)
+
+
+def passes_loadgen_offline(subject: Subject) -> None:
+    """A short Offline test under LoadGen ends without a fault."""
+    from mlbench.loadgen.scenarios import OFFLINE
+
+    _demand_no_faults(subject, OFFLINE)
+
+
+def loadgen_faults(subject: Subject, scenario: Scenario) -> list[str]:
+    """Let LoadGen drive the subject for a moment in performance mode, and return a line for each unsound reply."""
+    from mlbench.loadgen.drive import drive
+    from mlbench.loadgen.settings import Mode, Seeds, Test
+
+    load = LoadSettings(
+        min_duration_ms=1,
+        min_query_count=_OFFLINE_SAMPLES if scenario.loadgen == "Offline" else _QUERIES,
+        target_qps=_SERVER_QPS,
+        expected_latency_ns=1_000_000,
+        stall_timeout_s=subject.patience_s,
+    )
+    test = Test(
+        scenario=scenario,
+        mode=Mode.PERFORMANCE,
+        load=load,
+        reply=Scoring.reply,
+        seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
+        server_latency_ms=_SERVER_LATENCY_MS,
+    )
+    batching = scenario.settings["execution.batching"]
+    batch = 0 if batching == "inline" else BATCH
+    with tempfile.TemporaryDirectory() as folder, subject.engine(batching, batch=batch) as (engine, dataset):
+        traffic = drive(test, engine, dataset, Path(folder) / "logs", _NoSigns())
+    return traffic.faults  # the engine has stopped: what it answered while it did counts too
+
+
+class _NoSigns:
+    """Nobody listens: whoever runs the checks limits their time."""
+
+    def answered(self, count: int, /) -> None:
+        """Ignore progress."""
+
+    def stuck(self, faults: str, /) -> None:
+        """Leave the end to the time limit of the check."""
+
+
+def _demand_no_faults(subject: Subject, scenario: Scenario) -> None:
+    faults = loadgen_faults(subject, scenario)
+    demand(
+        not faults,
+        f"LoadGen's {scenario.name} test has {len(faults)} faults, the first: {faults and faults[0]}.",
+        "Such a run is INVALID. The other checks narrow down where it comes from.",
+    )
+
+
+LOADGEN_CHECKS: tuple[Check, ...] = (
+    passes_loadgen_single_stream,
+    passes_loadgen_multi_stream,
+    passes_loadgen_server,
+    passes_loadgen_offline,
+)

@@ -1,0 +1,43 @@
+"""The kit as pytest classes: subclass one, give it a ``backend`` fixture, and each check is a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
+from mlbench.conformance.subject import Check, Subject
+from mlbench.contracts.backend import Backend
+from mlbench.contracts.graph import Precision
+
+
+def _name(check: Check) -> str:
+    return check.__name__
+
+
+class EngineConformance:
+    """For any backend. A subclass gives the fixture ``backend``; tests are skipped where the backend cannot run."""
+
+    precision: Precision | None = None
+    """What to compute in; None: what the backend prefers."""
+
+    @pytest.fixture
+    def subject(self, backend: Backend) -> Subject:
+        """Return the backend on trial."""
+        probe = backend.probe()
+        if not probe.is_available:
+            pytest.skip(f"{backend.name}: {probe.reason}; {probe.install}")
+        return Subject(backend=backend, precision=self.precision or probe.precisions[0])
+
+    @pytest.mark.parametrize("check", CHECKS_OF_ENGINES, ids=_name)
+    def test_engine(self, subject: Subject, check: Check) -> None:
+        """The engine keeps its contract."""
+        check(subject)
+
+
+class GraphBackendConformance(EngineConformance):
+    """For a backend that compiles graphs."""
+
+    @pytest.mark.parametrize("check", CHECKS_OF_GRAPHS, ids=_name)
+    def test_graph(self, subject: Subject, check: Check) -> None:
+        """Compiled graphs keep their contract."""
+        check(subject)

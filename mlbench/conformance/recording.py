@@ -1,0 +1,157 @@
+"""A reply that remembers, and the traffic that fills it: scenarios in miniature, without LoadGen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlbench.conformance.known_answers import LARGEST_BATCH, TokenLists
+from mlbench.conformance.subject import BATCH, Subject
+from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.model import BatchProgram
+
+FIRST_ID = 1000
+"""Sample ids start here, so that an engine that mixes up ids and dataset indices is found out."""
+
+_INDICES = tuple(number * 5 % 12 for number in range(27))
+"""Each dataset sample twice or three times, in a jumbled order; 27 fills no batch of 4 or 8."""
+
+
+class RecordingReply(Reply):
+    """Keeps all that an engine answers, by sample id, and judges nothing."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self.answers: dict[int, list[Any]] = {}
+        self.failures: dict[int, list[str]] = {}
+        self.late_ids: list[int] = []
+        """Of samples that were answered or given up after `close`."""
+
+    def complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
+    ) -> None:
+        """Keep copies of the outputs."""
+        if len(outputs) != len(samples):
+            self.fail(samples, f"complete() got {len(outputs)} outputs for {len(samples)} samples")
+            return
+        with self._changed:
+            for id_, output in zip(samples.ids, outputs, strict=True):
+                kept = np.array(output) if isinstance(output, np.ndarray | np.generic) else output
+                self.answers.setdefault(id_, []).append(kept)
+            self._note(samples)
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Take first tokens without a word: the kit's model makes none."""
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Keep the reason."""
+        with self._changed:
+            for id_ in samples.ids:
+                self.failures.setdefault(id_, []).append(reason)
+            self._note(samples)
+
+    def unanswered(self, samples: Samples) -> Samples:
+        """Return those of these samples that were neither answered nor given up."""
+        with self._changed:
+            done = self.answers.keys() | self.failures.keys()
+        return samples.at([place for place, id_ in enumerate(samples.ids) if id_ not in done])
+
+    def wait(self, samples: Samples, patience_s: float) -> bool:
+        """Wait until all of these are answered or given up; False when no answer at all came for ``patience_s``."""
+        wanted = set(samples.ids)
+        with self._changed:
+            while not wanted <= self.answers.keys() | self.failures.keys():
+                if not self._changed.wait(patience_s):
+                    return False
+        return True
+
+    def close(self) -> None:
+        """From now on every answer is late."""
+        with self._changed:
+            self._is_closed = True
+
+    def wait_for_late(self, seconds: float) -> None:
+        """Give an engine time to answer when it should not; return at once when it did."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self.late_ids), seconds)
+
+    def _note(self, samples: Samples) -> None:
+        if self._is_closed:
+            self.late_ids.extend(samples.ids)
+        self._changed.notify_all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """How samples arrive."""
+
+    name: str
+    batching: str
+    query: int
+    """Samples per query."""
+    awaits: bool
+    """Whether a query is sent only when the one before is answered."""
+    pause_s: float = 0.0
+    """Between two queries."""
+    batch: int = BATCH
+    """Samples per batch; 0: a query is a batch."""
+
+
+ONE_AT_A_TIME = Pattern(name="one at a time", batching="inline", query=1, awaits=True, batch=0)
+EIGHT_AT_A_TIME = Pattern(name="eight at a time", batching="inline", query=LARGEST_BATCH, awaits=True, batch=0)
+TRICKLE = Pattern(name="a trickle", batching="dynamic", query=1, awaits=False, pause_s=0.001)
+ALL_AT_ONCE = Pattern(name="all at once", batching="bucketed", query=len(_INDICES), awaits=False)
+FIXED_BATCHES = Pattern(name="fixed batches", batching="fixed", query=len(_INDICES), awaits=False)
+
+PATTERNS = (ONE_AT_A_TIME, EIGHT_AT_A_TIME, TRICKLE, ALL_AT_ONCE, FIXED_BATCHES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What went to an engine, and what came back."""
+
+    pattern: str
+    samples: Samples
+    reply: RecordingReply = field(default_factory=RecordingReply)
+
+
+def send(
+    subject: Subject,
+    pattern: Pattern,
+    *,
+    indices: Sequence[int] = _INDICES,
+    program: BatchProgram | None = None,
+) -> Sent:
+    """Start an engine, send it samples in a pattern, wait for the answers, and stop it."""
+    reply = RecordingReply()
+    with subject.engine(pattern.batching, batch=pattern.batch, program=program) as (engine, dataset):
+        samples = numbered(indices, dataset)
+        sent = 0
+        while sent < len(samples):
+            query = samples[sent : sent + pattern.query]
+            submit(engine, query, reply)
+            sent += len(query)
+            if pattern.awaits and not reply.wait(query, subject.patience_s):
+                break
+            reply.wait_for_late(pattern.pause_s)
+        engine.flush()
+        reply.wait(samples[:sent], subject.patience_s)
+    return Sent(pattern=pattern.name, samples=samples[:sent], reply=reply)
+
+
+def numbered(indices: Sequence[int], dataset: TokenLists) -> Samples:
+    """Return samples with these dataset indices, and ids that are none."""
+    return Samples(list(range(FIRST_ID, FIRST_ID + len(indices))), list(indices), dataset)
+
+
+def submit(engine: Engine, samples: Samples, reply: RecordingReply) -> None:
+    """Submit as a run does: an exception gives up the samples that it leaves unanswered."""
+    try:
+        engine.submit(samples, reply)
+    except Exception as error:  # an engine is not our code
+        reply.fail(reply.unanswered(samples), f"submit raised {type(error).__name__}: {error}")

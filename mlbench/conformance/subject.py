@@ -1,0 +1,62 @@
+"""A backend on trial, and what the checks ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mlbench.conformance.known_answers import TokenLists, scoring_model
+from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend
+from mlbench.contracts.engine import Engine, Samples
+from mlbench.contracts.graph import Executable, Graph, Precision
+from mlbench.contracts.model import BatchProgram
+from mlbench.errors import ConformanceError
+
+BATCH = 4
+"""Samples per batch in the checks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A backend with its options filled in, at one precision."""
+
+    backend: Backend
+    precision: Precision
+    patience_s: float = 20.0
+    """How long samples may wait without any answer."""
+
+    def compile(self, graph: Graph) -> Executable:
+        """Compile a graph at the subject's precision."""
+        if not isinstance(self.backend, GraphBackend):
+            raise TypeError(f"{self.backend.name} compiles no graphs")
+        return self.backend.compile(graph, self.precision)
+
+    @contextmanager
+    def engine(
+        self, batching: str, *, batch: int = BATCH, max_wait_us: int = 2000, program: BatchProgram | None = None
+    ) -> Iterator[tuple[Engine, TokenLists]]:
+        """Give an engine that is warm, and its dataset with every sample loaded."""
+        dataset = TokenLists()
+        everything = range(dataset.count)
+        dataset.load(everything)
+        plan = EnginePlan(precision=self.precision, batching=batching, batch=batch, max_wait_us=max_wait_us)
+        with self.backend.engine(scoring_model(program), plan) as engine:
+            if program is None:  # another one may fail on purpose
+                engine.warm_up(Samples(everything, everything, dataset))
+            yield engine, dataset
+
+
+Check = Callable[[Subject], None]
+"""Returns when the subject keeps what the check's docstring demands; else raises `ConformanceError`."""
+
+
+def demand(is_kept: bool, message: str, advice: str) -> None:
+    """Raise `ConformanceError` unless a demand is kept."""
+    if not is_kept:
+        raise ConformanceError(message, hint=advice)
+
+
+def demanded_by(check: Check) -> str:
+    """Return what a check demands: the first line of its docstring."""
+    return (check.__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,1 @@
+"""What a plugin promises. Nothing here imports the rest of mlbench, nor anything heavy."""

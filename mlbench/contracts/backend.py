@@ -1,0 +1,103 @@
+"""A backend: runs workloads on one runtime."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.workload import NoOptions
+
+if TYPE_CHECKING:
+    from mlbench.contracts.engine import Engine
+    from mlbench.contracts.graph import Executable, Graph
+    from mlbench.contracts.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Whether a backend can run on this machine, and with what. Made without importing the runtime."""
+
+    is_available: bool
+    reason: str = ""
+    """Why not, in a few words: ``onnxruntime is not installed``."""
+    install: str = ""
+    """The command that mends it: ``pip install 'mlbench[onnxruntime]'``."""
+    devices: Sequence[str] = ()
+    precisions: Sequence[Precision] = (Precision.FP32,)
+    """What it offers, best supported first; the first is the default."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the libraries that decide speed or results, by distribution name."""
+    rank: int = 0
+    """Among available backends the highest runs when the user names none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePlan:
+    """How an engine will be fed. Fields other than ``precision`` guide batching; a native engine may ignore them."""
+
+    precision: Precision = Precision.FP32
+    batching: str = "fixed"
+    """``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what waits, up to a batch,
+    after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by length. ``fixed``: the same,
+    each batch filled up by repeating its last sample, for runtimes with static shapes."""
+    batch: int = 0
+    """Samples per batch; 0: chosen by a short measured sweep during warm-up."""
+    largest_batch: int = 128
+    """Where the sweep stops."""
+    max_wait_us: int = 0
+    """How long a dynamic batch waits for company, in microseconds."""
+    workers: int = 1
+    """Threads that run batches, each with executables of its own."""
+
+
+class Backend(ABC):
+    """Makes engines. Settings named ``backend.<field>`` fill `options` before `engine` is called."""
+
+    name: str
+    title: str = ""
+    """One line for `mlbench list`."""
+    options: Any = NoOptions()
+    """A frozen dataclass with default values."""
+    tuning: Path | None = None
+    """A TOML file of suggested settings (see `mlbench.tuning`)."""
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """Say what can run here, in milliseconds; imports no runtime: `importlib.metadata` and files suffice."""
+
+    @abstractmethod
+    def engine(self, model: Model, plan: EnginePlan) -> Engine:
+        """Make a model ready. Raises `GraphError`, or `UsageError` for an option that this machine cannot honour."""
+
+    def configured(self, options: Any) -> Self:
+        """Return this backend with other options; they are of the same dataclass as `options`."""
+        configured = copy.copy(self)
+        configured.options = options
+        return configured
+
+    def observe(self) -> Mapping[str, Any]:
+        """Return facts about the runtime worth keeping in the record (threads, instruction set), after a run."""
+        return {}
+
+
+class GraphBackend(Backend):
+    """A backend that only compiles graphs; it gets its engines for free."""
+
+    @abstractmethod
+    def compile(self, graph: Graph, precision: Precision) -> Executable:
+        """Return a callable equal to ``graph.module()``, within ``graph.tolerance(precision)``, for all input shapes.
+
+        Raises `GraphError` when the runtime cannot express the graph, naming the operator that stopped it. Called once
+        per engine worker.
+        """
+
+    def engine(self, model: Model, plan: EnginePlan) -> Engine:
+        """Compile the model's graphs and batch samples through its program."""
+        from mlbench.execution.composed_engine import ComposedEngine  # the core's engine; the contract stays free of it
+
+        return ComposedEngine(self, model, plan)

@@ -1,0 +1,38 @@
+"""A dataset: LoadGen's sample library as a workload author sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+
+class Dataset(ABC):
+    """Samples by index, ready for the program: decoded, resized, tokenised, all of which the rules leave untimed.
+
+    A constructor reads what it needs to know the count (labels, an index) and raises `DataError` for a missing or
+    corrupt file.
+    """
+
+    count: int
+    """How many samples an accuracy run issues; indices are 0 .. count - 1."""
+
+    performance_count: int
+    """How many samples a performance run keeps loaded (LoadGen's performance sample count)."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of the data, kept in the record."""
+
+    @abstractmethod
+    def load(self, indices: Sequence[int]) -> None:
+        """Bring these samples into memory; untimed. Raises `DataError` for a file that cannot be read."""
+
+    @abstractmethod
+    def unload(self, indices: Sequence[int]) -> None:
+        """Let these samples go."""
+
+    @abstractmethod
+    def sample(self, index: int) -> Any:
+        """Return a loaded sample in the form the program takes; called while measuring, so it only looks up."""

@@ -1,0 +1,97 @@
+"""An engine: a workload made ready on a backend, answering samples. It never sees LoadGen."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlbench.contracts.dataset import Dataset
+
+
+@dataclass(slots=True)  # not frozen: one is made for each query, and freezing doubles what that costs
+class Samples:
+    """Some samples of a query, by column: 400,000 of them cost three references, not 400,000 objects."""
+
+    ids: Sequence[int]
+    """Unique within a run; an engine only hands them back."""
+    indices: Sequence[int]
+    """Which dataset sample each one is; the same index may come more than once."""
+    dataset: Dataset
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, part: slice) -> Samples:
+        return Samples(self.ids[part], self.indices[part], self.dataset)
+
+    def at(self, positions: Sequence[int]) -> Samples:
+        """Return the samples at these positions, in that order."""
+        ids, indices = self.ids, self.indices
+        return Samples([ids[p] for p in positions], [indices[p] for p in positions], self.dataset)
+
+    def data(self) -> list[Any]:
+        """Return the samples themselves, as the workload's program takes them."""
+        return [self.dataset.sample(index) for index in self.indices]
+
+
+class Reply(ABC):
+    """Where an engine puts its answers; may be called from any thread, short-lived ones too.
+
+    Each sample must be completed or failed exactly once. A sample failed, answered twice, answered with the wrong shape
+    or dtype, with a NaN, or never answered makes the run INVALID and is named in the verdict.
+    """
+
+    @abstractmethod
+    def complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
+    ) -> None:
+        """Answer samples: ``outputs[i]`` answers ``samples.ids[i]``. The arrays are handed over, not lent.
+
+        One array whose first axis is the samples is the fast form; a sequence of arrays serves replies of unequal size.
+        ``token_counts`` is needed by workloads judged by tokens.
+        """
+
+    @abstractmethod
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Report the first token of each sample as soon as it exists; `complete` follows later."""
+
+    @abstractmethod
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Give these samples up; the run goes on, and is INVALID."""
+
+
+class Engine(ABC):
+    """Answers samples between ``__enter__`` and ``__exit__``; threads that it starts end there."""
+
+    @abstractmethod
+    def submit(self, samples: Samples, reply: Reply) -> None:
+        """Take samples to answer through ``reply``, now or later.
+
+        Called by the thread that keeps LoadGen's clock. SingleStream and MultiStream send the next query when this one
+        is answered, so answering before returning saves a thread hop; in Server a slow submit delays the next arrival.
+        An exception fails the samples that are still unanswered.
+        """
+
+    def flush(self) -> None:
+        """No more samples are coming: stop waiting for fuller batches."""
+
+    def warm_up(self, samples: Samples) -> None:
+        """Do all that would make the first calls slow (compile, allocate, choose a batch), given typical samples."""
+
+    def statistics(self) -> Mapping[str, Any]:
+        """What the engine counted since `warm_up` (batch sizes, padding, waiting), as JSON values for the record."""
+        return {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop threads and free the device; unanswered samples stay unanswered."""

@@ -1,0 +1,121 @@
+"""A graph: a named tensors-in, tensors-out function, and what a backend turns it into."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import torch
+
+Array = Any
+"""A NumPy array, or anything with ``__dlpack__`` whose memory the CPU can read."""
+
+
+class Precision(StrEnum):
+    """The number format a backend computes in; graph inputs and outputs keep their own dtype."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    INT8 = "int8"
+    FP8 = "fp8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dim:
+    """A dimension that varies between calls, and the range worth preparing for.
+
+    Backends build optimisation profiles from the range; a call outside it is a mistake of the caller.
+    """
+
+    name: str
+    smallest: int
+    usual: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.smallest <= self.usual <= self.largest:
+            raise ValueError(f"dimension {self.name}: want 1 <= smallest <= usual <= largest, got {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """One input or output of a graph."""
+
+    name: str
+    shape: tuple[int | Dim, ...]
+    dtype: str
+    """NumPy's name: ``float32``, ``int64``, ..."""
+    layout: str = ""
+    """One letter per axis where their order matters to a backend: ``NCHW``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far an output may be from the torch module's: ``absolute + relative * |expected|``, per element."""
+
+    absolute: float
+    relative: float
+
+
+class Graph(ABC):
+    """A function that a backend can compile, with its weights.
+
+    `mlbench.toolkit.ModuleGraph` is the ready-made one: a torch module, exported to ONNX on demand.
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    state: tuple[TensorSpec, ...] = ()
+    """Tensors that live on the device between calls and that a call updates in place (a key-value cache)."""
+
+    @abstractmethod
+    def module(self) -> torch.nn.Module:
+        """Return the torch module with its weights, fp32, in eval mode.
+
+        ``forward`` takes the inputs as positional tensors in the order of `inputs` and returns the outputs in the order
+        of `outputs` (a tensor when there is one, else a tuple). The module is the caller's to change.
+        """
+
+    @abstractmethod
+    def onnx(self) -> Path:
+        """Return the path of the same function as one ONNX file, made once and kept in the cache."""
+
+    @abstractmethod
+    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield inputs made from the official calibration set, for quantisation; nothing when the graph has none."""
+
+    @abstractmethod
+    def tolerance(self, precision: Precision) -> Tolerance:
+        """Return how far a backend's outputs may be from `module`'s at this precision."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the outputs: weights, structure, versions. Keys the compile caches."""
+
+
+class Executable(Protocol):
+    """A compiled graph. It may be called from one thread at a time."""
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
+        """Compute all outputs by name. Later calls leave them unchanged: never hand out a buffer that is used again."""
+
+
+@runtime_checkable
+class StatefulExecutable(Protocol):
+    """A compiled graph whose `Graph.state` lives on the device between calls."""
+
+    def new_state(self, sizes: Mapping[str, int], /) -> object:
+        """Return zeroed state with these sizes for its varying dimensions: a handle that the core never copies."""
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], state: object, /) -> Mapping[str, Array]:
+        """Compute all outputs by name and update ``state`` in place."""

@@ -1,0 +1,54 @@
+"""A model: what a workload is on a given profile and set of weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlbench.contracts.graph import Executable, Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySpec:
+    """What the reply to one sample looks like; a reply of another form makes the run INVALID."""
+
+    dtype: str
+    """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
+    shape: tuple[int | None, ...]
+    """Of one sample, without a batch axis; None where it varies (and is at least 1)."""
+
+
+class BatchProgram(ABC):
+    """Turns a batch of samples into a batch of replies by calling graphs.
+
+    It keeps no state between calls: engine workers call it at the same time.
+    """
+
+    reply: ReplySpec
+
+    @abstractmethod
+    def run(self, samples: Sequence[Any], graphs: Mapping[str, Executable]) -> np.ndarray | Sequence[np.ndarray]:
+        """Answer each sample: one array whose first axis is the samples, or one array per sample where sizes differ."""
+
+    def length(self, sample: Any) -> int:
+        """Return what makes a sample long or short; samples of like length are batched together. 0: all are alike."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A workload's computation: graphs, and the program that calls them."""
+
+    name: str
+    graphs: Mapping[str, Graph]
+    program: BatchProgram
+    weights_fingerprint: str
+    """A hash of the weights, or of the seed they were drawn from; kept in the record."""
+    files: Path | None = None
+    """The folder a native engine loads (a Hugging Face directory), where there is one."""

@@ -1,0 +1,66 @@
+"""A scenario: how samples arrive and what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One way of sending samples. The four official ones are data like this, and a plugin can register another.
+
+    Source of the keys: MLPerf Inference v4.1, submission checker and rules, "Scenarios".
+    """
+
+    name: str
+    title: str
+    """One line for `mlbench list`."""
+    loadgen: str
+    """Which of LoadGen's four generates the traffic: SingleStream, MultiStream, Server or Offline."""
+    result_key: str
+    """The key of LoadGen's detail log that is the result."""
+    result_unit: str
+    """``ns`` (lower is better), or ``samples/s`` (higher is better)."""
+    percentile: float | None
+    """Of the latency that is judged or reported, as a fraction; None where none is."""
+    early_stopping: bool
+    """Whether the early stopping rule applies."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Default settings of this scenario, by key: ``{"execution.batching": "dynamic"}``."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Tell whether a larger result is a better one."""
+        return self.result_unit != "ns"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """How LoadGen is asked to drive a run. Settings named ``load.<field>`` fill it."""
+
+    min_duration_ms: int = 0
+    """At least this long; 0: what the tier demands."""
+    min_query_count: int = 0
+    """At least this many queries (Offline: samples); 0: what the tier demands."""
+    performance_sample_count: int = 0
+    """How many samples are kept loaded; 0: what the dataset says."""
+    target_qps: float = 0.0
+    """Arrivals per second in Server, the expected rate in Offline; 0: from a short measurement before the run."""
+    server_load: float = 0.5
+    """The share of the measured one-at-a-time rate that Server sends when ``target_qps`` is 0."""
+    expected_latency_ns: int = 0
+    """Hint for SingleStream and MultiStream, per query; 0: from a short measurement before the run."""
+    samples_per_query: int = 8
+    """In MultiStream. The rules fix it at 8."""
+    coalesce_queries: bool = False
+    """In Server: hand over all overdue queries in one call."""
+    reply_checks: int = 256
+    """About how many replies of a performance run are kept and compared with the accuracy run's."""
+    stall_timeout_s: float = 120.0
+    """A run in which samples wait and none is answered for this long is ended as INVALID, and its samples are named."""
+    stage_timeout_s: float = 3600.0
+    """A stage before or after measuring (loading, compiling, warm-up, scoring) that lasts longer is ended as a hang."""
+    memory_limit_gib: float = 0.0
+    """A run whose process grows beyond this is ended as out of memory; 0: 95 % of what is free when it starts."""

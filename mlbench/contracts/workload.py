@@ -1,0 +1,72 @@
+"""A workload: dataset, model, metric and the name of its rules."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlbench.contracts.dataset import Dataset
+    from mlbench.contracts.metric import Metric
+    from mlbench.contracts.model import Model
+
+
+class Profile(StrEnum):
+    """Which size of a workload: a small trained model with small real data, or the official ones."""
+
+    MINI = "mini"
+    FULL = "full"
+
+
+class Weights(StrEnum):
+    """Trained (mini: shipped; full: the user's checkpoint), or random: seeded, for speed only."""
+
+    TRAINED = "trained"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Which form of a workload a run uses."""
+
+    profile: Profile
+    weights: Weights
+    options: Any
+    """The workload's own `Workload.options` dataclass, filled in from the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """For a plugin without options."""
+
+
+class Workload(ABC):
+    """One benchmark. Methods may be slow and heavy; the class and its module import nothing heavy."""
+
+    name: str
+    """As typed on the command line: ``resnet50``."""
+    title: str
+    """One line for `mlbench list`."""
+    rules: str
+    """LoadGen's name for it, which keys the table of rules: ``bert``, ``3d-unet``."""
+    options: Any = NoOptions()
+    """A frozen dataclass with defaults: paths of official files, mostly. Settings ``workload.<field>`` fill it."""
+    tuning: Path | None = None
+    """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    mini_server_latency_ms: int | None = None
+    """The mini profile's own Server limit where the official one only suits the official model's machines."""
+
+    @abstractmethod
+    def dataset(self, variant: Variant) -> Dataset:
+        """Open the data. With random weights and no files given: seeded samples of the official shape."""
+
+    @abstractmethod
+    def model(self, variant: Variant) -> Model:
+        """Describe the graphs and the program; weights load when a backend first asks a graph for its module."""
+
+    @abstractmethod
+    def metric(self, variant: Variant, dataset: Dataset) -> Metric | None:
+        """Return the official metric over this data; None where no accuracy can be claimed (random weights)."""

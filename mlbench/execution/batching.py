@@ -1,0 +1,126 @@
+"""Which waiting samples run together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlbench.contracts.engine import Reply, Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Samples to run in one go, with the replies they go to."""
+
+    samples: Samples
+    reply: Reply
+
+
+class BatchQueue:
+    """Samples wait here; workers take batches. All methods may be called from any thread.
+
+    A batch never mixes two replies: they belong to two tests.
+    """
+
+    def __init__(self, *, batch: int, max_wait_us: int) -> None:
+        """Store the policy: batches of at most ``batch`` samples, waiting at most ``max_wait_us`` for a full one."""
+        self.batch = batch
+        self._max_wait_s = max_wait_us / 1e6
+        self._waiting: deque[Batch] = deque()
+        self._begun = 0  # how many samples of the first that waits have left; cutting off the rest would copy it
+        self._count = 0
+        self._oldest_s = 0.0
+        self._is_flushed = False
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def put(self, samples: Samples, reply: Reply) -> None:
+        """Add samples behind those that wait."""
+        with self._changed:
+            if not self._count:
+                self._oldest_s = time.monotonic()
+            self._waiting.append(Batch(samples, reply))
+            self._count += len(samples)
+            self._is_flushed = False
+            self._changed.notify()
+
+    def flush(self) -> None:
+        """Stop waiting for fuller batches until more samples come."""
+        with self._changed:
+            self._is_flushed = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wake all workers and send them home; what waits stays unanswered."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def take(self) -> Batch | None:
+        """Wait for the next batch; None when the queue was closed."""
+        with self._changed:
+            while not self._is_closed:
+                if self._count >= self.batch or (self._count and self._is_flushed):
+                    return self._cut()
+                wait_s = None
+                if self._count:
+                    wait_s = self._oldest_s + self._max_wait_s - time.monotonic()
+                    if wait_s <= 0:
+                        return self._cut()
+                self._changed.wait(wait_s)
+            return None
+
+    def _cut(self) -> Batch:
+        reply = self._waiting[0].reply
+        parts: list[Samples] = []
+        room = self.batch
+        while room and self._waiting and self._waiting[0].reply is reply:
+            samples = self._waiting[0].samples
+            part = samples[self._begun : self._begun + room]
+            self._begun += len(part)
+            if self._begun == len(samples):
+                self._waiting.popleft()
+                self._begun = 0
+            parts.append(part)
+            room -= len(part)
+        self._count -= self.batch - room
+        self._oldest_s = time.monotonic()
+        if self._count:
+            self._changed.notify()
+        return Batch(joined(parts), reply)
+
+
+def joined(parts: list[Samples]) -> Samples:
+    """Return samples one after another; they must be of one dataset."""
+    if len(parts) == 1:
+        return parts[0]
+    ids = [i for part in parts for i in part.ids]
+    indices = [i for part in parts for i in part.indices]
+    return Samples(ids, indices, parts[0].dataset)
+
+
+def by_length(samples: Samples, length: Callable[[Any], int]) -> Samples:
+    """Return the samples with like lengths together, the longest first: so the last batches are short ones.
+
+    Samples of one length keep their order.
+    """
+    lengths = list(map(length, samples.data()))
+    if min(lengths) == max(lengths):
+        return samples
+    return samples.at(sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True))
+
+
+@dataclass(slots=True)
+class BatchCounts:
+    """What went through an engine, for the record. One worker writes at a time."""
+
+    by_size: dict[int, int] = field(default_factory=dict)
+    samples: int = 0
+    padding: int = 0
+    """Samples computed only to fill a batch."""
+    busy_ns: int = 0
+    """Time spent running batches, summed over workers."""

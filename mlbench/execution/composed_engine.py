@@ -1,0 +1,171 @@
+"""The engine every graph backend gets for free: it batches samples through the workload's program."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+from mlbench.contracts.backend import EnginePlan, GraphBackend
+from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.graph import Executable
+from mlbench.contracts.model import Model
+from mlbench.errors import UsageError
+from mlbench.execution.batch_sweep import best_batch
+from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
+
+logger = logging.getLogger(__name__)
+
+BATCHING = ("inline", "fixed", "bucketed", "dynamic")
+"""The values of `EnginePlan.batching`."""
+
+_USUAL_QUERY = 8  # MultiStream's
+
+
+class ComposedEngine(Engine):
+    """Runs batches on worker threads, or on the caller's where a query is to be answered at once."""
+
+    def __init__(self, backend: GraphBackend, model: Model, plan: EnginePlan) -> None:
+        if plan.batching not in BATCHING:
+            raise UsageError(f"execution.batching is {plan.batching!r}.", hint=f"Choose from {', '.join(BATCHING)}.")
+        self._backend = backend
+        self._model = model
+        self._plan = plan
+        self._graphs: list[Mapping[str, Executable]] = []
+        self._counts = BatchCounts()
+        self._counting = threading.Lock()
+        self._batch = plan.batch or 1
+        self._sweep: dict[int, float] = {}
+        self._queue = BatchQueue(batch=self._batch, max_wait_us=plan.max_wait_us)
+        self._threads: list[ThreadPoolExecutor] = []
+        self._is_serving = False
+
+    def __enter__(self) -> Self:
+        """Compile the graphs, once per worker and on the worker's own thread.
+
+        A runtime may keep threads for each thread that calls it (OpenMP does): all calls of one worker must come from
+        one thread, or idle helpers of another slow them down several times.
+        """
+        if self._plan.batching == "inline":
+            self._graphs = [self._compiled()]
+            return self
+        for number in range(self._plan.workers):
+            self._threads.append(ThreadPoolExecutor(1, thread_name_prefix=f"mlbench-worker-{number}"))
+            self._graphs.append(self._threads[-1].submit(self._compiled).result())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the workers finish their batch and go."""
+        self._queue.close()
+        for thread in self._threads:
+            thread.shutdown()
+        self._graphs.clear()
+
+    def warm_up(self, samples: Samples) -> None:
+        """Choose a batch if the plan leaves it open, and run every batch size that a run may see."""
+        data = sorted(samples.data(), key=self._model.program.length)
+        if self._plan.batching == "inline":
+            self._run_sizes([1, self._plan.batch or _USUAL_QUERY], data, self._graphs[0])
+            return
+        if not self._plan.batch:
+            sweep = self._threads[0].submit(best_batch, self._run_for_sweep, data, self._plan.largest_batch)
+            self._batch, self._sweep = sweep.result()
+            self._queue.batch = self._batch
+            logger.info("batch %d, of %s samples/s", self._batch, {b: round(r) for b, r in self._sweep.items()})
+        sizes = [self._batch] if self._plan.batching == "fixed" else _sizes_up_to(self._batch)
+        for thread, graphs in zip(self._threads, self._graphs, strict=True):
+            thread.submit(self._run_sizes, sizes, data, graphs).result()
+
+    def submit(self, samples: Samples, reply: Reply) -> None:
+        """Run a query here and now when the plan says inline; else leave it to the workers."""
+        if self._plan.batching == "inline":
+            size = self._plan.batch or len(samples)
+            for start in range(0, len(samples), size):
+                part = samples if len(samples) <= size else samples[start : start + size]
+                self._run(part, reply, self._graphs[0])
+            return
+        if not self._is_serving:
+            self._serve()
+        if self._plan.batching == "bucketed":
+            samples = by_length(samples, self._model.program.length)
+        self._queue.put(samples, reply)
+
+    def flush(self) -> None:
+        """Let a batch that waits for company go."""
+        self._queue.flush()
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return batch sizes with their counts, padding, and the time spent computing."""
+        with self._counting:
+            counts, self._counts = self._counts, BatchCounts()
+        return {
+            "batching": self._plan.batching,
+            "batch": self._batch,
+            "workers": self._plan.workers,
+            "batches_by_size": {str(size): count for size, count in sorted(counts.by_size.items())},
+            "samples": counts.samples,
+            "padding_samples": counts.padding,
+            "busy_ns": counts.busy_ns,
+            "sweep_samples_per_s": {str(size): round(rate, 1) for size, rate in self._sweep.items()},
+        }
+
+    def _compiled(self) -> Mapping[str, Executable]:
+        return {name: self._backend.compile(graph, self._plan.precision) for name, graph in self._model.graphs.items()}
+
+    def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, Executable]) -> None:
+        """Run batches of these sizes, with the shortest and the longest of the samples."""
+        for size in sizes:
+            for part in (data[:size], data[-size:]):
+                self._model.program.run(part, graphs)
+
+    def _serve(self) -> None:
+        """Let each worker take batches from now on, until the engine ends."""
+        self._is_serving = True
+        for thread, graphs in zip(self._threads, self._graphs, strict=True):
+            thread.submit(self._work, graphs)
+
+    def _work(self, graphs: Mapping[str, Executable]) -> None:
+        while batch := self._queue.take():
+            self._run(batch.samples, batch.reply, graphs)
+
+    def _run(self, samples: Samples, reply: Reply, graphs: Mapping[str, Executable]) -> None:
+        started_ns = time.perf_counter_ns()
+        try:
+            data = samples.data()
+            padding = max(0, self._batch - len(data)) if self._plan.batching == "fixed" else 0
+            outputs = self._model.program.run(data + data[-1:] * padding, graphs)
+            if len(outputs) != len(data) + padding:
+                raise ValueError(f"{len(outputs)} outputs for {len(data) + padding} samples")
+        except Exception as error:  # a plugin's code; the run goes on, and is INVALID
+            logger.exception("a batch failed")
+            reply.fail(samples, f"{type(error).__name__}: {_first_line(error)}")
+            return
+        busy_ns = time.perf_counter_ns() - started_ns
+        reply.complete(samples, outputs[: len(data)])
+        self._count(len(data), padding, busy_ns)
+
+    def _count(self, samples: int, padding: int, busy_ns: int) -> None:
+        with self._counting:
+            counts = self._counts
+            counts.by_size[samples] = counts.by_size.get(samples, 0) + 1
+            counts.samples += samples
+            counts.padding += padding
+            counts.busy_ns += busy_ns
+
+    def _run_for_sweep(self, data: Sequence[Any]) -> None:
+        self._model.program.run(data, self._graphs[0])
+
+
+def _sizes_up_to(batch: int) -> list[int]:
+    """Return 1, 2, 4, ... and the batch itself."""
+    return sorted({min(2**power, batch) for power in range(batch.bit_length() + 1)})
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:300]

@@ -1,0 +1,251 @@
+"""A process of its own for each run: a crash, a hang or an out-of-memory kill takes down one run, and says so."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+from mlbench import errors
+from mlbench.errors import MlbenchError
+
+_LOG_TAIL_CHARACTERS = 4000
+_PULSE_S = 0.5
+_END_GRACE_S = 20.0
+_OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "memoryerror")
+
+
+class FailureKind(StrEnum):
+    """How a child came to its end without an outcome."""
+
+    CRASH = "crash"
+    EXIT = "exit"
+    EXCEPTION = "exception"
+    HANG = "hang"
+    OUT_OF_MEMORY = "out of memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What happened to a child that left no outcome."""
+
+    kind: FailureKind
+    message: str
+    stage: str
+    """What it was doing: ``warm-up``."""
+    log_tail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a child may use."""
+
+    stage_timeout_s: float
+    """How long it may go without a sign of progress."""
+    memory_bytes: int
+    """Resident memory of the child and its children."""
+
+
+class Channel:
+    """The child's line to its parent: progress while it runs, and one outcome."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._lock = threading.Lock()
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8")
+
+    def progress(self, stage: str, **facts: Any) -> None:
+        """Tell what the child is doing; also a sign of life."""
+        self._send({"stage": stage, **facts})
+
+    def outcome(self, value: Mapping[str, Any]) -> None:
+        """Hand over the result, as JSON values."""
+        self._send({"outcome": value})
+
+    def error(self, error: BaseException) -> None:
+        """Hand over the exception that ended the work."""
+        kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(error) else FailureKind.EXCEPTION
+        name = type(error).__name__ if isinstance(error, MlbenchError) else ""
+        message = error.message if isinstance(error, MlbenchError) else f"{type(error).__name__}: {error}"
+        self._send({"error": message, "hint": getattr(error, "hint", ""), "class": name, "kind": kind})
+
+    def stuck(self, message: str) -> None:
+        """Tell that some thread will never return, and end the process: nothing else would."""
+        self._send({"error": message, "hint": "", "class": "", "kind": FailureKind.HANG})
+        faulthandler.dump_traceback(all_threads=True)
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._file.write(json.dumps(message) + "\n")
+            self._file.flush()
+
+
+def call_isolated(
+    function: str,
+    payload: Mapping[str, Any],
+    log: Path,
+    limits: Limits,
+    on_progress: Callable[[Mapping[str, Any]], None] = lambda progress: None,
+) -> Mapping[str, Any] | Failure:
+    """Run ``module:function(payload, channel)`` in a fresh interpreter, and return its outcome or what befell it.
+
+    The child's output goes to ``log``. ``on_progress`` hears each `Channel.progress`.
+
+    Raises:
+        MlbenchError: the child raised one; the same class, message and hint.
+    """
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-m", "mlbench.execution.child", function, str(write_end)]
+    oom_kills = _oom_kills()
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[write_end], start_new_session=True
+        )
+    os.close(write_end)
+    watch = _Watch(child, limits)
+    try:
+        _hand_over(child, payload)
+        with os.fdopen(read_end, encoding="utf-8") as lines:
+            last = watch.listen(lines, on_progress)
+    finally:
+        _end(child)
+    if "outcome" in last:
+        outcome: Mapping[str, Any] = last["outcome"]
+        return outcome
+    if last.get("class"):
+        raise getattr(errors, last["class"])(last["error"], hint=last["hint"])
+    kind, message = watch.ended or _what_befell(child.returncode, last, _oom_kills() > oom_kills)
+    return Failure(kind=kind, message=message, stage=watch.stage, log_tail=_tail(log))
+
+
+class _Watch:
+    """Follows a child's messages, and kills it when it is silent for too long or grows too big."""
+
+    def __init__(self, child: subprocess.Popen[bytes], limits: Limits) -> None:
+        self._child = child
+        self._limits = limits
+        self._last_sign_s = time.monotonic()
+        self._over = threading.Event()
+        self.stage = "start"
+        self.ended: tuple[FailureKind, str] | None = None
+        """Set when it was this watch that ended the child."""
+
+    def listen(self, lines: IO[str], on_progress: Callable[[Mapping[str, Any]], None]) -> Mapping[str, Any]:
+        """Return the child's last message that is not progress; empty when it left none."""
+        guard = threading.Thread(target=self._guard, name="mlbench-guard", daemon=True)
+        guard.start()
+        last: Mapping[str, Any] = {}
+        try:
+            for line in lines:
+                self._last_sign_s = time.monotonic()
+                message = json.loads(line)
+                if "stage" in message:
+                    self.stage = message["stage"]
+                    on_progress(message)
+                else:
+                    last = message
+                    break
+            self._wait_for_end()
+        finally:
+            self._over.set()
+            guard.join()
+        return last
+
+    def _wait_for_end(self) -> None:
+        """Let the child leave by itself, within reason: it has said all it had to say."""
+        try:
+            self._child.wait(_END_GRACE_S)
+        except subprocess.TimeoutExpired:
+            _kill(self._child)
+
+    def _guard(self) -> None:
+        while not self._over.wait(_PULSE_S):
+            if self._child.poll() is not None:
+                _kill(self._child)  # what it started may still hold its end of the pipe
+                return
+            silent_s = time.monotonic() - self._last_sign_s
+            if silent_s > self._limits.stage_timeout_s:
+                self.ended = (FailureKind.HANG, f"no sign of life for {silent_s:.0f} s during {self.stage}")
+            elif (used := _memory_of(self._child.pid)) > self._limits.memory_bytes:
+                grown, allowed = used / 2**30, self._limits.memory_bytes / 2**30
+                self.ended = (FailureKind.OUT_OF_MEMORY, f"the run grew to {grown:.1f} GiB of {allowed:.1f} allowed")
+            if self.ended:
+                _kill(self._child)
+                return
+
+
+def _hand_over(child: subprocess.Popen[bytes], payload: Mapping[str, Any]) -> None:
+    assert child.stdin
+    try:
+        with child.stdin:
+            child.stdin.write(json.dumps(payload).encode())
+    except BrokenPipeError:
+        pass  # it is already gone; what befell it is told by its exit status
+
+
+def _what_befell(status: int, last: Mapping[str, Any], was_oom_killed: bool) -> tuple[FailureKind, str]:
+    if "error" in last:
+        return FailureKind(last["kind"]), last["error"]
+    if status < 0:
+        name = signal.Signals(-status).name
+        if was_oom_killed and status == -signal.SIGKILL:
+            return FailureKind.OUT_OF_MEMORY, "the kernel ended the run because memory ran out"
+        return FailureKind.CRASH, f"the process was ended by {name}"
+    return FailureKind.EXIT, f"the process left with status {status} before it was done"
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Leave nothing behind: the child's whole session goes."""
+    _kill(child)
+    child.wait()
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all of it is gone
+
+
+def _memory_of(pid: int) -> int:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return int(sum(each.memory_info().rss for each in [process, *process.children(recursive=True)]))
+    except psutil.Error:  # it ends this moment
+        return 0
+
+
+def _oom_kills() -> int:
+    """Return how many processes the kernel has ended for want of memory; 0 where that cannot be read."""
+    try:
+        counts = Path("/sys/fs/cgroup/memory.events").read_text()
+        return int(dict(line.split() for line in counts.splitlines())["oom_kill"])
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        counts = Path("/proc/vmstat").read_text()
+        return int(dict(line.split() for line in counts.splitlines())["oom_kill"])
+    except (OSError, KeyError, ValueError):
+        return 0
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    text = f"{type(error).__name__}: {error}".lower()
+    return isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY_WORDS)
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]

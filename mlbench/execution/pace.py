@@ -1,0 +1,95 @@
+"""How fast an engine answers, roughly: enough to tell LoadGen what to expect, never a result."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.errors import InvalidRunError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_BUDGET_S = 1.0
+_QUERIES = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What a short trial through the engine's own door gave."""
+
+    latency_ns: int
+    """The median time of a query alone."""
+    rate_per_s: float
+    """Samples per second, many at once."""
+
+
+def measured_pace(engine: Engine, samples: Samples, query_size: int, timeout_s: float) -> Pace:
+    """Time single queries of ``query_size`` samples, then as many samples together as take about a second.
+
+    Raises:
+        InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
+    """
+    latencies_ns: list[int] = []
+    query = samples.at([position % len(samples) for position in range(query_size)])
+    started_s = time.monotonic()
+    while len(latencies_ns) < 3 or (len(latencies_ns) < _QUERIES and time.monotonic() - started_s < _BUDGET_S):
+        first = len(latencies_ns) * query_size
+        query = samples.at([(first + offset) % len(samples) for offset in range(query_size)])
+        latencies_ns.append(_answer_ns(engine, query, timeout_s))
+    latency_ns = sorted(latencies_ns)[len(latencies_ns) // 2]
+    many = max(query_size, min(8 * len(samples), int(_BUDGET_S * 1e9 / latency_ns * query_size)))
+    together = samples.at([position % len(samples) for position in range(many)])
+    return Pace(latency_ns=latency_ns, rate_per_s=many / (_answer_ns(engine, together, timeout_s) / 1e9))
+
+
+def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:
+    """Return how long the engine takes to answer these samples."""
+    numbered = Samples(list(range(len(samples))), samples.indices, samples.dataset)
+    reply = _AwaitedReply(len(samples))
+    started_ns = time.perf_counter_ns()
+    engine.submit(numbered, reply)
+    engine.flush()
+    reply.wait(timeout_s)
+    return time.perf_counter_ns() - started_ns
+
+
+class _AwaitedReply(Reply):
+    """Waits until as many samples were answered as were asked."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self._failure = ""
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    def complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
+    ) -> None:
+        """Count the answers."""
+        with self._lock:
+            self._left -= len(samples)
+            if self._left <= 0:
+                self._done.set()
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Take no notice: only whole answers are timed."""
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Stop waiting."""
+        self._failure = f"sample {samples.indices[0]}: {reason}"
+        self._done.set()
+
+    def wait(self, timeout_s: float) -> None:
+        """Block until all are answered."""
+        if not self._done.wait(timeout_s):
+            raise InvalidRunError(
+                f"{self._left} samples unanswered after {timeout_s:g} s of warm-up.",
+                hint="Raise load.stall_timeout_s if the model is that slow.",
+            )
+        if self._failure:
+            raise InvalidRunError(f"a sample failed in warm-up: {self._failure}.")

@@ -1,0 +1,1 @@
+"""The only room that knows LoadGen: its scenarios, settings, callbacks and logs."""

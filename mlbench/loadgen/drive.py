@@ -1,0 +1,113 @@
+"""One test: LoadGen drives an engine, and leaves its logs in a folder."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import mlperf_loadgen
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine
+from mlbench.errors import DataError, MlbenchError
+from mlbench.loadgen.completer import Completer
+from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.replies import CheckedReply
+from mlbench.loadgen.settings import Test, loadgen_settings
+from mlbench.loadgen.sut import Qsl, Sut
+from mlbench.loadgen.watchdog import Signs, Watchdog
+
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a Python thread may keep the interpreter from LoadGen's; the default of 5 ms would show in every latency."""
+
+
+class Traffic:
+    """What went through the SUT, as the SUT saw it. A reply that comes after the test still turns up in the faults."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    @property
+    def issued(self) -> int:
+        """How many samples LoadGen sent."""
+        return self._ledger.issued
+
+    @property
+    def answered(self) -> int:
+        """How many were answered, soundly or not."""
+        return self._ledger.answered()
+
+    @property
+    def faults(self) -> list[str]:
+        """A line for each reply that was not sound, naming the sample; empty when all were."""
+        return self._ledger.faults()
+
+
+def drive(test: Test, engine: Engine, dataset: Dataset, folder: Path, signs: Signs) -> Traffic:
+    """Run one test to its end; LoadGen's logs are in ``folder``, which is created.
+
+    Call it from one thread of the process at a time.
+
+    Raises:
+        DataError: the dataset could not load a sample.
+        MlbenchError: LoadGen left no summary.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    ledger = Ledger()
+    with Completer() as completer:
+        reply = CheckedReply(test.reply, ledger, completer, wants_tokens=test.tokens is not None)
+        sut = Sut(engine, dataset, reply, ledger, completer)
+        qsl = Qsl(dataset, sut.abort)
+        watchdog = Watchdog(ledger, stall_timeout_s=test.load.stall_timeout_s, abort=sut.abort, signs=signs)
+        with watchdog, _quiet_interpreter():
+            _start(test, sut, qsl, dataset, folder)
+        reply.shut()
+    if isinstance(qsl.error, MlbenchError):
+        raise qsl.error
+    if qsl.error:
+        raise DataError(f"a sample cannot be loaded: {type(qsl.error).__name__}: {qsl.error}.") from qsl.error
+    summary = folder / "mlperf_log_summary.txt"
+    if not summary.is_file() or not summary.stat().st_size:
+        raise MlbenchError(f"LoadGen left no summary in {folder}.", hint="Is the disk full?")
+    return Traffic(ledger)
+
+
+def _start(test: Test, sut: Sut, qsl: Qsl, dataset: Dataset, folder: Path) -> None:
+    loaded = test.load.performance_sample_count or dataset.performance_count
+    fast_sut = mlperf_loadgen.ConstructFastSUT(sut.issue, sut.flush)  # plain lists: a third of the cost per sample
+    library = mlperf_loadgen.ConstructQSL(dataset.count, min(loaded, dataset.count), qsl.load, qsl.unload)
+    try:
+        mlperf_loadgen.StartTestWithLogSettings(
+            fast_sut, library, loadgen_settings(test, dataset.count), _log_settings(folder), "no audit file"
+        )
+    finally:
+        mlperf_loadgen.DestroyQSL(library)
+        mlperf_loadgen.DestroyFastSUT(fast_sut)
+
+
+def _log_settings(folder: Path) -> mlperf_loadgen.LogSettings:
+    output = mlperf_loadgen.LogOutputSettings()
+    output.outdir = str(folder)
+    log = mlperf_loadgen.LogSettings()
+    log.log_output = output
+    log.enable_trace = False  # a trace grows with every sample
+    return log
+
+
+@contextmanager
+def _quiet_interpreter() -> Iterator[None]:
+    """Keep Python from adding pauses of its own while LoadGen measures."""
+    interval_s = sys.getswitchinterval()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval_s)
+        gc.enable()
+        gc.unfreeze()

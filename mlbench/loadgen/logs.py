@@ -1,0 +1,187 @@
+"""LoadGen's log files, read: the detail log of a test and the replies it kept. This module needs no LoadGen.
+
+Format of the detail log: a record is one line, the marker ``:::MLLOG``, a space and a JSON object; other lines mean
+nothing; of a key that repeats the first value counts.
+
+Source: LoadGen's logging.cc; the log parser of the submission checker v4.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.scenario import Scenario
+from mlbench.errors import DataError
+
+MARKER = ":::MLLOG"
+
+_LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
+"""Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
+
+_COUNTS = {
+    "result_query_count": "queries",
+    "result_overlatency_query_count": "late_queries",
+    "generated_query_count": "generated_queries",
+    "generated_samples_per_query": "samples_per_query",
+    "effective_performance_sample_count": "loaded_samples",
+    "num_errors": "errors",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetailLog:
+    """What a test wrote down about itself."""
+
+    values: Mapping[str, Any]
+    """The first value of each key."""
+    errors: tuple[str, ...]
+    """What the lines marked as errors say."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadgenResult:
+    """What a performance run measured."""
+
+    value: float | None
+    """None where LoadGen gives none: a stream with too few queries for an estimate."""
+    unit: str
+    higher_is_better: bool
+    latency_ns: Mapping[str, int]
+    """By LoadGen's key without ``result_`` and ``_ns``: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
+    counts: Mapping[str, int]
+
+
+def read_detail(path: Path) -> DetailLog:
+    """Read a detail log.
+
+    Raises:
+        DataError: the file is missing or cut short, or a record is not JSON; the message names the line.
+    """
+    values: dict[str, Any] = {}
+    errors, warnings = [], []
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.startswith(MARKER):
+                continue
+            key, value, metadata = _record(line, path, number)
+            values.setdefault(key, value)
+            if metadata.get("is_error"):
+                errors.append(str(value))
+            elif metadata.get("is_warning"):
+                warnings.append(str(value))
+    _check_complete(values, path)
+    return DetailLog(values=values, errors=tuple(errors), warnings=tuple(warnings))
+
+
+def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = None) -> LoadgenResult:
+    """Return the result of a performance run.
+
+    Args:
+        detail: its detail log.
+        scenario: says which key is the result, and its unit.
+        token_key: the key of the token rate that is the result instead, where the rules say so.
+
+    Raises:
+        DataError: the log does not hold the key.
+    """
+    key, unit = (token_key, "tokens/s") if token_key else (scenario.result_key, scenario.result_unit)
+    try:
+        value = float(detail.values[key])
+    except KeyError:
+        raise DataError(
+            f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again; is the disk full?"
+        ) from None
+    return LoadgenResult(
+        value=value if value > 0 or scenario.higher_is_better else None,
+        unit=unit,
+        higher_is_better=scenario.higher_is_better,
+        latency_ns=_latencies(detail.values),
+        counts={name: int(detail.values[key]) for key, name in _COUNTS.items() if key in detail.values},
+    )
+
+
+def read_accuracy(path: Path) -> list[LoggedReply]:
+    """Read the replies of an accuracy log, in the order they were completed.
+
+    Raises:
+        DataError: the file is missing, cut short, or in the short form of a submission, or an entry is malformed.
+    """
+    return list(accuracy_replies(path))
+
+
+def accuracy_replies(path: Path) -> Iterator[LoggedReply]:
+    """Yield the replies of an accuracy log one at a time: some logs are larger than memory.
+
+    Raises:
+        DataError: as `read_accuracy`.
+    """
+    with _opened(path) as file:
+        if file.readline().strip() != "[":
+            raise DataError(f"truncated LoadGen log: {path} does not begin with '['.", hint="Run it again.")
+        for number, line in enumerate(file, 2):
+            entry = line.strip()
+            if entry == "]":
+                return
+            if (reply := _reply(entry)) is None:
+                raise _damage([entry, *islice(file, 3)], path, number)
+            yield reply
+    raise DataError(f"truncated LoadGen log: {path} ends without ']'.", hint="Run it again; is the disk full?")
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return path.open(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise DataError(f"LoadGen log cannot be read: {path}: {error.strerror}.", hint="Run it again.") from None
+
+
+def _record(line: str, path: Path, number: int) -> tuple[str, Any, Mapping[str, Any]]:
+    """Return key, value and metadata of a line."""
+    try:
+        record = json.loads(line[len(MARKER) :])
+        return record["key"], record["value"], dict(record.get("metadata", {}))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DataError(f"corrupt LoadGen log: line {number} of {path} is no record.", hint="Run it again.") from None
+
+
+def _check_complete(values: Mapping[str, Any], path: Path) -> None:
+    """A test that counts ends with its verdict, one that only collects replies with the end of its last part."""
+    last = "power_end" if values.get("effective_test_mode") == "AccuracyOnly" else "result_validity"
+    if last not in values:
+        raise DataError(f"truncated LoadGen log: {path} has no {last}.", hint="Run it again; is the disk full?")
+
+
+def _latencies(values: Mapping[str, Any]) -> dict[str, int]:
+    matches = ((_LATENCY.fullmatch(key), value) for key, value in values.items())
+    return {match[1] or match[2]: int(value) for match, value in matches if match}
+
+
+def _reply(entry: str) -> LoggedReply | None:
+    """Return the reply of a line; None where it is not one."""
+    try:
+        fields = json.loads(entry.removesuffix(","))
+        return LoggedReply(
+            index=int(fields["qsl_idx"]), data=bytes.fromhex(fields["data"]), token_count=fields.get("token_count")
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _damage(lines: Sequence[str], path: Path, number: int) -> DataError:
+    """Tell a log that was shortened on purpose, with an ellipsis in the middle, from one that broke off."""
+    if "..." in map(str.strip, lines):
+        return DataError(
+            f"{path} is an accuracy log as shortened for a submission: the middle is gone from line {number}.",
+            hint="Use the full log, which the run folder keeps.",
+        )
+    return DataError(
+        f"truncated LoadGen log: line {number} of {path} is no whole reply.", hint="Run it again; is the disk full?"
+    )

@@ -1,0 +1,59 @@
+"""The four official scenarios, registered like anyone's.
+
+Result keys and percentiles: MLPerf Inference v4.1 submission checker. Server counts completed samples since v4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlbench.contracts.hookspecs import hookimpl
+from mlbench.contracts.scenario import Scenario
+
+SINGLE_STREAM = Scenario(
+    name="SingleStream",
+    title="one sample at a time; the 90th percentile latency",
+    loadgen="SingleStream",
+    result_key="early_stopping_latency_ss",
+    result_unit="ns",
+    percentile=0.90,
+    early_stopping=True,
+    settings={"execution.batching": "inline"},
+)
+MULTI_STREAM = Scenario(
+    name="MultiStream",
+    title="eight samples at a time; the 99th percentile latency of a query",
+    loadgen="MultiStream",
+    result_key="early_stopping_latency_ms",
+    result_unit="ns",
+    percentile=0.99,
+    early_stopping=True,
+    settings={"execution.batching": "inline"},
+)
+SERVER = Scenario(
+    name="Server",
+    title="samples arrive at random under a latency limit; completed samples per second",
+    loadgen="Server",
+    result_key="result_completed_samples_per_sec",
+    result_unit="samples/s",
+    percentile=0.99,
+    early_stopping=True,
+    # by early stopping 459 queries allow none to be late, 838 two: a hiccup of the machine does not cost the run
+    settings={"execution.batching": "dynamic", "load.min_query_count": 838},
+)
+OFFLINE = Scenario(
+    name="Offline",
+    title="all samples at once; samples per second",
+    loadgen="Offline",
+    result_key="result_samples_per_second",
+    result_unit="samples/s",
+    percentile=None,
+    early_stopping=False,
+    settings={"execution.batching": "bucketed"},
+)
+
+
+@hookimpl
+def mlbench_scenarios() -> Sequence[Scenario]:
+    """Return the scenarios in the order reports list them."""
+    return [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE]

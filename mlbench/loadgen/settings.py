@@ -1,0 +1,112 @@
+"""A test, and LoadGen's settings for it, set attribute by attribute: nothing is read from files.
+
+LoadGen 6.0.17 carries the seeds of another round, and ignores seeds in configuration files: v4.1's are set by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import mlperf_loadgen
+
+from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.scenario import LoadSettings, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeds:
+    """Of LoadGen's random generators; a round of MLPerf publishes the first three."""
+
+    qsl: int
+    sample_index: int
+    schedule: int
+    accuracy_log: int
+    """Picks the replies that a performance run keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRules:
+    """Limits for workloads judged by tokens."""
+
+    ttft_ms: int
+    tpot_ms: int
+
+
+class Mode(StrEnum):
+    """What a test is for."""
+
+    ACCURACY = "accuracy"
+    PERFORMANCE = "performance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test:
+    """What LoadGen is asked to do."""
+
+    __test__ = False  # pytest: not one of yours
+
+    scenario: Scenario
+    mode: Mode
+    load: LoadSettings
+    reply: ReplySpec
+    seeds: Seeds
+    server_latency_ms: int | None = None
+    tokens: TokenRules | None = None
+    """None: replies carry no token counts."""
+    inferred_tokens: int | None = None
+    """Tokens that LoadGen counts for every sample, whatever its reply."""
+    equal_issue: bool = False
+
+
+def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettings:
+    """Return the settings of a test over a dataset of ``sample_count`` samples.
+
+    Durations in milliseconds and counts must be filled in; see `mlbench.pace`.
+    """
+    load = test.load
+    settings = mlperf_loadgen.TestSettings()
+    settings.scenario = getattr(mlperf_loadgen.TestScenario, test.scenario.loadgen)
+    is_accuracy = test.mode is Mode.ACCURACY
+    settings.mode = mlperf_loadgen.TestMode.AccuracyOnly if is_accuracy else mlperf_loadgen.TestMode.PerformanceOnly
+    settings.qsl_rng_seed = test.seeds.qsl
+    settings.sample_index_rng_seed = test.seeds.sample_index
+    settings.schedule_rng_seed = test.seeds.schedule
+    settings.accuracy_log_rng_seed = test.seeds.accuracy_log
+    settings.accuracy_log_sampling_target = 0 if is_accuracy else load.reply_checks
+    settings.min_duration_ms = load.min_duration_ms
+    settings.min_query_count = load.min_query_count
+    settings.performance_sample_count_override = min(load.performance_sample_count, sample_count)
+    settings.sample_concatenate_permutation = test.equal_issue
+    _set_scenario(settings, test)
+    _set_tokens(settings, test)
+    return settings
+
+
+def _set_scenario(settings: mlperf_loadgen.TestSettings, test: Test) -> None:
+    load, percentile = test.load, test.scenario.percentile
+    match test.scenario.loadgen:
+        case "SingleStream":
+            settings.single_stream_expected_latency_ns = load.expected_latency_ns
+            settings.single_stream_target_latency_percentile = percentile
+        case "MultiStream":
+            settings.multi_stream_expected_latency_ns = load.expected_latency_ns
+            settings.multi_stream_target_latency_percentile = percentile
+            settings.multi_stream_samples_per_query = load.samples_per_query
+        case "Server":
+            settings.server_target_qps = load.target_qps
+            settings.server_target_latency_percentile = percentile
+            settings.server_target_latency_ns = (test.server_latency_ms or 0) * 1_000_000
+            settings.server_coalesce_queries = load.coalesce_queries
+        case "Offline":
+            settings.offline_expected_qps = load.target_qps
+
+
+def _set_tokens(settings: mlperf_loadgen.TestSettings, test: Test) -> None:
+    if test.tokens:
+        settings.use_token_latencies = True
+        settings.ttft_latency = test.tokens.ttft_ms * 1_000_000
+        settings.tpot_latency = test.tokens.tpot_ms * 1_000_000
+    if test.inferred_tokens:
+        settings.infer_token_latencies = True
+        settings.token_latency_scaling_factor = test.inferred_tokens

@@ -1,0 +1,90 @@
+"""From LoadGen's logs to scores and a verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlbench.contracts.metric import Metric
+from mlbench.loadgen.drive import Traffic
+from mlbench.loadgen.logs import read_accuracy, read_detail, result_of
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job
+from mlbench.rules.facts import RunFacts, Verdict
+from mlbench.rules.official import official_rules
+from mlbench.rules.tiers import Limits
+from mlbench.rules.verdict import judge
+from mlbench.scoring import Accuracy, Agreement, agreement, score
+
+
+def judged(job: Job, limits: Limits, traffic: Mapping[Mode, Traffic], metric: Metric | None) -> Mapping[str, Any]:
+    """Read LoadGen's logs, score, and hold every rule against them."""
+    folder = job.folder
+    rules = official_rules(job.workload.rules)
+    detail = read_detail(folder / Mode.PERFORMANCE / "mlperf_log_detail.txt")
+    faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
+    accuracy, agreed, unscored = _scored(folder, metric, faults, job)
+    verdict = judge(
+        RunFacts(
+            workload=job.workload.name,
+            rules=rules,
+            scenario=job.scenario,
+            tier=job.tier,
+            profile=job.variant.profile,
+            weights=job.variant.weights,
+            limits=limits,
+            detail=detail.values,
+            loadgen_errors=detail.errors,
+            reply_faults=faults,
+            replies_checked=agreed.checked if agreed else None,
+            replies_differing=agreed.differing if agreed else (),
+            unchecked_reason=unscored,
+            scores=accuracy.scores if accuracy else None,
+            targets=metric.targets if metric else (),
+            unscored_reason=unscored,
+        )
+    )
+    result = result_of(detail, job.scenario, token_key=rules.reported_key(job.scenario.loadgen))
+    return {
+        "result": {**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better},
+        "accuracy": _accuracy_values(accuracy),
+        "verdict": _verdict_values(verdict),
+        "loadgen_version": detail.values["loadgen_version"],
+    }
+
+
+def _scored(
+    folder: Path, metric: Metric | None, faults: Sequence[str], job: Job
+) -> tuple[Accuracy | None, Agreement | None, str]:
+    """Return scores and agreement, or why there are none."""
+    if metric is None:
+        if job.wants_accuracy:
+            return None, None, f"{job.variant.weights} weights make no claim of accuracy"
+        return None, None, "no accuracy test was asked for"
+    if faults:
+        return None, None, "replies were not sound"
+    reference = read_accuracy(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
+    kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
+    return score(metric, reference), agreement(metric, kept, reference), ""
+
+
+def _accuracy_values(accuracy: Accuracy | None) -> Mapping[str, Any] | None:
+    if accuracy is None:
+        return None
+    targets = [
+        {**dataclasses.asdict(result.target), "value": result.score, "is_met": result.is_met}
+        for result in accuracy.targets
+    ]
+    return {"scores": dict(accuracy.scores), "targets": targets, "line": accuracy.line, "is_met": accuracy.is_met}
+
+
+def _verdict_values(verdict: Verdict) -> Mapping[str, Any]:
+    return {
+        "rules": [dataclasses.asdict(result) for result in verdict.results],
+        "not_applied": dict(verdict.not_applied),
+        "is_valid": verdict.is_valid,
+        "is_accurate": verdict.is_accurate,
+        "is_conformant": verdict.is_conformant,
+    }

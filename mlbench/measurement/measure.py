@@ -1,0 +1,129 @@
+"""One run, inside its own process: a table of contents."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine, Samples
+from mlbench.contracts.model import Model
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.discovery import Plugins
+from mlbench.execution.isolation import Channel
+from mlbench.execution.pace import Pace, measured_pace
+from mlbench.loadgen.drive import Traffic, drive
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job, Signs, test_of
+from mlbench.measurement.judgement import judged
+from mlbench.measurement.overhead import overhead_ns_per_sample
+from mlbench.rules.tiers import Limits, limits_of
+
+_TYPICAL_SAMPLES = 64
+_ACCURACY_SPEED = 20
+_OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
+_OFFLINE_LARGEST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
+
+
+def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
+    """Carry out one run and return what goes into its record, as JSON values. Called in a fresh process.
+
+    Raises:
+        MlbenchError: something the user can act on; see the methods of the plugins.
+    """
+    plugins = Plugins.discover()
+    job = Job.from_payload(payload, plugins)
+    channel.progress("load")
+    dataset = job.workload.dataset(job.variant)
+    model = job.workload.model(job.variant)
+    metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
+    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    channel.progress("compile")
+    with job.backend.engine(model, job.plan) as engine:
+        channel.progress("warm-up")
+        pace = _warmed_up(engine, dataset, job)
+        tests = _Tests(job, model, limits, channel, engine, dataset)
+        traffic: dict[Mode, Traffic] = {}
+        if metric:
+            traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
+        load = _filled(job.load, limits, pace)
+        engine.statistics()  # what was counted so far is not the measured part's
+        traffic[Mode.PERFORMANCE] = tests.drive(Mode.PERFORMANCE, load)
+        facts = {"engine": engine.statistics(), "runtime": job.backend.observe()}
+    channel.progress("overhead")
+    overhead_ns = overhead_ns_per_sample(job, plugins, model, channel)
+    channel.progress("score")
+    return {
+        **facts,
+        **judged(job, limits, traffic, metric),
+        "load": dataclasses.asdict(load),
+        "limits": dataclasses.asdict(limits),
+        "seeds": dataclasses.asdict(limits.seeds),
+        "overhead_ns_per_sample": overhead_ns,
+        "fingerprints": {
+            "data": dataset.fingerprint,
+            "weights": model.weights_fingerprint,
+            **{f"graph {name}": graph.fingerprint for name, graph in model.graphs.items()},
+        },
+        "samples": {"dataset": dataset.count, "issued": traffic[Mode.PERFORMANCE].issued},
+    }
+
+
+def _warmed_up(engine: Engine, dataset: Dataset, job: Job) -> Pace:
+    """Make the engine ready on samples spread over the dataset, and time it roughly."""
+    count = min(dataset.count, _TYPICAL_SAMPLES)
+    indices = [number * dataset.count // count for number in range(count)]
+    dataset.load(indices)
+    samples = Samples(list(range(count)), indices, dataset)
+    engine.warm_up(samples)
+    query = job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1
+    pace = measured_pace(engine, samples, query, job.load.stall_timeout_s)
+    dataset.unload(indices)
+    return pace
+
+
+def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
+    """Return the settings with every 0 replaced: by what the tier demands, or by what the pace suggests."""
+    served_per_s = load.server_load * 1e9 / pace.latency_ns
+    offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, _OFFLINE_LARGEST_QPS)
+    is_offline = limits.offline_min_samples is not None
+    return dataclasses.replace(
+        load,
+        min_duration_ms=load.min_duration_ms or limits.min_duration_ms,
+        min_query_count=load.min_query_count or limits.offline_min_samples or limits.min_query_count,
+        performance_sample_count=load.performance_sample_count or limits.performance_sample_count,
+        target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
+        # half the latency: LoadGen prepares queries for twice the duration, and running out of them is an error
+        expected_latency_ns=load.expected_latency_ns or max(1, pace.latency_ns // 2),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tests:
+    """The tests of one run: an accuracy test where a metric wants it, then the performance test."""
+
+    job: Job
+    model: Model
+    limits: Limits
+    channel: Channel
+    engine: Engine
+    dataset: Dataset
+
+    def drive_accuracy(self, pace: Pace) -> tuple[Traffic, Pace]:
+        """Ask for every sample once, and learn more of the pace from it."""
+        load = _filled(self.job.load, self.limits, pace)
+        # Poisson arrivals keep their pace in an accuracy test too; nothing is timed there, so send faster
+        started = time.perf_counter()
+        traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=_ACCURACY_SPEED * load.target_qps))
+        rate_per_s = traffic.answered / (time.perf_counter() - started)
+        return traffic, dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
+
+    def drive(self, mode: Mode, load: LoadSettings) -> Traffic:
+        """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
+        test = test_of(self.job, self.model, self.limits, load, mode)
+        self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.dataset.count)
+        signs = Signs(channel=self.channel, stage=mode)
+        return drive(test, self.engine, self.dataset, self.job.folder / mode, signs)

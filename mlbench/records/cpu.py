@@ -1,0 +1,86 @@
+"""What the processor is, read from Linux's /proc and /sys."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlbench.records.stored import Stored
+
+FLAGS = (
+    *("avx2", "fma", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+    *("amx_tile", "amx_bf16", "amx_int8", "amx_fp16"),
+    *("asimd", "asimddp", "asimdhp", "sve", "sve2", "i8mm", "bf16", "svebf16", "svei8mm", "sme"),
+)
+"""Instruction sets that decide how fast a model can run; the last line is Arm's."""
+
+
+class Cpu(Stored):
+    """The processor, and how it is tuned; null where the machine does not say."""
+
+    model: str
+    architecture: str
+    sockets: int | None
+    cores: int | None
+    """Physical ones."""
+    threads: int
+    numa_nodes: int | None
+    flags: list[str]
+    """Of the instruction sets that matter, those it has."""
+    is_virtual: bool
+    """Whether it is a virtual machine's."""
+    governor: str | None
+    """How its clock is governed: ``performance``."""
+    turbo: bool | None
+    """Whether it may exceed its base clock."""
+
+
+def observe_cpu(root: Path) -> Cpu:
+    """Read what the processor is from the files under ``root``."""
+    processors = _processors(text_of(root / "proc/cpuinfo"))
+    first = processors[0] if processors else {}
+    flags = set((first.get("flags") or first.get("Features") or "").split())
+    nodes = list((root / "sys/devices/system/node").glob("node[0-9]*"))
+    return Cpu(
+        model=first.get("model name") or first.get("CPU part") or platform.processor() or "unknown",
+        architecture=platform.machine(),
+        sockets=_distinct(processors, "physical id"),
+        cores=_distinct(processors, "physical id", "core id"),
+        threads=len(processors) or 1,
+        numa_nodes=len(nodes) or None,
+        flags=[flag for flag in FLAGS if flag in flags],
+        is_virtual="hypervisor" in flags,
+        governor=text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
+        turbo=_turbo(root / "sys/devices/system/cpu"),
+    )
+
+
+def text_of(file: Path) -> str:
+    """Return what a file says, without blanks around it; empty when it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _processors(cpuinfo: str) -> list[Mapping[str, str]]:
+    """Return one mapping per hardware thread; Arm's file ends with a paragraph that is none."""
+    found = [dict(re.findall(r"^([^:\n]*?)\s*: *(.*)$", text, re.MULTILINE)) for text in cpuinfo.split("\n\n")]
+    return [fields for fields in found if "processor" in fields]
+
+
+def _distinct(processors: list[Mapping[str, str]], *keys: str) -> int | None:
+    """Return how many different values the keys have together; None where a processor lacks one."""
+    if not processors or any(key not in fields for fields in processors for key in keys):
+        return None
+    return len({tuple(fields[key] for key in keys) for fields in processors})
+
+
+def _turbo(cpus: Path) -> bool | None:
+    if boost := text_of(cpus / "cpufreq/boost"):
+        return boost == "1"
+    if off := text_of(cpus / "intel_pstate/no_turbo"):
+        return off == "0"
+    return None

@@ -1,0 +1,156 @@
+"""What the machine was like when a run was made.
+
+Nothing personal: no user, host or serial number, no environment variables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from mlbench.records.accelerators import Accelerator, device_files, observe_accelerators
+from mlbench.records.cpu import Cpu, observe_cpu, text_of
+from mlbench.records.stored import Stored
+
+LIBRARIES = (
+    *("mlcommons-loadgen", "numpy", "scipy", "pydantic"),
+    *("torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "onnxruntime-gpu"),
+    *("tensorrt", "openvino", "vllm", "transformers", "tokenizers", "diffusers"),
+    *("safetensors", "opencv-python-headless", "pillow", "scikit-learn"),
+)
+"""Distributions whose version can change a speed or a result."""
+
+_NO_LIMIT_BYTES = 2**60
+"""Above it, version 1 of control groups means no limit."""
+
+
+class Allowance(Stored):
+    """What of the machine this process may use; null: all of it."""
+
+    threads: int
+    """Hardware threads it may run on."""
+    cpu_quota: float | None
+    """In processors: 2.0 is two of them all the time."""
+    memory_bytes: int | None
+    container: str | None
+    """``docker``, ``podman`` or ``kubernetes`` where one is recognised."""
+
+
+class Environment(Stored):
+    """A machine and its software, at one moment."""
+
+    machine: str
+    """A hash of the hardware: runs with different ones were made on different machines."""
+    cpu: Cpu
+    memory_bytes: int | None
+    allowance: Allowance
+    accelerators: list[Accelerator]
+    devices: list[str]
+    """Device files of accelerators, with or without a driver that answers."""
+    os: str
+    kernel: str
+    libc: str
+    python: str
+    load_average: float | None
+    """Processes that wanted to run during the last minute: a busy machine gives noisy numbers."""
+    libraries: dict[str, str]
+    """Versions, by distribution name."""
+
+
+def observe_environment(root: Path = Path("/")) -> Environment:
+    """Look at the machine; ``root`` is where /proc, /sys, /dev and /etc are."""
+    cpu, accelerators, memory_bytes = observe_cpu(root), observe_accelerators(), _memory_bytes(root)
+    return Environment(
+        machine=_machine(cpu, memory_bytes, accelerators),
+        cpu=cpu,
+        memory_bytes=memory_bytes,
+        allowance=_allowance(root),
+        accelerators=accelerators,
+        devices=device_files(root),
+        os=_os_name(root),
+        kernel=f"{platform.system()} {platform.release()}",
+        libc=" ".join(platform.libc_ver()).strip(),
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        load_average=_load_average(root),
+        libraries=dict(_libraries()),
+    )
+
+
+def _machine(cpu: Cpu, memory_bytes: int | None, accelerators: list[Accelerator]) -> str:
+    """Hash what stays the same while the machine does; kernels differ in how much memory they keep, hence GiB."""
+    facts = [cpu.model, cpu.architecture, cpu.sockets, cpu.cores, cpu.threads]
+    gib = round((memory_bytes or 0) / 2**30)
+    text = json.dumps([*facts, gib, *sorted(accelerator.name for accelerator in accelerators)])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _memory_bytes(root: Path) -> int | None:
+    found = re.search(r"^MemTotal:\s*(\d+) kB", text_of(root / "proc/meminfo"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _os_name(root: Path) -> str:
+    found = re.search(r'^PRETTY_NAME="?(.*?)"?$', text_of(root / "etc/os-release"), re.MULTILINE)
+    return found[1] if found else platform.system()
+
+
+def _load_average(root: Path) -> float | None:
+    first, _, _ = text_of(root / "proc/loadavg").partition(" ")
+    return float(first) if first else None
+
+
+def _libraries() -> Iterator[tuple[str, str]]:
+    for name in LIBRARIES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            pass  # not installed, so it decides nothing
+
+
+def _allowance(root: Path) -> Allowance:
+    groups = list(_control_groups(root))
+    quotas = [quota for group in groups if (quota := _cpu_quota(group)) is not None]
+    memories = [limit for group in groups if (limit := _memory_limit(group)) is not None]
+    return Allowance(
+        threads=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cpu_quota=min(quotas, default=None),
+        memory_bytes=min(memories, default=None),
+        container=_container(root),
+    )
+
+
+def _control_groups(root: Path) -> Iterator[Path]:
+    """Yield the folders of our control groups, innermost first: each one's limit binds."""
+    mounted = root / "sys/fs/cgroup"
+    yield from (mounted / "cpu", mounted / "memory")  # version 1
+    found = re.search(r"^0::(/.*)$", text_of(root / "proc/self/cgroup"), re.MULTILINE)
+    place = Path(found[1]) if found else Path("/")
+    yield from (mounted / each.relative_to("/") for each in (place, *place.parents))
+
+
+def _cpu_quota(group: Path) -> float | None:
+    quota, _, period = text_of(group / "cpu.max").partition(" ")
+    if not quota:
+        quota, period = text_of(group / "cpu.cfs_quota_us"), text_of(group / "cpu.cfs_period_us")
+    is_limited = quota.isdigit() and period.isdigit()  # else "max", or -1
+    return int(quota) / int(period) if is_limited else None
+
+
+def _memory_limit(group: Path) -> int | None:
+    text = text_of(group / "memory.max") or text_of(group / "memory.limit_in_bytes")
+    return int(text) if text.isdigit() and int(text) < _NO_LIMIT_BYTES else None
+
+
+def _container(root: Path) -> str | None:
+    groups = text_of(root / "proc/1/cgroup")
+    if "kubepods" in groups or (root / "var/run/secrets/kubernetes.io").exists():
+        return "kubernetes"
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    return "docker" if (root / ".dockerenv").exists() or "docker" in groups else None

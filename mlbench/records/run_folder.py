@@ -1,0 +1,110 @@
+"""Run folders: ``results/<run id>/`` is complete, or it does not exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mlbench.errors import UsageError
+from mlbench.records.run_record import RECORD_FILE, RunRecord
+
+_HINT = "Choose another folder with --results."
+_SHOWN = 3
+"""How many candidates an ambiguous name lists."""
+
+
+def new_run_id(created: datetime, *parts: str) -> str:
+    """Return a name that sorts by time: ``20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2a``.
+
+    The four digits at the end are random, so that two runs begun in the same second do not meet.
+    """
+    moment = created.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    plain = [re.sub(r"[^\w.+-]", "_", part) for part in parts]
+    return "-".join([moment, *plain, secrets.token_hex(2)])
+
+
+class RunFolder:
+    """The folder of a run in the making. Leaving its context without `store` removes it."""
+
+    def __init__(self, results: Path, run_id: str) -> None:
+        self.run_id = run_id
+        self.path = results / f".{run_id}.partial"
+        """Where the run writes; hidden, and no run folder yet."""
+        self._final = results / run_id
+
+    @classmethod
+    def create(cls, results: Path, run_id: str) -> Self:
+        """Make the folder to write in.
+
+        Raises:
+            UsageError: the results folder cannot be written.
+        """
+        folder = cls(results, run_id)
+        try:
+            folder.path.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=_HINT) from None
+        return folder
+
+    def store(self, record: RunRecord) -> Path:
+        """Write the record, give the folder its name, and return its path.
+
+        Raises:
+            UsageError: the disk is full, or the folder not ours any more.
+        """
+        if record.run_id != self.run_id:
+            raise ValueError(f"record of {record.run_id} in the folder of {self.run_id}")
+        try:
+            with (self.path / RECORD_FILE).open("w", encoding="utf-8") as file:
+                file.write(record.text())
+                file.flush()
+                os.fsync(file.fileno())
+            self.path.rename(self._final)
+        except OSError as error:
+            raise UsageError(f"run folder cannot be stored: {self._final}: {error.strerror}.", hint=_HINT) from None
+        return self._final
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def runs_in(results: Path) -> list[Path]:
+    """Return the complete run folders, oldest first; none where the folder is missing."""
+    if not results.is_dir():
+        return []
+    return sorted(
+        folder for folder in results.iterdir() if not folder.name.startswith(".") and (folder / RECORD_FILE).is_file()
+    )
+
+
+def find_run(results: Path, name: str) -> Path:
+    """Return a run folder by its path, its id, or the beginning or the random end of its id.
+
+    Raises:
+        UsageError: none or several fit.
+    """
+    given = Path(name)
+    if (given / RECORD_FILE).is_file():
+        return given
+    if given.name == RECORD_FILE and given.is_file():
+        return given.parent
+    runs = runs_in(results)
+    fitting = [run for run in runs if run.name.startswith(name) or run.name.endswith(f"-{name}")]
+    if not fitting:
+        newest = f"The newest is {runs[-1].name}." if runs else "It holds no runs."
+        raise UsageError(f"no run {name!r} in {results}.", hint=newest)
+    if len(fitting) > 1:
+        shown = ", ".join(run.name for run in fitting[:_SHOWN]) + (", ..." if len(fitting) > _SHOWN else "")
+        raise UsageError(f"{len(fitting)} runs fit {name!r}: {shown}.", hint="Give more of the name.")
+    return fitting[0]

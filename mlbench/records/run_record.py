@@ -1,0 +1,226 @@
+"""The record of a run, as it is stored: ``record.json`` of a run folder."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
+
+from mlbench.errors import DataError
+from mlbench.records.environment import Environment
+from mlbench.records.stored import Score, Stored
+
+FORMAT = 1
+
+RECORD_FILE = "record.json"
+
+
+class ResultRecord(Stored):
+    """What LoadGen measured."""
+
+    value: float | None
+    """The scenario's result; null where LoadGen gives none (too few queries for an estimate)."""
+    unit: str
+    """``ns``, ``samples/s`` or ``tokens/s``."""
+    higher_is_better: bool
+    latency_ns: dict[str, int]
+    """Percentiles, least, greatest and mean: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
+    counts: dict[str, int]
+    """``queries``, ``late_queries``, ``samples_per_query``, ..."""
+
+
+class TargetRecord(Stored):
+    """A target, and the score held against it."""
+
+    score: str
+    """Its name."""
+    name: str
+    """The variant that demands it: ``99``."""
+    reference: float
+    lower: float
+    upper: float | None
+    required: bool
+    """False: reported, and decides nothing."""
+    value: Score
+    """What the run reached; null when the score is missing or not a number."""
+    is_met: bool
+
+
+class AccuracyRecord(Stored):
+    """How right the accuracy run was."""
+
+    scores: dict[str, Score]
+    targets: list[TargetRecord]
+    line: str
+    """The last line the official script prints for these scores."""
+    is_met: bool
+    """Whether all required targets are."""
+
+
+class RuleRecord(Stored):
+    """One rule, applied."""
+
+    rule: str
+    measured: bool | int | float | str | None
+    """Null where the log did not say."""
+    limit: bool | int | float | str
+    unit: str
+    passed: bool
+    fix: str
+    """What to do about it; empty when passed."""
+    source: str
+    kind: Literal["performance", "accuracy"]
+    required: bool
+
+
+class VerdictRecord(Stored):
+    """What the rules said."""
+
+    rules: list[RuleRecord]
+    not_applied: dict[str, str]
+    """Rules that could not be applied, and why."""
+    is_valid: bool
+    """Whether all rules about performance passed."""
+    is_accurate: bool | None
+    """Whether all required targets were met; null where no accuracy can be claimed."""
+    is_conformant: bool
+    """Whether nothing was relaxed and all required rules passed. Never the same as a reviewed MLPerf result."""
+
+
+class FailureRecord(Stored):
+    """Why there is no result."""
+
+    kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unavailable"]
+    """``crash``: by a signal; ``exit``: the process left early; ``unavailable``: the backend cannot run here."""
+    message: str
+    stage: str
+    """What the run was doing: ``warm-up``."""
+    log_tail: str
+
+
+class SeedsRecord(Stored):
+    """LoadGen's seeds."""
+
+    qsl: int
+    sample_index: int
+    schedule: int
+
+
+class SettingRecord(Stored):
+    """A setting, and the layer that gave it."""
+
+    value: JsonValue
+    layer: str
+
+
+class EnergyRecord(Stored):
+    """What a power meter measured over the performance run."""
+
+    joules: float
+    seconds: float
+    source: str
+    """Where the number comes from: ``RAPL package-0``."""
+    covers: str
+    """What it includes: ``CPU package``."""
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
+
+
+class RunRecord(Stored):
+    """One run: what was asked, what came of it, and under which conditions.
+
+    History of formats:
+
+    - 1: the first.
+    """
+
+    format: Literal[1] = 1
+    run_id: str
+    created: Annotated[AwareDatetime, AfterValidator(_utc)]
+    """When the run began, in UTC."""
+    duration_ns: int
+    """From request to record, everything included."""
+    mlbench_version: str
+
+    workload: str
+    backend: str
+    scenario: str
+    profile: Literal["mini", "full"]
+    tier: Literal["smoke", "dev", "valid"]
+    weights: Literal["trained", "random"]
+    precision: str
+
+    status: Literal["completed", "failed"]
+    failure: FailureRecord | None = None
+    result: ResultRecord | None = None
+    accuracy: AccuracyRecord | None = None
+    verdict: VerdictRecord | None = None
+    overhead_ns_per_sample: int | None = None
+    """What the harness itself costs here, measured with the null backend; null where it was not."""
+    energy: EnergyRecord | None = None
+
+    loadgen_version: str = ""
+    seeds: SeedsRecord | None = None
+    samples: dict[str, int] = Field(default_factory=dict)
+    """``dataset``: how many there are; ``issued``: how many the performance run sent."""
+    settings: dict[str, SettingRecord] = Field(default_factory=dict)
+    load: dict[str, JsonValue] = Field(default_factory=dict)
+    """How LoadGen was asked to drive the run, with every default filled in."""
+    limits: dict[str, JsonValue] = Field(default_factory=dict)
+    """The numbers of the rules in force."""
+    engine: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the engine counted."""
+    runtime: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the backend says of its runtime."""
+    fingerprints: dict[str, str] = Field(default_factory=dict)
+    """Hashes of ``data``, ``weights`` and each ``graph <name>``."""
+    environment: Environment
+
+    @model_validator(mode="after")
+    def _has_what_its_status_says(self) -> Self:
+        if self.status == "completed" and (self.failure or not self.result or not self.verdict):
+            raise ValueError("a completed run has a result and a verdict, and no failure")
+        if self.status == "failed" and (not self.failure or self.result):
+            raise ValueError("a failed run has a failure, and no result")
+        return self
+
+    def text(self) -> str:
+        """Return the record as it is stored: indented JSON."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def read(path: Path) -> RunRecord:
+    """Read a record, given its file or its run folder.
+
+    Raises:
+        DataError: it is missing, no JSON, of a newer format, or not a record.
+    """
+    file = path / RECORD_FILE if path.is_dir() else path
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"run record cannot be read: {file}: {error.strerror}.") from None
+    except ValueError as error:
+        raise DataError(f"run record is corrupt: {file}: {error}.", hint="Delete the run folder.") from None
+    _check_format(fields, file)
+    try:
+        return RunRecord.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the record"
+        raise DataError(f"run record is corrupt: {file}: {place}: {first['msg']}.") from None
+
+
+def _check_format(fields: object, file: Path) -> None:
+    found = fields.get("format") if isinstance(fields, dict) else None
+    if type(found) is not int or found < 1:
+        raise DataError(f"no run record: {file} names no format.", hint="Name a run folder of mlbench.")
+    if found > FORMAT:
+        raise DataError(
+            f"run folder of format {found}; this mlbench reads up to {FORMAT}: {file}.", hint="Upgrade mlbench."
+        )

@@ -1,0 +1,128 @@
+"""Records as lines and tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from mlbench.records.run_record import RuleRecord, RunRecord
+from mlbench.reports.units import duration, quantity
+
+DISCLAIMER = (
+    "Unverified results, not reviewed by MLCommons. MLPerf is a trademark of MLCommons; these are not MLPerf results."
+)
+
+
+def one_line(record: RunRecord) -> str:
+    """Return a run in a line: what ran, its result, whether it counts and how right it was."""
+    return f"{_name(record)}: {result(record)}, {standing(record)}, {accuracy(record)}  [{record.run_id}]"
+
+
+def result(record: RunRecord) -> str:
+    """Return the scenario's result with its unit, or how the run failed."""
+    if record.failure:
+        return f"{record.failure.kind} during {record.failure.stage}"
+    assert record.result
+    return quantity(record.result.value, record.result.unit)
+
+
+def standing(record: RunRecord) -> str:
+    """Return whether the performance counts: for the tier, never more."""
+    if not record.verdict:
+        return "failed"
+    return "valid" if record.verdict.is_valid else "INVALID"
+
+
+def accuracy(record: RunRecord) -> str:
+    """Return the first required score against its target."""
+    if not record.accuracy:
+        return "accuracy not measured"
+    shown = []
+    for target in record.accuracy.targets:
+        if target.required:
+            reached = "no score" if target.value is None else f"{target.value:.2f}"
+            shown.append(f"{target.score} {reached} {'>=' if target.is_met else 'MISSES'} {target.lower:.2f}")
+    return ", ".join(shown) or record.accuracy.line
+
+
+def is_good(record: RunRecord) -> bool:
+    """Tell whether a run is valid for its tier, and accurate where accuracy was asked for."""
+    return bool(record.verdict and record.verdict.is_valid and record.verdict.is_accurate is not False)
+
+
+def table(records: Sequence[RunRecord]) -> Table:
+    """Return a table with a row per run."""
+    shown = Table(title="mlbench", caption=DISCLAIMER, title_justify="left", caption_justify="left")
+    for heading in ("workload", "backend", "scenario", "precision"):
+        shown.add_column(heading)
+    shown.add_column("result", justify="right")
+    shown.add_column("p99 latency", justify="right")
+    shown.add_column("harness", justify="right")
+    for heading in ("performance", "accuracy"):
+        shown.add_column(heading)
+    for record in records:
+        style = "" if is_good(record) else "red"
+        shown.add_row(
+            record.workload,
+            record.backend,
+            record.scenario,
+            record.precision,
+            result(record),
+            _p99(record),
+            _overhead(record),
+            Text(standing(record), style=style),
+            accuracy(record),
+        )
+    return shown
+
+
+def conditions(records: Sequence[RunRecord]) -> str:
+    """Return in a line what all the runs of a table have in common."""
+    first = records[0]
+    cpu = first.environment.cpu
+    tiers = ", ".join(sorted({record.tier for record in records}))
+    profiles = ", ".join(sorted({record.profile for record in records}))
+    return f"{cpu.model}, {first.environment.allowance.threads} threads; profile {profiles}, tier {tiers}"
+
+
+def problems(record: RunRecord) -> Iterator[str]:
+    """Yield, for a run that is not good, each failed rule with what to do about it, or the end of its log."""
+    if record.failure:
+        yield f"{_name(record)}: {record.failure.kind}: {record.failure.message}"
+        yield record.failure.log_tail.rstrip()
+    for rule in record.verdict.rules if record.verdict else ():
+        if rule.required and not rule.passed:
+            yield f"{_name(record)}: {rule_line(rule)}"
+
+
+def rule_line(rule: RuleRecord) -> str:
+    """Return a rule with what was measured, its limit, and the fix where it failed."""
+    mark = "ok  " if rule.passed else ("FAIL" if rule.required else "miss")
+    measured, limit = (_spelled(value, rule.unit) for value in (rule.measured, rule.limit))
+    line = f"{mark} {rule.rule}: {measured}, limit {limit}"
+    return line if rule.passed or not rule.fix else f"{line}. {rule.fix}"
+
+
+def _spelled(value: bool | float | str | None, unit: str) -> str:
+    if value is None:
+        return "not in the log"
+    if unit == "ns" and not isinstance(value, str):
+        return duration(value)
+    return f"{value:.6g} {unit}".rstrip() if isinstance(value, float) else f"{value} {unit}".rstrip()
+
+
+def _name(record: RunRecord) -> str:
+    return f"{record.workload} {record.backend} {record.scenario} {record.precision}"
+
+
+def _p99(record: RunRecord) -> str:
+    latencies = record.result.latency_ns if record.result else {}
+    # a query is what MultiStream times; Offline's latencies are all of one query and say nothing
+    found = latencies.get("99.00_percentile_per_query_latency") or latencies.get("99.00_percentile_latency")
+    return duration(found) if found and record.scenario != "Offline" else "-"
+
+
+def _overhead(record: RunRecord) -> str:
+    return "-" if record.overhead_ns_per_sample is None else duration(record.overhead_ns_per_sample)

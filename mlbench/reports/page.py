@@ -1,0 +1,61 @@
+"""One record, as a page of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.console import DISCLAIMER, accuracy, problems, result, rule_line, standing
+from mlbench.reports.units import duration
+
+
+def page(record: RunRecord) -> str:
+    """Return what a run did, whether it counts, why, and under which conditions."""
+    return "\n".join(_lines(record))
+
+
+def _lines(record: RunRecord) -> Iterator[str]:
+    yield f"{record.workload} on {record.backend}, {record.scenario}, {record.precision}"
+    yield f"  run       {record.run_id}"
+    yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
+    yield f"  result    {result(record)}, {standing(record)}"
+    yield f"  accuracy  {accuracy(record)}"
+    if record.failure:
+        yield from ("", *problems(record))
+    if record.result:
+        yield from ("", "Latency", *_latencies(record))
+    if record.verdict:
+        yield from ("", "Rules")
+        yield from (f"  {rule_line(rule)}" for rule in record.verdict.rules)
+        yield from (f"  n/a  {rule}: {reason}" for rule, reason in record.verdict.not_applied.items())
+    yield from ("", "Engine")
+    yield from (f"  {key:<22} {value}" for key, value in {**record.engine, **record.runtime}.items())
+    yield from ("", "Conditions", *_conditions(record))
+    yield from ("", "Settings that are not defaults")
+    yield from (
+        f"  {key:<28} {setting.value!s:<14} {setting.layer}"
+        for key, setting in record.settings.items()
+        if setting.layer != "default"
+    )
+    yield from ("", DISCLAIMER)
+
+
+def _latencies(record: RunRecord) -> Iterator[str]:
+    assert record.result
+    for name, nanoseconds in record.result.latency_ns.items():
+        yield f"  {name.replace('_', ' '):<34} {duration(nanoseconds)}"
+    if record.overhead_ns_per_sample is not None:
+        yield f"  {'of it the harness, about':<34} {duration(record.overhead_ns_per_sample)}"
+
+
+def _conditions(record: RunRecord) -> Iterator[str]:
+    environment = record.environment
+    yield f"  {'machine':<22} {environment.cpu.model}, {environment.allowance.threads} threads"
+    for accelerator in environment.accelerators:
+        yield f"  {'accelerator':<22} {accelerator.name}"
+    yield f"  {'system':<22} {environment.os}, kernel {environment.kernel}, Python {environment.python}"
+    yield f"  {'LoadGen':<22} {record.loadgen_version}"
+    for name, version in environment.libraries.items():
+        yield f"  {name:<22} {version}"
+    for name, fingerprint in record.fingerprints.items():
+        yield f"  {name:<22} {fingerprint[:16]}"

@@ -1,0 +1,32 @@
+"""Numbers with units, as people read them."""
+
+from __future__ import annotations
+
+_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+
+
+def duration(nanoseconds: float) -> str:
+    """Return a time in the unit that suits it, three digits: ``12.3 ms``."""
+    for size, unit in _STEPS:
+        if abs(nanoseconds) >= size:
+            return f"{three_digits(nanoseconds / size)} {unit}"
+    return "0 ns"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a measured value with its unit; nanoseconds become what suits them."""
+    if value is None:
+        return "no result"
+    return duration(value) if unit == "ns" else f"{three_digits(value)} {unit}"
+
+
+def three_digits(value: float) -> str:
+    """Return a number with three significant digits, without an exponent, thousands apart: ``12,345``, ``1.23``."""
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as a clock shows it: ``2:05``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,109 @@
+"""What a verdict is made from, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlbench.contracts.metric import Target
+    from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.workload import Profile, Weights
+    from mlbench.rules.official import WorkloadRules
+    from mlbench.rules.tiers import Limits, Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """All that the rules look at."""
+
+    workload: str
+    """Its name. One that borrows the rules of another is held to them, and is never conformant."""
+    rules: WorkloadRules
+    scenario: Scenario
+    tier: Tier
+    profile: Profile
+    weights: Weights
+    limits: Limits
+    detail: Mapping[str, Any]
+    """Of the performance run: the first value of each key of LoadGen's detail log."""
+    loadgen_errors: Sequence[str] = ()
+    """What its error lines say."""
+    reply_faults: Sequence[str] = ()
+    """What was wrong with replies, each naming its sample."""
+    replies_checked: int | None = None
+    """How many replies of the performance run were held against the accuracy run's; None: none could be."""
+    replies_differing: Sequence[int] = ()
+    """Sample indices of those that differ, one entry per reply."""
+    unchecked_reason: str = ""
+    """Why none could be checked."""
+    scores: Mapping[str, float] | None = None
+    """Of the accuracy run; None: it has none."""
+    targets: Sequence[Target] = ()
+    unscored_reason: str = ""
+    """Why there are no scores."""
+
+
+class RuleKind(StrEnum):
+    """Whether a rule speaks of how the run was made or of how right its answers are."""
+
+    PERFORMANCE = "performance"
+    ACCURACY = "accuracy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleResult:
+    """One rule, applied."""
+
+    rule: str
+    """Its name: ``min_duration``, ``accuracy.F1@99``."""
+    measured: float | int | bool | str | None
+    """None: the log does not say, which never passes."""
+    limit: float | int | bool | str
+    unit: str
+    passed: bool
+    fix: str
+    """What to do about it, with numbers; emptied when passed."""
+    source: str
+    kind: RuleKind = RuleKind.PERFORMANCE
+    required: bool = True
+    """False: reported, and decides nothing."""
+
+    def __post_init__(self) -> None:
+        if self.passed:
+            object.__setattr__(self, "fix", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the rules say about a run."""
+
+    results: tuple[RuleResult, ...]
+    not_applied: Mapping[str, str] = field(default_factory=dict)
+    """Rules that could not be applied, and why."""
+    is_official_setup: bool
+    """One of the nine workloads, tier valid, profile full, trained weights, a scenario that v4.1 defines for it."""
+
+    @property
+    def failed(self) -> tuple[RuleResult, ...]:
+        """The required rules that failed."""
+        return tuple(result for result in self.results if result.required and not result.passed)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all rules about performance pass."""
+        return not any(result.kind is RuleKind.PERFORMANCE for result in self.failed)
+
+    @property
+    def is_accurate(self) -> bool | None:
+        """Whether every required target is met; None where no accuracy can be claimed."""
+        if not any(result.kind is RuleKind.ACCURACY for result in self.results):
+            return None
+        return not any(result.kind is RuleKind.ACCURACY for result in self.failed)
+
+    @property
+    def is_conformant(self) -> bool:
+        """Whether the run follows the official rules, as far as one run can: nothing relaxed, all rules pass."""
+        return self.is_official_setup and self.is_valid and self.is_accurate is True

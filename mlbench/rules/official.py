@@ -1,0 +1,200 @@
+"""The numbers of MLPerf Inference v4.1, from ``v4_1.toml``, where each table names its source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from mlbench.contracts.metric import Target
+from mlbench.errors import UsageError
+
+
+class Category(StrEnum):
+    """What kind of system a submission is for; each demands its own scenarios."""
+
+    DATACENTER = "datacenter"
+    EDGE = "edge"
+
+
+class Tokens(StrEnum):
+    """How a workload's tokens are counted: not at all, by a fixed number per sample, or as the replies report them."""
+
+    NONE = "none"
+    INFERRED = "inferred"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeds:
+    """The three seeds that decide which samples a run sends, in which order and when."""
+
+    qsl: int
+    sample_index: int
+    schedule: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialSeeds:
+    """The seeds of v4.1."""
+
+    normal: Seeds
+    test05: Seeds
+    accuracy_log: int
+    """Picks the replies that TEST01 and TEST06 log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRules:
+    """What the rules fix for one of LoadGen's four scenarios."""
+
+    name: str
+    samples_per_query: int | None
+    """None in Offline, whose one query holds them all."""
+    min_query_count: int
+    percentile: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRules:
+    """What the rules fix for one workload, under LoadGen's name for it."""
+
+    name: str
+    samples: int
+    """Of the official dataset: what an accuracy run sends."""
+    performance_sample_count: int
+    """At least so many samples are kept loaded while measuring."""
+    offline_min_samples: int
+    """At least so many samples are in the one query of Offline."""
+    server_latency_ms: int | None
+    """None where Server is not defined, or judged by tokens."""
+    ttft_ms: int | None
+    tpot_ms: int | None
+    equal_issue: bool
+    """Whether every loaded sample must be sent equally often."""
+    tokens: Tokens
+    tokens_per_sample: int | None
+    """The fixed number of inferred tokens."""
+    compliance: tuple[str, ...]
+    """Compliance tests that the closed division asks for."""
+    category_scenarios: Mapping[Category, tuple[str, ...]]
+    """What a closed submission must bring; a category that does not take the workload is missing."""
+    variants: Mapping[str, tuple[Category, ...]]
+    """Accuracy variants, the least strict first, and the categories that take each."""
+    targets: tuple[Target, ...]
+    """Of all variants; those beyond the first are reported and do not decide."""
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Scenarios that any category defines for this workload, in LoadGen's order."""
+        defined = {scenario for scenarios in self.category_scenarios.values() for scenario in scenarios}
+        return tuple(name for name in _table()["scenarios"] if name in defined)
+
+    def reported_key(self, scenario: str) -> str | None:
+        """Return the detail log's key of the token rate that is reported; None: the scenario's own result is."""
+        key: str | None = _table()["results"].get(self.tokens, {}).get(scenario)
+        return key
+
+
+def official_rules(name: str) -> WorkloadRules:
+    """Return the rules of a workload by LoadGen's name for it: ``bert``, ``3d-unet``.
+
+    Raises:
+        UsageError: v4.1 has no such workload.
+    """
+    try:
+        return _workloads()[name]
+    except KeyError:
+        raise UsageError(
+            f"v4.1 has no rules for workload {name!r}.", hint=f"It has: {', '.join(_workloads())}."
+        ) from None
+
+
+def official_workloads() -> tuple[str, ...]:
+    """Return LoadGen's names of the nine workloads."""
+    return tuple(_workloads())
+
+
+def scenario_rules(name: str) -> ScenarioRules:
+    """Return the rules of one of LoadGen's four scenarios.
+
+    Raises:
+        KeyError: LoadGen has no such scenario.
+    """
+    row = _table()["scenarios"][name]
+    return ScenarioRules(
+        name=name,
+        samples_per_query=row.get("samples_per_query"),
+        min_query_count=row["min_query_count"],
+        percentile=row.get("percentile"),
+    )
+
+
+def _seeds(row: Mapping[str, Any]) -> Seeds:
+    return Seeds(qsl=row["qsl"], sample_index=row["sample_index"], schedule=row["schedule"])
+
+
+def _targets(row: Mapping[str, Any], variants: Mapping[str, Any]) -> list[Target]:
+    """Return one target per accuracy variant, with limits as the checker computes them: reference times factor."""
+    found = []
+    for position, variant in enumerate(variants):
+        if "ranges" in row:
+            lower, upper = row["ranges"][variant]
+        else:
+            lower = row["reference"] * row["factors"][variant]
+            upper = row["reference"] * row["upper_factor"] if "upper_factor" in row else None
+        found.append(
+            Target(
+                score=row["score"],
+                reference=row["reference"],
+                lower=lower,
+                upper=upper,
+                name=variant,
+                required=position == 0,
+            )
+        )
+    return found
+
+
+def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:
+    return WorkloadRules(
+        name=name,
+        samples=row["samples"],
+        performance_sample_count=row["performance_sample_count"],
+        offline_min_samples=row["offline_min_samples"],
+        server_latency_ms=row.get("server_latency_ms"),
+        ttft_ms=row.get("ttft_ms"),
+        tpot_ms=row.get("tpot_ms"),
+        equal_issue=row.get("equal_issue", False),
+        tokens=Tokens(row.get("tokens", "none")),
+        tokens_per_sample=row.get("tokens_per_sample"),
+        compliance=tuple(row.get("compliance", ())),
+        category_scenarios={Category(category): tuple(names) for category, names in row["scenarios"].items()},
+        variants={variant: tuple(map(Category, categories)) for variant, categories in row["variants"].items()},
+        targets=tuple(target for each in row["targets"] for target in _targets(each, row["variants"])),
+    )
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return tomllib.loads(resources.files("mlbench.rules").joinpath("v4_1.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _workloads() -> Mapping[str, WorkloadRules]:
+    return {name: _workload(name, row) for name, row in _table()["workloads"].items()}
+
+
+SEEDS = OfficialSeeds(
+    normal=_seeds(_table()["seeds"]["normal"]),
+    test05=_seeds(_table()["seeds"]["test05"]),
+    accuracy_log=_table()["seeds"]["compliance"]["accuracy_log"],
+)
+
+OFFICIAL_MIN_DURATION_MS: int = _table()["durations"]["min_duration_ms"]
+
+EARLY_STOPPING_CONFIDENCE: float = _table()["early_stopping"]["confidence"]

@@ -1,0 +1,81 @@
+"""Rules about the replies: sound, the same as in the accuracy run, and good enough."""
+
+from __future__ import annotations
+
+import math
+
+from mlbench.contracts.metric import Target
+from mlbench.rules.facts import RuleKind, RuleResult, RunFacts
+
+LEAST_AGREEMENT = 0.99
+"""The share of sampled replies that must equal the accuracy run's.
+
+The rules demand the same output of the same code; batches of another make-up round differently, and at low precision a
+reply in some hundreds tips over. One in a hundred is what the accuracy target itself may lose.
+"""
+
+NAMED = 10
+"""So many samples are named in a fix."""
+
+
+def replies_sound(facts: RunFacts) -> RuleResult:
+    """Every sample of the performance run was answered once, in the promised form."""
+    count, first = len(facts.reply_faults), next(iter(facts.reply_faults), "")
+    return RuleResult(
+        rule="replies_sound",
+        measured=count,
+        limit=0,
+        unit="faults",
+        passed=count == 0,
+        fix=f"Mend the backend; first of {count}: {first}",
+        source="mlbench: a wrong answer is never fast",
+    )
+
+
+def replies_agree(facts: RunFacts) -> RuleResult | None:
+    """Replies sampled while measuring are the accuracy run's replies to the same samples."""
+    if facts.replies_checked is None:
+        return None
+    checked, differing = facts.replies_checked, facts.replies_differing
+    share = (checked - len(differing)) / checked if checked else None
+    passed = share is not None and share >= LEAST_AGREEMENT
+    return RuleResult(
+        rule="replies_agree",
+        measured=share,
+        limit=LEAST_AGREEMENT,
+        unit="",
+        passed=passed,
+        fix=_agree(checked, sorted(set(differing))),
+        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; TEST01",
+    )
+
+
+def _agree(checked: int, differing: list[int]) -> str:
+    if not checked:
+        return "Raise load.reply_checks: no reply of the performance run was kept."
+    named = ", ".join(map(str, differing[:NAMED])) + (", ..." if len(differing) > NAMED else "")
+    return f"Answer alike in both runs; of {checked} replies checked, those to these samples differ: {named}."
+
+
+def accuracy(facts: RunFacts) -> list[RuleResult]:
+    """Every target, one result each; a score that is missing or not a number meets none."""
+    if facts.scores is None:
+        return []
+    return [_accuracy(target, facts.scores.get(target.score, math.nan)) for target in facts.targets]
+
+
+def _accuracy(target: Target, score: float) -> RuleResult:
+    passed = target.is_met_by(score)
+    limit = target.lower if target.upper is None else f"{target.lower:.7g} .. {target.upper:.7g}"
+    shown = f"{limit:.7g}" if isinstance(limit, float) else limit
+    return RuleResult(
+        rule=f"accuracy.{target.score}" + (f"@{target.name}" if target.name else ""),
+        measured=None if math.isnan(score) else score,
+        limit=limit,
+        unit="",
+        passed=passed,
+        fix=f"{target.score} is {score:.7g}, its target {shown}: try fp32, then another backend.",
+        source="submission checker v4.1, accuracy-target",
+        kind=RuleKind.ACCURACY,
+        required=target.required,
+    )

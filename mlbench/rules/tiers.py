@@ -1,0 +1,109 @@
+"""Tiers: how long a run lasts and how much it sends, and the limits that follow for one run."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.workload import Profile
+from mlbench.rules.official import (
+    OFFICIAL_MIN_DURATION_MS,
+    SEEDS,
+    Seeds,
+    Tokens,
+    WorkloadRules,
+    official_rules,
+    scenario_rules,
+)
+
+if TYPE_CHECKING:
+    from mlbench.contracts.dataset import Dataset
+    from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.workload import Workload
+
+
+class Tier(StrEnum):
+    """Seconds, a minute, or the official durations and counts."""
+
+    SMOKE = "smoke"
+    DEV = "dev"
+    VALID = "valid"
+
+    @property
+    def reason(self) -> str:
+        """What the tier is for, in a few words."""
+        return str(_table()[self]["reason"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The numbers in force for one run: LoadGen is set by them and the verdict holds the log against them."""
+
+    min_duration_ms: int
+    min_query_count: int
+    """Queries; in Offline 1."""
+    offline_min_samples: int | None
+    """Samples in the one query of Offline; None in the other scenarios."""
+    performance_sample_count: int
+    """At least so many samples are kept loaded."""
+    samples_per_query: int | None
+    """None in Offline."""
+    server_latency_ms: int | None
+    """None outside Server, and where tokens are judged instead."""
+    ttft_ms: int | None
+    """None outside Server, and where tokens are not measured."""
+    tpot_ms: int | None
+    equal_issue: bool
+    tokens: Tokens
+    seeds: Seeds
+
+
+def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Tier, profile: Profile) -> Limits:
+    """Return the limits in force: the rules', relaxed where the tier or the mini profile says so.
+
+    On mini the performance set may be as small as the dataset, and Server may have a limit of its own.
+
+    Args:
+        workload: whose ``rules`` names them.
+        dataset: of this profile.
+        scenario: whose ``loadgen`` names the one of LoadGen's four whose rules hold.
+        tier: decides the duration, the queries and Offline's samples.
+        profile: mini or full.
+
+    Raises:
+        UsageError: v4.1 has no rules of that name.
+    """
+    rules, name, row = official_rules(workload.rules), scenario.loadgen, _table()[tier]
+    official, is_mini = scenario_rules(name), profile is Profile.MINI
+    server_latency_ms = (workload.mini_server_latency_ms if is_mini else None) or rules.server_latency_ms
+    is_by_latency = name == "Server" and rules.tokens is not Tokens.MEASURED
+    is_by_tokens = name == "Server" and rules.tokens is Tokens.MEASURED
+    return Limits(
+        min_duration_ms=row.get("min_duration_ms", OFFICIAL_MIN_DURATION_MS),
+        min_query_count=row["min_query_count"].get(name, official.min_query_count),
+        offline_min_samples=_offline_min_samples(rules, row, dataset) if name == "Offline" else None,
+        performance_sample_count=min(rules.performance_sample_count, dataset.count if is_mini else rules.samples),
+        samples_per_query=official.samples_per_query,
+        server_latency_ms=server_latency_ms if is_by_latency else None,
+        ttft_ms=rules.ttft_ms if is_by_tokens else None,
+        tpot_ms=rules.tpot_ms if is_by_tokens else None,
+        equal_issue=rules.equal_issue,
+        tokens=rules.tokens,
+        seeds=SEEDS.normal,
+    )
+
+
+def _offline_min_samples(rules: WorkloadRules, row: Mapping[str, Any], dataset: Dataset) -> int:
+    if row["offline_min_samples"] == "performance set":
+        return min(dataset.performance_count, rules.offline_min_samples)
+    return rules.offline_min_samples
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return tomllib.loads(resources.files("mlbench.rules").joinpath("tiers.toml").read_text(encoding="utf-8"))

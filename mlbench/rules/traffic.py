@@ -1,0 +1,118 @@
+"""Rules about what LoadGen was asked to send, and what it says about the run itself."""
+
+from __future__ import annotations
+
+from mlbench.rules.facts import RuleResult, RunFacts
+from mlbench.rules.official import Tokens
+
+
+def loadgen_result(facts: RunFacts) -> RuleResult:
+    """LoadGen itself calls the run VALID."""
+    measured = facts.detail.get("result_validity")
+    passed = measured == "VALID"
+    reason = str(facts.detail.get("result_invalid_reason", "")).strip()
+    return RuleResult(
+        rule="loadgen_result",
+        measured=measured,
+        limit="VALID",
+        unit="",
+        passed=passed,
+        fix=reason or "See the rules below that failed.",
+        source="LoadGen, result_validity",
+    )
+
+
+def loadgen_errors(facts: RunFacts) -> RuleResult:
+    """LoadGen logged no error; one loses a submission, even where LoadGen says VALID."""
+    count = max(len(facts.loadgen_errors), facts.detail.get("num_errors", 0))
+    first = facts.loadgen_errors[0] if facts.loadgen_errors else "see the detail log"
+    return RuleResult(
+        rule="loadgen_errors",
+        measured=count,
+        limit=0,
+        unit="errors",
+        passed=count == 0,
+        fix=f"LoadGen's first error: {first}",
+        source="submission checker v4.1, has_error",
+    )
+
+
+def samples_per_query(facts: RunFacts) -> RuleResult | None:
+    """A query of MultiStream holds eight samples."""
+    limit = facts.limits.samples_per_query
+    if facts.scenario.loadgen != "MultiStream" or limit is None:
+        return None
+    measured = facts.detail.get("effective_samples_per_query")
+    return RuleResult(
+        rule="samples_per_query",
+        measured=measured,
+        limit=limit,
+        unit="samples",
+        passed=measured == limit,
+        fix=f"Set load.samples_per_query to {limit}.",
+        source="MLPerf Inference v4.1 rules, Scenarios",
+    )
+
+
+def token_latencies(facts: RunFacts) -> RuleResult | None:
+    """Where tokens are measured, LoadGen was asked to."""
+    if facts.limits.tokens is not Tokens.MEASURED:
+        return None
+    measured = facts.detail.get("requested_use_token_latencies")
+    return RuleResult(
+        rule="token_latencies",
+        measured=measured,
+        limit=True,
+        unit="",
+        passed=measured is True,
+        fix="Run with LoadGen's use_token_latencies on.",
+        source="submission checker v4.1, requested_use_token_latencies",
+    )
+
+
+def seeds(facts: RunFacts) -> RuleResult:
+    """The three seeds are those of the round."""
+    wanted = facts.limits.seeds
+    limit = (wanted.qsl, wanted.sample_index, wanted.schedule)
+    names = ("qsl", "sample_index", "schedule")
+    measured = tuple(facts.detail.get(f"effective_{name}_rng_seed") for name in names)
+    wrong = [name for name, found, right in zip(names, measured, limit, strict=True) if found != right]
+    return RuleResult(
+        rule="seeds",
+        measured=", ".join(map(str, measured)),
+        limit=", ".join(map(str, limit)),
+        unit="",
+        passed=not wrong,
+        fix=f"Run with the v4.1 seeds; wrong: {', '.join(wrong)}.",
+        source="mlperf.conf v4.1; submission checker",
+    )
+
+
+def performance_sample_count(facts: RunFacts) -> RuleResult:
+    """Enough samples were loaded that a cache cannot help."""
+    measured, limit = facts.detail.get("effective_performance_sample_count", 0), facts.limits.performance_sample_count
+    return RuleResult(
+        rule="performance_sample_count",
+        measured=measured,
+        limit=limit,
+        unit="samples",
+        passed=measured >= limit,
+        fix=f"Raise load.performance_sample_count from {measured} to {limit}.",
+        source="submission checker v4.1, performance-sample-count; mlperf.conf",
+    )
+
+
+def equal_issue(facts: RunFacts) -> RuleResult | None:
+    """Where samples differ much in cost, each is sent equally often."""
+    if not facts.limits.equal_issue:
+        return None
+    measured = facts.detail.get("effective_sample_concatenate_permutation")
+    return RuleResult(
+        rule="equal_issue",
+        measured=measured,
+        limit=True,
+        unit="",
+        passed=measured is True,
+        fix="Run with LoadGen's sample_concatenate_permutation on.",
+        source="mlperf.conf v4.1; submission checker",
+    )

@@ -1,0 +1,67 @@
+"""The verdict: every rule held against what a run left behind.
+
+A rule is a function of the facts; it returns None where it does not apply. What a log does not say never passes.
+LoadGen's own result is one rule among others and is never overwritten: the official checker lets some runs through that
+LoadGen calls INVALID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.rules.facts import RuleResult, RunFacts, Verdict
+from mlbench.rules.quality import accuracy, replies_agree, replies_sound
+from mlbench.rules.tempo import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
+from mlbench.rules.tiers import Tier
+from mlbench.rules.traffic import (
+    equal_issue,
+    loadgen_errors,
+    loadgen_result,
+    performance_sample_count,
+    samples_per_query,
+    seeds,
+    token_latencies,
+)
+
+RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
+    loadgen_result,
+    loadgen_errors,
+    min_duration,
+    min_queries,
+    offline_samples,
+    samples_per_query,
+    latency_limit,
+    token_latencies,
+    ttft,
+    tpot,
+    early_stopping,
+    seeds,
+    performance_sample_count,
+    equal_issue,
+    replies_sound,
+    replies_agree,
+)
+
+
+def judge(facts: RunFacts) -> Verdict:
+    """Apply every rule to a finished performance run and, where there is one, its accuracy run."""
+    performance = [result for rule in RULES if (result := rule(facts)) is not None]
+    not_applied = {}
+    if facts.replies_checked is None:
+        not_applied["replies_agree"] = facts.unchecked_reason or "no accuracy run to compare with"
+    if facts.scores is None:
+        not_applied["accuracy"] = facts.unscored_reason or "no accuracy run"
+    return Verdict(
+        results=(*performance, *accuracy(facts)), not_applied=not_applied, is_official_setup=_is_official_setup(facts)
+    )
+
+
+def _is_official_setup(facts: RunFacts) -> bool:
+    return (
+        facts.tier is Tier.VALID
+        and facts.profile is Profile.FULL
+        and facts.weights is Weights.TRAINED
+        and facts.scenario.name in facts.rules.scenarios
+        and facts.workload == facts.rules.name
+    )

@@ -1,0 +1,76 @@
+"""From the accuracy run's replies to scores, and from the performance run's to whether they are the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlbench.contracts.metric import LoggedReply, Metric, Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetResult:
+    """A target and the score held against it."""
+
+    target: Target
+    score: float
+    """NaN where the metric gave none."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the score lies within the target's limits."""
+        return self.target.is_met_by(self.score)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """How right an accuracy run was."""
+
+    scores: Mapping[str, float]
+    targets: tuple[TargetResult, ...]
+    line: str
+    """The last line the official script prints for these scores."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether all required targets are met."""
+        return all(result.is_met for result in self.targets if result.target.required)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Whether replies seen while measuring are the accuracy run's."""
+
+    checked: int
+    """How many replies were held against the accuracy run's."""
+    differing: tuple[int, ...]
+    """Sample indices of those that differ, one entry per reply."""
+
+
+def score(metric: Metric, replies: Sequence[LoggedReply]) -> Accuracy:
+    """Score an accuracy run.
+
+    Raises:
+        InvalidRunError: the metric cannot score a reply, which it names.
+    """
+    scores = metric.score(replies)
+    results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in metric.targets]
+    return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores))
+
+
+def agreement(metric: Metric, sampled: Sequence[LoggedReply], reference: Sequence[LoggedReply]) -> Agreement:
+    """Hold sampled replies of a performance run against the accuracy run's to the same samples.
+
+    Of a sample that the accuracy run was asked twice (MultiStream fills its last query) the first reply counts, as in
+    the official scripts. A sample that it never answered differs.
+    """
+    first: dict[int, LoggedReply] = {}
+    for reply in reference:
+        first.setdefault(reply.index, reply)
+    differing = [reply.index for reply in sampled if not _agrees(metric, reply, first.get(reply.index))]
+    return Agreement(checked=len(sampled), differing=tuple(differing))
+
+
+def _agrees(metric: Metric, reply: LoggedReply, reference: LoggedReply | None) -> bool:
+    return reference is not None and metric.agrees(reply.data, reference.data)

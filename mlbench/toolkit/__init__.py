@@ -1,0 +1,19 @@
+"""For authors of workloads and backends. Importing it loads nothing heavy."""
+
+from mlbench.execution.compile_cache import made_once
+from mlbench.toolkit.arrays import host_array
+from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
+from mlbench.toolkit.module_graph import ModuleGraph
+from mlbench.toolkit.padding import pad_rows, round_up
+
+__all__ = [
+    "ModuleGraph",
+    "file_sha256",
+    "host_array",
+    "load_weights",
+    "made_once",
+    "pad_rows",
+    "round_up",
+    "unpacked",
+    "verified",
+]

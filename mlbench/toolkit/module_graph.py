@@ -1,0 +1,79 @@
+"""The ready-made graph: a torch module, exported to ONNX when a backend asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench.contracts.graph import Graph, Precision, TensorSpec, Tolerance
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+TOLERANCES: Mapping[Precision, Tolerance] = {
+    Precision.FP32: Tolerance(absolute=1e-4, relative=1e-4),
+    Precision.BF16: Tolerance(absolute=0.1, relative=0.1),
+    Precision.FP16: Tolerance(absolute=0.02, relative=0.02),
+    Precision.INT8: Tolerance(absolute=0.5, relative=0.2),
+    Precision.FP8: Tolerance(absolute=0.5, relative=0.2),
+}
+"""For outputs of order one, as logits are; a graph with another scale gives its own."""
+
+
+class ModuleGraph(Graph):
+    """A graph whose function is a torch module."""
+
+    def __init__(  # noqa: PLR0913 - a graph has these parts
+        self,
+        name: str,
+        *,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        build: Callable[[], torch.nn.Module],
+        fingerprint: str,
+        calibrate: Callable[[], Iterator[Mapping[str, np.ndarray]]] | None = None,
+        tolerances: Mapping[Precision, Tolerance] = TOLERANCES,
+    ) -> None:
+        """Store what the graph is made of.
+
+        Args:
+            name: unique within the model.
+            inputs: what ``forward`` takes, in order.
+            outputs: what ``forward`` returns, in order.
+            build: returns the module with weights, fp32, in eval mode; called when a backend asks.
+            fingerprint: a hash of the weights and of all settings that ``build`` depends on.
+            calibrate: yields inputs for quantisation.
+            tolerances: per precision.
+        """
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self._build = build
+        self._fingerprint = fingerprint
+        self._calibrate = calibrate
+        self._tolerances = tolerances
+
+    def module(self) -> torch.nn.Module:
+        """Return a fresh module, in eval mode."""
+        return self._build().eval()
+
+    def onnx(self) -> Path:
+        """Return the exported file from the cache, exporting it first where it is missing."""
+        from mlbench.execution.onnx_export import exported
+
+        return exported(self)
+
+    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield inputs from the official calibration set."""
+        return self._calibrate() if self._calibrate else iter(())
+
+    def tolerance(self, precision: Precision) -> Tolerance:
+        """Return the allowance at this precision."""
+        return self._tolerances[precision]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of weights and structure."""
+        return self._fingerprint

@@ -1,0 +1,180 @@
+"""Settings in layers: defaults < workload < backend < system < command line. Every value knows the layer it came from.
+
+A setting is named ``load.<field>``, ``execution.<field>``, ``backend.<field>`` or ``workload.<field>``, after the
+dataclass that it fills: `LoadSettings`, `EnginePlan`, and the options of the backend and of the workload. Workloads,
+backends and the machine suggest values in TOML files of one form; an entry applies where all its conditions hold, and
+later ones win:
+
+    [[settings]]
+    when = { workload = "bert", scenario = "Server" }
+    execution.max_wait_us = 2000
+
+Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from mlbench.contracts.backend import Backend
+    from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.workload import Workload
+
+CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
+
+_OWN_FLAGS = {"execution.precision": "--precision"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and the layer it came from."""
+
+    value: Any
+    layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a run, by key."""
+
+    by_key: Mapping[str, Setting]
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> Settings:
+        """Return the settings that `plain` wrote out, their layers forgotten; `fill` restores their types."""
+        return cls({key: Setting(value, "") for key, value in plain.items()})
+
+    def plain(self) -> dict[str, Any]:
+        """Return each value as JSON can spell it."""
+        from pydantic_core import to_jsonable_python
+
+        return {key: to_jsonable_python(setting.value) for key, setting in self.by_key.items()}
+
+    def fill(self, prefix: str, template: Any) -> Any:
+        """Return the dataclass instance ``template`` with the values of the settings that start with ``prefix``."""
+        from pydantic import TypeAdapter
+
+        values = {
+            key.removeprefix(f"{prefix}."): TypeAdapter(wanted).validate_python(self.by_key[key].value)
+            for key, (wanted, _) in _fields({prefix: template})
+            if key in self.by_key
+        }
+        return dataclasses.replace(template, **values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the conditions of a settings file are compared with."""
+
+    workload: Workload
+    backend: Backend
+    scenario: Scenario
+    profile: str
+    tier: str
+    precision: str
+
+    def fulfil(self, conditions: Mapping[str, str]) -> bool:
+        """Tell whether all conditions hold."""
+        return all(getattr(value := getattr(self, key), "name", value) == wanted for key, wanted in conditions.items())
+
+
+def layered(
+    circumstances: Circumstances, *, system_file: Path | None = None, command_line: Mapping[str, str] = {}
+) -> Settings:
+    """Return every setting of a run, the highest layer's value for each.
+
+    Raises:
+        UsageError: a setting is unknown or of the wrong type, in whichever layer; the message names the layer.
+    """
+    workload, backend, scenario = circumstances.workload, circumstances.backend, circumstances.scenario
+    templates = {
+        "load": LoadSettings(),
+        "execution": EnginePlan(),
+        "backend": backend.options,
+        "workload": workload.options,
+    }
+    fields = dict(_fields(templates))
+    settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
+    layers: list[tuple[str, Mapping[str, Any]]] = [(f"scenario {scenario.name}", scenario.settings)]
+    for owner, file in ((f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)):
+        layers += [(owner, entry) for entry in _entries(file, circumstances)] if file else []
+    if system_file and system_file.is_file():
+        layers += [(f"system {system_file}", entry) for entry in _entries(system_file, circumstances)]
+    layers.append(("command line", command_line))
+    for layer, values in layers:
+        for key, value in values.items():
+            settings[key] = Setting(_checked(key, value, fields, layer), layer)
+    return Settings(settings)
+
+
+def filled(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
+    """Return the dataclass instance ``template`` with these settings of the command line, named ``<prefix>.<field>``.
+
+    Raises:
+        UsageError: a setting is unknown or of the wrong type.
+    """
+    layer = "command line"
+    fields = dict(_fields({prefix: template}))
+    settings = {key: Setting(_checked(key, value, fields, layer), layer) for key, value in values.items()}
+    return Settings(settings).fill(prefix, template)
+
+
+def _fields(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Yield key, (type, default) of each field of the templates."""
+    for prefix, template in templates.items():
+        types = typing.get_type_hints(type(template))
+        for field in dataclasses.fields(template):
+            key = f"{prefix}.{field.name}"
+            if key not in _OWN_FLAGS:
+                yield key, (types[field.name], getattr(template, field.name))
+
+
+def _entries(file: Path, circumstances: Circumstances) -> Iterator[Mapping[str, Any]]:
+    """Yield the entries of a settings file that apply, flattened to keys with a dot."""
+    try:
+        document = tomllib.loads(file.read_text())
+        entries = document["settings"]
+        for entry in entries:
+            conditions = entry.pop("when", {})
+            for name in conditions:
+                if name not in CONDITIONS:
+                    raise UsageError(
+                        f"{file}: unknown condition {name!r}.", hint=f"Conditions are {', '.join(CONDITIONS)}."
+                    )
+            if circumstances.fulfil(conditions):
+                yield {f"{prefix}.{name}": value for prefix, group in entry.items() for name, value in group.items()}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not a TOML file: {error}.") from None
+    except (KeyError, AttributeError, TypeError):
+        raise UsageError(
+            f"{file} is not a settings file.", hint="Want [[settings]] tables such as: execution.batch = 8."
+        ) from None
+
+
+def _checked(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], layer: str) -> Any:
+    """Return the value as its field's type."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if key in _OWN_FLAGS:
+        raise UsageError(f"{key} is not a setting ({layer}).", hint=f"Use {_OWN_FLAGS[key]}.")
+    if key not in fields:
+        from mlbench.discovery import nearest
+
+        raise UsageError(f"unknown setting {key!r} ({layer}).", hint=nearest(key, fields))
+    wanted = fields[key][0]
+    try:
+        return TypeAdapter(wanted).validate_python(value)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise UsageError(f"{key} is {value!r} ({layer}): {reason}.", hint="See `mlbench settings`.") from None

@@ -1,0 +1,82 @@
+"""All that one does with this repository. ``nox -l`` lists it; CI runs only these."""
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "venv"
+
+
+def install(session: nox.Session, *extras: str) -> None:
+    """Install this checkout with some of its extras."""
+    session.install("-e", f".[{','.join(extras)}]" if extras else ".")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Set up, and run the mini suite: every workload that exists, on every backend that runs here."""
+    install(session, "cpu")
+    session.run("mlbench", "doctor")
+    session.run("mlbench", "run", "--backend", "pytorch", "--backend", "onnxruntime", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Set up, and run all tests, linters and the type checker."""
+    install(session, "dev")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+    session.run("pytest", "--durations=10", *session.posargs)
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """Run the quick tests: no real runs, no trained models."""
+    install(session, "dev")
+    session.run("pytest", "-m", "not slow and not gpu and not data", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format."""
+    session.install("ruff>=0.9")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types, strictly."""
+    install(session, "dev")
+    session.run("mypy")
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the conformance kit against backends: ``nox -s conformance -- pytorch``; without names, the built-in ones."""
+    install(session, "cpu")
+    for backend in session.posargs or ["null", "pytorch", "onnxruntime"]:
+        session.run("mlbench", "check", backend)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """Run what needs a GPU: the marked tests, and the conformance kit on the device."""
+    install(session, "dev")
+    session.run("pytest", "-m", "gpu", *session.posargs)
+    session.run("mlbench", "check", "pytorch", "--set", "backend.device=cuda")
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build the distribution, and check that a wheel alone runs."""
+    session.install("build>=1.2")
+    dist = Path(session.create_tmp()) / "dist"
+    session.run("python", "-m", "build", "--outdir", os.fspath(dist))
+    (wheel,) = dist.glob("*.whl")
+    session.install(os.fspath(wheel))
+    session.run("mlbench", "list")

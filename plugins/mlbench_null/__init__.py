@@ -1,0 +1,13 @@
+"""A backend that computes nothing: what it takes to answer with it is the harness's own cost."""
+
+from __future__ import annotations
+
+from mlbench import Backend, hookimpl
+
+
+@hookimpl
+def mlbench_backends() -> list[Backend]:
+    """Return the null backend."""
+    from mlbench_null.backend import Null
+
+    return [Null()]

@@ -1,0 +1,165 @@
+"""The ONNX Runtime backend: runs each graph in a session, as exported or quantised."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+
+DISTRIBUTIONS = {
+    "onnxruntime": "cpu",
+    "onnxruntime-gpu": "cuda",
+    "onnxruntime-rocm": "rocm",
+    "onnxruntime-migraphx": "migraphx",
+    "onnxruntime-openvino": "openvino",
+}
+"""What brings the module ``onnxruntime``, and the device it is built for."""
+
+EXPORTERS = ("torch", "onnx", "onnxscript")
+"""What makes a session's file out of a graph."""
+
+LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+"""ONNX Runtime's names of the optimisation levels."""
+
+INSTALL = "pip install 'mlbench[cpu]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxRuntimeOptions:
+    """What can be set on the ONNX Runtime backend."""
+
+    provider: str = "cpu"
+    """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
+    threads: int = 0
+    """Per operator; 0: one per physical core."""
+    optimization: Literal["none", "basic", "extended", "all"] = "all"
+    """How far a session rewrites the graph when it loads."""
+    spinning: bool = False
+    """Threads that wait for work turn in circles, not sleep: a faster start, at the cost of all other threads."""
+    per_channel: bool = True
+    """int8: a scale per output channel of a weight, instead of one per weight."""
+
+
+class OnnxRuntime(GraphBackend):
+    """Runs ONNX graphs on whatever ONNX Runtime has a provider for."""
+
+    name = "onnxruntime"
+    title = "ONNX Runtime sessions, fp32 or statically quantised int8"
+    options = OnnxRuntimeOptions()
+
+    def probe(self) -> Probe:
+        """Look for distributions; neither ONNX Runtime nor torch is loaded."""
+        versions = dict(_versions((*DISTRIBUTIONS, *EXPORTERS)))
+        found = [name for name in DISTRIBUTIONS if name in versions]
+        missing = [name for name in EXPORTERS if name not in versions]
+        if not found:
+            missing.insert(0, "onnxruntime")
+        if missing:
+            return Probe(is_available=False, reason=f"{', '.join(missing)} not installed", install=INSTALL)
+        return Probe(
+            is_available=True,
+            devices=tuple(dict.fromkeys(("cpu", *(DISTRIBUTIONS[name] for name in found)))),
+            precisions=(Precision.FP32, Precision.INT8),
+            versions=versions,
+            rank=60,
+        )
+
+    def compile(self, graph: Graph, precision: Precision) -> Executable:
+        """Return a session's run; its outputs are fresh arrays in each call."""
+        import onnxruntime
+
+        provider = usable_provider(self.options.provider)
+        session = self._session(self._file(graph, precision), graph, provider)
+        if session.get_providers()[0] != provider:  # it warns, and carries on with the CPU
+            raise UsageError(
+                f"ONNX Runtime {onnxruntime.__version__} could not start {provider} and fell back to "
+                f"{session.get_providers()[0]}.",
+                hint="Install the libraries that it needs, or choose another backend.provider.",
+            )
+        inputs, outputs = [spec.name for spec in graph.inputs], [spec.name for spec in graph.outputs]
+
+        def executable(arrays: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+            found = session.run(outputs, {name: arrays[name] for name in inputs})
+            return dict(zip(outputs, found, strict=True))
+
+        return executable
+
+    def observe(self) -> Mapping[str, Any]:
+        """Return which ONNX Runtime it was, and what it can run on here."""
+        import onnxruntime
+
+        return {
+            "provider": usable_provider(self.options.provider),
+            "available_providers": onnxruntime.get_available_providers(),
+            "threads": self.options.threads or "one per physical core",
+            "onnxruntime": onnxruntime.__version__,
+        }
+
+    def _file(self, graph: Graph, precision: Precision) -> Path:
+        """Return the graph's ONNX file in this precision."""
+        if precision is Precision.FP32:
+            return graph.onnx()
+        if precision is Precision.INT8:
+            from mlbench_onnxruntime.quantization import quantized
+
+            return quantized(graph, per_channel=self.options.per_channel)
+        raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, int8.")
+
+    def _session(self, path: Path, graph: Graph, provider: str) -> Any:
+        """Load a file into a session; it is not to change its provider when something fails."""
+        import onnxruntime
+
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = self.options.threads
+        settings.inter_op_num_threads = 1
+        settings.graph_optimization_level = getattr(
+            onnxruntime.GraphOptimizationLevel, LEVELS[self.options.optimization]
+        )
+        settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(self.options.spinning)))
+        settings.log_severity_level = 3  # errors
+        try:
+            return onnxruntime.InferenceSession(path, settings, providers=[provider], enable_fallback=0)
+        except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
+            reason = str(error).splitlines()[0][:300]
+            raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {provider}: {reason}") from error
+
+
+def usable_provider(name: str) -> str:
+    """Return ONNX Runtime's name of a provider, given that or its short form.
+
+    Raises:
+        UsageError: this build of ONNX Runtime does not have it.
+    """
+    import onnxruntime
+
+    available: list[str] = onnxruntime.get_available_providers()
+    by_name = {full.removesuffix("ExecutionProvider").lower(): full for full in available}
+    found = by_name.get(name.removesuffix("ExecutionProvider").lower())
+    if found is None:
+        raise UsageError(
+            f"backend.provider is {name!r}, which this ONNX Runtime ({onnxruntime.__version__}) does not have.",
+            hint=f"It has {', '.join(by_name)}; another build may have more: pip install 'mlbench[onnxruntime-gpu]'.",
+        )
+    return found
+
+
+def _versions(distributions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield name and version of those that are installed."""
+    for name in distributions:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue

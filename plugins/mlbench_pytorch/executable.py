@@ -1,0 +1,66 @@
+"""A torch module as a callable of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from mlbench import Graph, TensorSpec
+
+if TYPE_CHECKING:
+    from mlbench_pytorch.backend import PyTorchOptions
+
+IMAGE_LAYOUTS = {"NCHW": torch.channels_last, "NCDHW": torch.channels_last_3d}
+
+MATRIX_MODULES = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
+"""Modules whose arithmetic autocast does in the lower precision anyway: their weights can be kept in it."""
+
+
+class TorchExecutable:
+    """Runs a module without gradients, in a precision, on a device.
+
+    A lower precision is autocast's choice of operators: matrix products and convolutions run in it, and what needs
+    range or digits (softmax, norms, sums) stays fp32. Weights that autocast would convert in each call are converted
+    once.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: PyTorchOptions
+    ) -> None:
+        self._inputs = graph.inputs
+        self._outputs = [(spec.name, getattr(torch, spec.dtype)) for spec in graph.outputs]
+        self._device = device
+        self._dtype = dtype
+        self._layouts = IMAGE_LAYOUTS if options.channels_last else {}
+        module = module.to(device)
+        if dtype != torch.float32:
+            for part in module.modules():
+                if isinstance(part, MATRIX_MODULES):
+                    part.to(dtype)
+        for layout in {spec.layout for spec in graph.inputs} & set(self._layouts):
+            module = module.to(memory_format=self._layouts[layout])
+        self._run = torch.compile(module, mode=options.compile_mode) if options.compile else module
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+        """Compute all outputs, in the dtypes of their specs, in memory of their own."""
+        with (
+            torch.inference_mode(),
+            torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32),
+        ):
+            returned = self._run(*(self._placed(spec, inputs[spec.name]) for spec in self._inputs))
+        tensors = (returned,) if isinstance(returned, torch.Tensor) else returned
+        return {
+            name: tensor.to("cpu", dtype).numpy() for (name, dtype), tensor in zip(self._outputs, tensors, strict=True)
+        }
+
+    def _placed(self, spec: TensorSpec, array: np.ndarray) -> torch.Tensor:
+        """Return an input where and how the module wants it; on the CPU it shares the array's memory if it can."""
+        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        if self._device.type != "cpu":
+            tensor = tensor.pin_memory().to(self._device, non_blocking=True)
+        if spec.layout in self._layouts:
+            tensor = tensor.contiguous(memory_format=self._layouts[spec.layout])
+        return tensor

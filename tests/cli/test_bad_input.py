@@ -1,0 +1,172 @@
+"""What a user can get wrong: one line that says what, and exit status 2. Nothing is left behind."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def mlbench(results, monkeypatch, tmp_path):
+    """Run a command line with its results in a folder of this test."""
+    monkeypatch.setenv("MLBENCH_RESULTS", str(results))
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "settings.toml"))
+
+    def mlbench(*arguments):
+        return CliRunner().invoke(main, arguments)
+
+    return mlbench
+
+
+def assert_refused(result, told, results):
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert told in result.stderr
+    assert not results.exists() or not list(results.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "resnet5"], "unknown workload 'resnet5'. Did you mean 'resnet50'?"),
+        (["run", "bert", "--backend", "pytroch"], "unknown backend 'pytroch'. Did you mean 'pytorch'?"),
+        (["run", "bert", "--scenario", "Servr"], "unknown scenario 'Servr'. Did you mean 'Server'?"),
+        (["run", "bert", "--backend", "null", "--precision", "int8"], "null does not offer precision int8"),
+        (["run", "bert", "--precision", "fp12"], "'fp12' is not one of"),
+        (["run", "bert", "--set", "load.min_duration=5"], "Did you mean 'load.min_duration_ms'?"),
+        (["run", "bert", "--set", "load.target_qps=fast"], "load.target_qps is 'fast' (command line)"),
+        (["run", "bert", "--set", "load.target_qps"], "'load.target_qps' is not KEY=VALUE"),
+        (["run", "bert", "--tier", "quick"], "'quick' is not one of"),
+        (["rum", "bert"], "unknown command 'rum'. Did you mean 'run'?"),
+        (["settings", "bert", "pytroch"], "unknown backend 'pytroch'"),
+        (["show", "20261121"], "no run '20261121'"),
+        (["table"], "no runs in"),
+        (["verify", "20261121"], "no run '20261121'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_request_is_refused_in_one_line(mlbench, results, arguments, told):
+    assert_refused(mlbench(*arguments), told, results)
+
+
+def test_a_results_folder_that_cannot_be_made_is_refused(mlbench, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    result = mlbench("run", "bert", "--backend", "null", "--results", str(tmp_path / "file"))
+    assert_refused(result, "results folder cannot be written", tmp_path / "none")
+
+
+def test_a_broken_settings_file_is_refused(mlbench, results, tmp_path):
+    (tmp_path / "settings.toml").write_text("[[settings]]\nload.speed = 9\n")
+    assert_refused(mlbench("run", "bert", "--backend", "null"), "unknown setting 'load.speed' (system", results)
+
+
+def test_a_plugin_that_raises_at_import_is_refused_by_name_and_hurts_nobody_else(
+    mlbench, results, tmp_path, monkeypatch
+):
+    (tmp_path / "fast_plugin.py").write_text("raise OSError('libfast.so.3 is missing')")
+    info = tmp_path / "fast-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fast\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mlbench]\nfast = fast_plugin\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert_refused(mlbench("run", "bert", "--backend", "fast"), "libfast.so.3 is missing", results)
+    listed = mlbench("list")
+    assert listed.exit_code == 0
+    assert "broken: OSError: libfast.so.3 is missing (from fast)" in listed.stdout
+    assert "pytorch" in listed.stdout
+
+
+def test_missing_official_files_are_refused(mlbench, results):
+    result = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--profile", "full")
+    assert_refused(result, "--set workload.weights=PATH", results)
+
+
+def test_a_missing_dataset_is_refused_by_its_path(mlbench, results, tmp_path):
+    weights = tmp_path / "resnet50-19c8e357.pth"
+    weights.write_bytes(b"not these")
+    options = [f"workload.data={tmp_path / 'imagenet'}", f"workload.weights={weights}"]
+    arguments = [each for option in options for each in ("--set", option)]
+    result = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--profile", "full", *arguments)
+    assert_refused(result, "imagenet", results)
+
+
+@pytest.mark.slow
+def test_corrupt_weights_are_refused_by_their_checksum(mlbench, results, tmp_path, monkeypatch):
+    package = Path(__import__("mlbench_resnet50").__file__).parent
+    shutil.copytree(package, tmp_path / "copy" / package.name)
+    weights = tmp_path / "copy" / package.name / "mini" / "weights.safetensors"
+    damaged = bytearray(weights.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    weights.write_bytes(damaged)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "copy"))  # the run's own process finds this copy first
+    result = mlbench("run", "resnet50", "--backend", "pytorch", "--scenario", "Offline")
+    assert_refused(result, "corrupt or another version", results)
+
+
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory):
+    """A run of the null backend, made once; zeros are not the right labels, so it is not accurate."""
+    results = tmp_path_factory.mktemp("runs")
+    request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--results", str(results)]
+    done = CliRunner().invoke(main, request)
+    assert done.exit_code == 1, done.output
+    (folder,) = results.iterdir()
+    return folder
+
+
+@pytest.fixture
+def stored_run(one_run, results):
+    """A copy of it, for a test to damage."""
+    return Path(shutil.copytree(one_run, results / one_run.name))
+
+
+def test_a_stored_run_can_be_shown_and_verified(mlbench, stored_run):
+    folder = stored_run
+    shown = mlbench("show", folder.name)
+    assert "MISSES" in shown.stdout
+    assert "replies_sound" in shown.stdout
+    verified = mlbench("verify", folder.name)
+    assert verified.exit_code == 0
+    assert "the logs give the recorded result and accuracy again" in verified.stdout
+    record = json.loads((folder / "record.json").read_text())
+    record["result"]["value"] /= 2
+    (folder / "record.json").write_text(json.dumps(record))
+    faked = mlbench("verify", folder.name)
+    assert faked.exit_code == 1
+    assert "result: the record says" in faked.stdout
+
+
+def test_a_truncated_log_is_refused(mlbench, stored_run):
+    folder = stored_run
+    log = folder / "performance" / "mlperf_log_detail.txt"
+    log.write_text(log.read_text()[:2000].rsplit("\n", 1)[0])
+    result = mlbench("verify", folder.name)
+    assert result.exit_code == 2
+    assert "truncated LoadGen log" in result.stderr
+
+
+def test_a_run_folder_of_a_newer_format_is_refused(mlbench, stored_run):
+    folder = stored_run
+    record = json.loads((folder / "record.json").read_text())
+    (folder / "record.json").write_text(json.dumps({**record, "format": 7}))
+    result = mlbench("show", folder.name)
+    assert result.exit_code == 2
+    assert "run folder of format 7; this mlbench reads up to 1" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_results_folder_is_refused(mlbench, tmp_path):
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    result = mlbench("run", "bert", "--backend", "null", "--results", str(folder))
+    assert_refused(result, "results folder cannot be written", folder)

@@ -1,0 +1,86 @@
+"""Each broken backend is caught by the check that is meant for it, with a message that leads to the fault."""
+
+import re
+
+import pytest
+
+from mlbench.conformance import answer_checks, engine_checks, graph_checks, loadgen_checks
+from mlbench.conformance.kit import checks_for
+from mlbench.errors import ConformanceError
+from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+
+GRAPHS = [
+    ("stale-buffer", graph_checks.hands_out_fresh_buffers, "output 'logits' of an earlier call changed in a later one"),
+    ("swapped-rows", graph_checks.equals_the_module, r"right rows in the wrong places \(\[3, 0, 1, 2\]\)"),
+    ("swapped-rows", graph_checks.keeps_rows_apart, "graph image with its rows in another order"),
+    ("noisy", graph_checks.repeats_its_outputs, "on call 2 with equal inputs: output 'logits' is .*, want"),
+    ("remembering", graph_checks.remembers_nothing, "graph image after a call at batch 8: output 'logits' is .*, want"),
+    ("overwriting-inputs", graph_checks.leaves_inputs_alone, "input 'images' was changed by the call"),
+    (
+        "misnamed-output",
+        graph_checks.outputs_have_the_promised_form,
+        r"'logits' is missing among \['logits_0'\]",
+    ),
+    ("double-output", graph_checks.outputs_have_the_promised_form, "output 'logits' is float64, want float32"),
+    ("transposed-output", graph_checks.outputs_have_the_promised_form, r"has shape \(10, 1\), want \(1, 10\)"),
+    ("nan-in-a-row", graph_checks.outputs_have_the_promised_form, "NaN in output 'logits'"),
+    ("nan-in-a-row", graph_checks.equals_the_module, "There are NaNs"),
+    ("leaks-between-runs", answer_checks.answers_alike_after_restart, r"\(engine 2 of the backend\) is answered"),
+]
+
+REPLIES = [
+    ("empty-reply", engine_checks.replies_have_the_promised_form, r"sample 3 .*empty, of shape \(0,\), want \(10,\)"),
+    ("wrong-shape", engine_checks.replies_have_the_promised_form, r"sample 3 .*shape \(9,\), want \(10,\)"),
+    ("wrong-dtype", engine_checks.replies_have_the_promised_form, "sample 3 .*is float16, want float32"),
+    ("nan-reply", engine_checks.replies_have_the_promised_form, "sample 3 .*NaN in the reply"),
+    ("duplicated-reply", engine_checks.answers_one_at_a_time, "sample 3 .*was answered 2 times"),
+    ("duplicated-reply", engine_checks.answers_all_at_once, "sample 3 .*was answered 2 times"),
+    ("lost-reply", engine_checks.answers_eight_at_a_time, "sample 3 .*was not answered within 0.4 s"),
+    ("lost-reply", engine_checks.answers_an_unfilled_batch, "sample 3 .*was not answered within 0.4 s"),
+    ("lost-reply", engine_checks.answers_a_repeated_index_each_time, "sample 3 .*was not answered within 0.4 s"),
+    ("failed-reply", engine_checks.answers_a_trickle, "sample 3 .*was given up: no luck with this one"),
+    ("too-few-rows", engine_checks.answers_eight_at_a_time, "got 7 outputs for 8 samples"),
+    ("swapped-replies", answer_checks.answers_each_sample_with_its_own_scores, "is given the answer to sample"),
+    ("indices-for-ids", engine_checks.answers_all_at_once, r"ids \[0, 1, .*\] were answered and never submitted"),
+    ("no-flush", engine_checks.answers_after_flush, r"not answered within 0.4 s of flush\(\)"),
+    ("late-reply", engine_checks.is_silent_after_exit, r"replies came after __exit__ had returned"),
+    ("raising-submit", engine_checks.answers_one_at_a_time, "submit raised RuntimeError: cannot digest this sample"),
+    ("reply-at-exit", engine_checks.runs_again_after_exit, "sample 3 .*was answered 2 times"),
+    ("secretive", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns what JSON cannot hold"),
+]
+
+
+CAUGHT = GRAPHS + REPLIES
+
+
+@pytest.mark.parametrize(("name", "check", "words"), CAUGHT, ids=[f"{case[0]}-{case[1].__name__}" for case in CAUGHT])
+def test_a_broken_backend_is_caught_by_the_check_meant_for_it(on_trial, name, check, words):
+    with pytest.raises(ConformanceError, match=words) as caught:
+        check(on_trial(name))
+    assert caught.value.hint
+
+
+def test_a_right_backend_passes_every_check(on_trial):
+    subject = on_trial("right", patience_s=20)
+    for check in checks_for(subject.backend):
+        check(subject)
+
+
+FAULTS = [
+    ("empty-reply", SINGLE_STREAM, r"sample 3: empty reply"),
+    ("wrong-shape", OFFLINE, r"sample 3: wrong shape \(9,\), want \(10\)"),
+    ("wrong-dtype", SERVER, "sample 3: wrong dtype float16, want float32"),
+    ("nan-reply", OFFLINE, "sample 3: NaN in the reply"),
+    ("duplicated-reply", OFFLINE, "sample 3: answered twice, or never asked"),
+    ("reply-at-exit", MULTI_STREAM, "sample 3: answered after the test had ended"),
+    ("lost-reply", OFFLINE, "sample 3: failed: no reply within"),
+    ("failed-reply", SERVER, "sample 3: failed: no luck with this one"),
+    ("raising-submit", SINGLE_STREAM, "sample 3: failed: RuntimeError: cannot digest this sample"),
+]
+
+
+@pytest.mark.parametrize(("name", "scenario", "words"), FAULTS, ids=[f"{case[0]}-{case[1].name}" for case in FAULTS])
+def test_a_run_under_loadgen_names_the_sample_whose_reply_was_not_sound(on_trial, name, scenario, words):
+    faults = loadgen_checks.loadgen_faults(on_trial(name), scenario)
+    assert re.search(words, faults[0])
+    assert all(fault.startswith("sample 3:") for fault in faults)

@@ -1,0 +1,123 @@
+"""The kit as its users meet it: as pytest classes, and as `mlbench check`."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
+from mlbench.conformance import EngineConformance, GraphBackendConformance
+from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS, checks_for
+from mlbench.discovery import Plugins
+
+
+class TestRight(GraphBackendConformance):
+    @pytest.fixture
+    def backend(self, broken_plugin):
+        return Plugins.discover().backend("right")
+
+
+class TestNull(EngineConformance):
+    @pytest.fixture
+    def backend(self):
+        return Plugins.discover().backend("null")
+
+
+def test_a_backend_that_cannot_run_here_is_skipped_with_its_reason(on_trial):
+    class TestAbsent(EngineConformance):
+        pass
+
+    with pytest.raises(pytest.skip.Exception, match="absent: its runtime is not installed; pip install runtime"):
+        TestAbsent.subject.__wrapped__(TestAbsent(), on_trial("absent").backend)
+
+
+def test_graph_checks_are_for_backends_that_compile_graphs(on_trial):
+    assert set(checks_for(on_trial("null").backend)) == set(CHECKS_OF_ENGINES)
+    assert set(checks_for(on_trial("right").backend)) == {*CHECKS_OF_ENGINES, *CHECKS_OF_GRAPHS}
+
+
+def test_every_check_has_a_name_of_its_own_and_a_demand_of_one_line():
+    checks = [*CHECKS_OF_ENGINES, *CHECKS_OF_GRAPHS]
+    assert len({check.__name__ for check in checks}) == len(checks)
+    assert all(check.__doc__.splitlines()[0].endswith(".") for check in checks)
+
+
+def test_the_kit_can_be_used_without_pytest_and_is_imported_without_torch():
+    script = (
+        "import sys, mlbench.conformance.kit; print(sorted({'pytest', 'torch', 'onnxruntime'} & sys.modules.keys()))"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert printed == "[]\n"
+
+
+def checked(*arguments):
+    """Run `mlbench check --json` and return its exit status and findings by check."""
+    result = CliRunner().invoke(main, ["check", *arguments, "--json"])
+    return result.exit_code, {each["check"]: each for each in json.loads(result.stdout)}
+
+
+@pytest.fixture
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        ("crashing", "crash: the process was ended by SIGSEGV"),
+        ("leaving", "exit: the process left with status 0 before it was done"),
+        ("hanging", "hang: no sign of life for"),
+    ],
+)
+def test_a_backend_that_takes_the_process_down_fails_the_check_it_does_so_in_and_no_other(backend, reason):
+    status, findings = checked(backend, "--timeout", "6")
+    assert status == 1
+    assert [name for name, finding in findings.items() if not finding["passed"]] == ["answers_after_flush"]
+    assert findings["answers_after_flush"]["reason"].startswith(reason)
+    assert len(findings) == len(CHECKS_OF_ENGINES)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_good_backend_passes_with_its_options_set_and_exit_status_0():
+    result = CliRunner().invoke(main, ["check", "null", "--set", "backend.delay_ms=1"])
+    assert result.exit_code == 0
+    count = len(CHECKS_OF_ENGINES)
+    assert result.stdout.splitlines()[-1] == f"null: {count} of {count} checks passed."
+    assert result.stdout.count("ok ") == count
+
+
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_a_failed_check_tells_what_is_demanded_what_came_and_what_to_do():
+    result = CliRunner().invoke(main, ["check", "secretive"])
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("FAILED"))
+    assert "reports_facts_as_json" in lines[place]
+    assert [line.split()[0] for line in lines[place + 1 : place + 4]] == [
+        "`Engine.statistics`",
+        "Engine.statistics()",
+        "Convert",
+    ]
+
+
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nul"], "unknown backend 'nul'. Did you mean 'null'?"),
+        (["absent"], "absent cannot run here: its runtime is not installed. pip install runtime"),
+        (["null", "--precision", "int8"], "null does not offer int8. It offers: fp32."),
+        (["null", "--set", "backend.dely_ms=1"], "unknown setting 'backend.dely_ms' (command line). Did you mean"),
+        (["null", "--set", "load.target_qps=1"], "unknown setting 'load.target_qps' (command line)."),
+        (["null", "--set", "backend.delay_ms=soon"], "backend.delay_ms is 'soon' (command line)"),
+    ],
+)
+def test_a_request_that_cannot_be_carried_out_is_told_in_one_line_with_exit_status_2(arguments, message):
+    result = CliRunner().invoke(main, ["check", *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {message}")
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,121 @@
+"""A stranger's workload, installed from outside, and the tutorial that is made of it."""
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "mlbench_digits"
+PACKAGE = EXAMPLE / "mlbench_digits"
+TUTORIAL = (ROOT / "docs" / "tutorial-workload.md").read_text()
+
+needs = {name: importlib.util.find_spec(name) is not None for name in ("torch", "sklearn", "hatchling", "pip")}
+needs_all = pytest.mark.skipif(not all(needs.values()), reason=f"not installed: {[n for n in needs if not needs[n]]}")
+
+
+@pytest.fixture(scope="module")
+def with_the_plugin(tmp_path_factory):
+    """Return an environment in which the example is installed, and nothing of it is left elsewhere."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(folder), str(EXAMPLE)], check=True)
+    return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
+
+
+def mlbench(*arguments, environment):
+    return subprocess.run(
+        [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def run_digits(*arguments, environment):
+    """Return the exit status and the one record of a short run."""
+    done = mlbench("run", "digits", "--scenario", "SingleStream", "--json", *arguments, environment=environment)
+    (record,) = json.loads(done.stdout)
+    return done.returncode, record
+
+
+@needs_all
+@pytest.mark.slow
+def test_an_installed_workload_is_listed_with_the_scenarios_of_its_rules(with_the_plugin):
+    listed = json.loads(mlbench("list", "--json", environment=with_the_plugin).stdout)
+    workload = next(each for each in listed["workloads"] if each["name"] == "digits")
+    assert workload["scenarios"] == ["SingleStream", "MultiStream", "Server", "Offline"]
+    assert listed["broken"] == []
+
+
+@needs_all
+@pytest.mark.slow
+def test_the_workload_runs_and_reaches_what_the_recipe_measured(with_the_plugin):
+    status, record = run_digits("--backend", "pytorch", environment=with_the_plugin)
+    assert record["samples"]["dataset"] == 497
+    assert record["accuracy"]["line"] == "top1=91.348%"  # 454 of 497, as the tutorial says
+    assert record["verdict"]["is_valid"]
+    assert status == 0
+
+
+@needs_all
+@pytest.mark.slow
+def test_a_backend_that_computes_nothing_misses_the_target_by_far(with_the_plugin):
+    status, record = run_digits("--backend", "null", environment=with_the_plugin)
+    assert (status, record["verdict"]["is_accurate"]) == (1, False)
+    assert record["accuracy"]["line"] == "top1=9.859%"  # 49 of the 497 are zeros
+
+
+@needs_all
+@pytest.mark.slow
+def test_random_weights_run_without_a_claim_of_accuracy(with_the_plugin):
+    status, record = run_digits("--backend", "pytorch", "--weights", "random", environment=with_the_plugin)
+    assert (status, record["accuracy"], record["verdict"]["is_accurate"]) == (0, None, None)
+
+
+@needs_all
+@pytest.mark.slow
+def test_a_profile_that_does_not_exist_is_refused_in_one_line(with_the_plugin):
+    done = mlbench("run", "digits", "--profile", "full", "--backend", "null", environment=with_the_plugin)
+    assert (done.returncode, done.stderr) == (2, "Error: digits has no full profile. Use --profile mini.\n")
+
+
+@needs_all
+@pytest.mark.slow
+def test_the_recipe_gives_the_shipped_score_again(with_the_plugin, tmp_path):
+    command = [sys.executable, "-m", "mlbench_digits.recipe", str(tmp_path)]
+    subprocess.run(command, env=with_the_plugin, check=True, stdout=subprocess.DEVNULL)
+    made, shipped = (tomllib.loads((folder / "mini.toml").read_text()) for folder in (tmp_path, PACKAGE / "mini"))
+    one_sample = 100 / 497
+    assert made["reference_top1"] == pytest.approx(shipped["reference_top1"], abs=2 * one_sample)
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, flags=re.DOTALL)
+
+
+def sources():
+    return {file.name: file.read_text() for file in (EXAMPLE / "pyproject.toml", *sorted(PACKAGE.glob("*.py")))}
+
+
+@pytest.mark.parametrize("block", [*blocks("python"), *blocks("toml")], ids=lambda block: block.strip().splitlines()[0])
+def test_every_piece_of_code_in_the_tutorial_is_a_piece_of_the_example(block):
+    assert any(block.strip("\n") in source for source in sources().values())
+
+
+def test_the_tutorial_shows_every_definition_of_the_example():
+    shown = "".join(blocks("python"))
+    for name, source in sources().items():
+        if not name.endswith(".py"):
+            continue
+        for part in ast.parse(source).body:
+            if isinstance(part, ast.ClassDef | ast.FunctionDef | ast.Assign):
+                assert ast.get_source_segment(source, part) in shown, name

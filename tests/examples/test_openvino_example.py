@@ -1,0 +1,122 @@
+"""A stranger's backend, installed from outside, and the tutorial that is made of it."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "mlbench_openvino"
+TUTORIAL = (ROOT / "docs" / "tutorial-backend.md").read_text()
+
+needs = {name: importlib.util.find_spec(name) is not None for name in ("openvino", "hatchling", "pip")}
+needs_all = pytest.mark.skipif(not all(needs.values()), reason=f"not installed: {[n for n in needs if not needs[n]]}")
+
+
+@pytest.fixture(scope="module")
+def with_the_plugin(tmp_path_factory):
+    """Return an environment in which the example is installed, and nothing of it is left elsewhere."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(folder), str(EXAMPLE)], check=True)
+    return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
+
+
+def mlbench(*arguments, environment):
+    return subprocess.run(
+        [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@needs_all
+@pytest.mark.slow
+def test_an_installed_plugin_is_listed_beside_the_built_in_ones(with_the_plugin):
+    listed = json.loads(mlbench("list", "--json", environment=with_the_plugin).stdout)
+    backend = next(each for each in listed["backends"] if each["name"] == "openvino")
+    assert (backend["is_available"], backend["title"]) == (True, "OpenVINO on the CPU")
+    assert listed["broken"] == []
+
+
+@needs_all
+@pytest.mark.slow
+def test_the_plugin_passes_the_kit_from_the_command_line(with_the_plugin):
+    done = mlbench("check", "openvino", "--set", "backend.threads=1", "--json", environment=with_the_plugin)
+    findings = json.loads(done.stdout)
+    assert [each for each in findings if not each["passed"]] == []
+    assert len(findings) == len(CHECKS_OF_ENGINES) + len(CHECKS_OF_GRAPHS)
+    assert done.returncode == 0
+
+
+@needs_all
+@pytest.mark.slow
+def test_the_plugins_own_tests_are_the_kit(with_the_plugin):
+    arguments = ["-q", "-p", "no:cacheprovider", "-k", "equals_the_module or answers_all_at_once", str(EXAMPLE)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments], env=with_the_plugin, capture_output=True, text=True, check=False
+    )
+    assert "2 passed" in done.stdout, done.stdout
+
+
+@needs_all
+@pytest.mark.slow
+def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(with_the_plugin):
+    arguments = [
+        "run",
+        "resnet50",
+        "bert",
+        "--backend",
+        "openvino",
+        "--scenario",
+        "Offline",
+        "--tier",
+        "smoke",
+        "--json",
+    ]
+    done = mlbench(*arguments, environment=with_the_plugin)
+    records = {record["workload"]: record for record in json.loads(done.stdout)}
+    assert set(records) == {"resnet50", "bert"}
+    for record in records.values():
+        assert (record["backend"], record["status"], record["precision"]) == ("openvino", "completed", "fp32")
+        assert record["accuracy"]["is_met"]
+        assert "openvino" in record["environment"]["libraries"]
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("block", [*blocks("python"), *blocks("toml")], ids=lambda block: block.strip().splitlines()[0])
+def test_every_piece_of_code_in_the_tutorial_is_a_piece_of_the_example(block):
+    files = ("mlbench_openvino.py", "test_mlbench_openvino.py", "pyproject.toml")
+    assert any(block.strip("\n") in (EXAMPLE / name).read_text() for name in files)
+
+
+def test_the_tutorial_shows_the_whole_example_but_its_imports():
+    shown = "".join(blocks("python"))
+    source = (EXAMPLE / "mlbench_openvino.py").read_text()
+    body = source[source.index("@dataclass") :]
+    assert [line for line in body.splitlines() if line not in shown] == []
+
+
+def test_the_tutorial_explains_every_check_and_no_other():
+    explained = re.findall(r"^\| `(\w+)` \|", TUTORIAL, flags=re.MULTILINE)
+    assert sorted(explained) == sorted(check.__name__ for check in (*CHECKS_OF_ENGINES, *CHECKS_OF_GRAPHS))
+    assert f"openvino: {len(explained)} of {len(explained)} checks passed." in TUTORIAL
+
+
+def test_the_example_is_as_long_as_its_readme_and_the_tutorial_say():
+    lines = len((EXAMPLE / "mlbench_openvino.py").read_text().splitlines())
+    assert f"{lines} lines" in (EXAMPLE / "README.md").read_text()
+    assert f"{lines} lines" in TUTORIAL
+    assert lines < 60

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from mlbench.execution.compile_cache import made_once
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def writes(text: str):
+    return lambda folder: (folder / "made.txt").write_text(text)
+
+
+def test_what_was_made_is_not_made_again():
+    first = made_once("shelf", {"weights": "a"}, writes("first"))
+    again = made_once("shelf", {"weights": "a"}, lambda folder: pytest.fail("made a second time"))
+    assert again == first
+    assert (again / "made.txt").read_text() == "first"
+
+
+def test_other_ingredients_make_another_folder():
+    first = made_once("shelf", {"weights": "a"}, writes("first"))
+    other = made_once("shelf", {"weights": "b"}, writes("other"))
+    assert other != first
+    assert (other / "made.txt").read_text() == "other"
+
+
+def test_what_fails_half_way_leaves_nothing_behind(cache: Path):
+    def fail(folder: Path) -> None:
+        (folder / "half.txt").write_text("half")
+        raise ValueError("no more ink")
+
+    with pytest.raises(ValueError, match="no more ink"):
+        made_once("shelf", {}, fail)
+    assert list((cache / "shelf").iterdir()) == []
+
+
+def test_of_two_at_once_the_first_to_finish_wins_and_both_get_it(cache: Path):
+    def is_overtaken(folder: Path) -> None:
+        (folder / "made.txt").write_text("slow")
+        made_once("shelf", {}, writes("quick"))
+
+    folder = made_once("shelf", {}, is_overtaken)
+    assert (folder / "made.txt").read_text() == "quick"
+    assert list((cache / "shelf").iterdir()) == [folder]

@@ -1,0 +1,162 @@
+"""A composed engine over graphs that count: the output of ``double`` is twice its input."""
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mlbench import BatchProgram, EnginePlan, GraphBackend, Model, Probe, Reply, ReplySpec, Samples, UsageError
+from mlbench.execution.composed_engine import ComposedEngine
+
+DATASET = SimpleNamespace(sample=lambda index: index)
+
+
+class Doubles(BatchProgram):
+    reply = ReplySpec(dtype="int64", shape=(1,))
+
+    def run(self, samples, graphs):
+        return graphs["double"]({"x": np.array(samples)[:, None]})["y"]
+
+    def length(self, sample):
+        return sample // 10
+
+
+class Counting(GraphBackend):
+    """Doubles, and remembers the batches it saw; refuses 13."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.batches = []
+
+    def probe(self):
+        return Probe(is_available=True)
+
+    def compile(self, graph, precision):
+        def run(inputs):
+            if 13 in inputs["x"]:
+                raise ValueError("thirteen")
+            self.batches.append(inputs["x"][:, 0].tolist())
+            return {"y": 2 * inputs["x"]}
+
+        return run
+
+
+class Kept(Reply):
+    def __init__(self, count):
+        self.answers = {}
+        self.failures = {}
+        self.threads = set()
+        self._left = count
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    def complete(self, samples, outputs, token_counts=None):
+        assert len(samples) == len(outputs)
+        self._note(self.answers, samples, [int(output[0]) for output in outputs])
+
+    def fail(self, samples, reason):
+        self._note(self.failures, samples, [reason] * len(samples))
+
+    def first_token(self, samples, tokens):
+        raise AssertionError("no tokens here")
+
+    def _note(self, where, samples, values):
+        with self._lock:
+            self.threads.add(threading.get_ident())
+            where.update(zip(samples.ids, values, strict=True))
+            self._left -= len(samples)
+            if not self._left:
+                self._done.set()
+
+    def wait(self):
+        assert self._done.wait(10)
+
+
+def engine(backend, program=None, **plan):
+    graph = SimpleNamespace(name="double")
+    model = Model(name="counting", graphs={"double": graph}, program=program or Doubles(), weights_fingerprint="none")
+    return ComposedEngine(backend, model, EnginePlan(**plan))
+
+
+def samples(*numbers):
+    return Samples(list(range(len(numbers))), list(numbers), DATASET)
+
+
+def answered(engine, query):
+    reply = Kept(len(query))
+    engine.submit(query, reply)
+    engine.flush()
+    reply.wait()
+    return reply
+
+
+@pytest.mark.parametrize("batching", ["inline", "fixed", "bucketed", "dynamic"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_sample_gets_its_own_answer(batching, workers):
+    numbers = list(range(100, 150))
+    with engine(Counting(), batching=batching, batch=8, workers=workers) as running:
+        reply = answered(running, samples(*numbers))
+    assert [reply.answers[i] for i in range(50)] == [2 * number for number in numbers]
+
+
+def test_inline_answers_on_the_callers_thread():
+    with engine(Counting(), batching="inline") as running:
+        reply = answered(running, samples(1, 2))
+    assert reply.threads == {threading.get_ident()}
+
+
+def test_a_fixed_batch_is_filled_by_repeating_its_last_sample():
+    backend = Counting()
+    with engine(backend, batching="fixed", batch=4) as running:
+        answered(running, samples(1, 2, 3, 4, 5))
+    assert backend.batches == [[1, 2, 3, 4], [5, 5, 5, 5]]
+    assert running.statistics()["padding_samples"] == 3
+
+
+def test_bucketed_batches_hold_samples_of_like_length():
+    backend = Counting()
+    with engine(backend, batching="bucketed", batch=2) as running:
+        answered(running, samples(10, 30, 11, 31))
+    assert backend.batches == [[30, 31], [10, 11]]
+
+
+def test_a_batch_that_raises_fails_its_samples_and_no_others():
+    with engine(Counting(), batching="dynamic", batch=2) as running:
+        reply = answered(running, samples(1, 2, 12, 13, 5, 6))
+    assert reply.failures == {2: "ValueError: thirteen", 3: "ValueError: thirteen"}
+    assert sorted(reply.answers) == [0, 1, 4, 5]
+
+
+class OneTooMany(Doubles):
+    def run(self, samples, graphs):
+        return np.zeros((len(samples) + 1, 1), np.int64)
+
+
+def test_a_program_that_answers_more_than_it_was_asked_fails_its_samples():
+    with engine(Counting(), OneTooMany(), batching="dynamic", batch=2) as running:
+        reply = answered(running, samples(1, 2))
+    assert reply.failures[0] == "ValueError: 3 outputs for 2 samples"
+
+
+def test_a_batch_left_open_is_chosen_while_warming_up():
+    with engine(Counting(), batching="dynamic", largest_batch=8) as running:
+        running.warm_up(samples(*range(8)))
+        statistics = running.statistics()
+        assert statistics["batch"] in (1, 2, 4, 8)
+        assert set(statistics["sweep_samples_per_s"]) <= {"1", "2", "4", "8"}
+        assert statistics["batches_by_size"] == {}
+        assert answered(running, samples(*range(8))).answers == {i: 2 * i for i in range(8)}
+
+
+def test_warm_up_runs_every_batch_size_that_may_come():
+    backend = Counting()
+    with engine(backend, batching="dynamic", batch=6) as running:
+        running.warm_up(samples(*range(1, 7)))
+    assert {len(batch) for batch in backend.batches} == {1, 2, 4, 6}
+
+
+def test_an_unknown_way_of_batching_is_refused():
+    with pytest.raises(UsageError, match=r"execution\.batching is 'magic'"):
+        engine(Counting(), batching="magic")

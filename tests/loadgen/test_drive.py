@@ -1,0 +1,264 @@
+"""Real LoadGen, tiny engines."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from mlbench import DataError, Dataset, Engine, ReplySpec
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.loadgen.drive import drive
+from mlbench.loadgen.logs import read_accuracy, read_detail
+from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
+
+SEEDS = Seeds(qsl=3066443479025735752, sample_index=10688027786191513374, schedule=14962580496156340209, accuracy_log=1)
+LOAD = LoadSettings(
+    min_duration_ms=50,
+    min_query_count=70,
+    performance_sample_count=16,
+    target_qps=1000,
+    expected_latency_ns=20_000,
+    reply_checks=8,
+)
+
+
+class Numbers(Dataset):
+    """Sample i is the number i."""
+
+    count = 20
+    performance_count = 16
+    fingerprint = "numbers"
+
+    def __init__(self):
+        self.loaded = set()
+
+    def load(self, indices):
+        self.loaded.update(indices)
+
+    def unload(self, indices):
+        self.loaded.difference_update(indices)
+
+    def sample(self, index):
+        assert index in self.loaded
+        return index
+
+
+class Unreadable(Numbers):
+    def load(self, indices):
+        raise DataError("image 3.jpg is corrupt.")
+
+
+class Doubles(Engine):
+    """Answers twice the sample, at once; subclasses break it."""
+
+    def submit(self, samples, reply):
+        reply.complete(samples, self.answers(samples))
+
+    def answers(self, samples):
+        return np.array([[2 * number] for number in samples.data()], dtype=np.float32)
+
+
+class Watched:
+    """Signs of a test that nobody waits for."""
+
+    def __init__(self):
+        self.stuck_with = threading.Event()
+
+    def answered(self, count, /):
+        pass
+
+    def stuck(self, faults, /):
+        self.faults = faults
+        self.stuck_with.set()
+
+
+def run(engine, folder, scenario=SINGLE_STREAM, *, mode=Mode.PERFORMANCE, dataset=None, load=LOAD, **rules):
+    test = Test(
+        scenario=scenario,
+        mode=mode,
+        load=load,
+        reply=ReplySpec(dtype="float32", shape=(1,)),
+        seeds=SEEDS,
+        server_latency_ms=1000,
+        **rules,
+    )
+    return drive(test, engine, dataset or Numbers(), folder, Watched())
+
+
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda each: each.name)
+def test_a_right_engine_gives_no_fault_and_loadgen_keeps_a_share_of_the_replies(tmp_path, scenario):
+    traffic = run(Doubles(), tmp_path, scenario)
+    assert traffic.faults == []
+    assert traffic.issued == traffic.answered >= 70
+    kept = read_accuracy(tmp_path / "mlperf_log_accuracy.json")
+    assert kept
+    assert all(np.frombuffer(reply.data, np.float32)[0] == 2 * reply.index for reply in kept)
+
+
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda each: each.name)
+def test_an_accuracy_test_logs_every_sample(tmp_path, scenario):
+    run(Doubles(), tmp_path, scenario, mode=Mode.ACCURACY)
+    replies = read_accuracy(tmp_path / "mlperf_log_accuracy.json")
+    assert {reply.index for reply in replies} == set(range(20))
+    assert all(np.frombuffer(reply.data, np.float32)[0] == 2 * reply.index for reply in replies)
+
+
+def test_the_seeds_of_the_round_are_in_force(tmp_path):
+    run(Doubles(), tmp_path)
+    values = read_detail(tmp_path / "mlperf_log_detail.txt").values
+    assert values["effective_qsl_rng_seed"] == 3066443479025735752
+    assert values["effective_sample_index_rng_seed"] == 10688027786191513374
+    assert values["effective_schedule_rng_seed"] == 14962580496156340209
+
+
+class Fails(Doubles):
+    def submit(self, samples, reply):
+        reply.fail(samples, "no memory")
+
+
+class Raises(Doubles):
+    def submit(self, samples, reply):
+        raise ValueError("bad operator")
+
+
+class GivesNothing(Doubles):
+    def answers(self, samples):
+        return np.zeros((len(samples), 0), np.float32)
+
+
+class GivesNan(Doubles):
+    def answers(self, samples):
+        return np.full((len(samples), 1), np.nan, np.float32)
+
+
+class GivesTwoNumbers(Doubles):
+    def answers(self, samples):
+        return np.zeros((len(samples), 2), np.float32)
+
+
+class GivesDoublePrecision(Doubles):
+    def answers(self, samples):
+        return np.zeros((len(samples), 1))
+
+
+class GivesTooMany(Doubles):
+    def answers(self, samples):
+        return np.zeros((len(samples) + 1, 1), np.float32)
+
+
+class AnswersTwice(Doubles):
+    def submit(self, samples, reply):
+        super().submit(samples, reply)
+        super().submit(samples, reply)
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        (Fails, "failed: no memory"),
+        (Raises, "failed: ValueError: bad operator"),
+        (GivesNothing, "empty reply, shape (0,)"),
+        (GivesNan, "NaN in the reply"),
+        (GivesTwoNumbers, "wrong shape (2,), want (1)"),
+        (GivesDoublePrecision, "wrong dtype float64, want float32"),
+        (GivesTooMany, "2 outputs for 1 samples"),
+        (AnswersTwice, "answered twice, or never asked"),
+    ],
+)
+def test_an_unsound_reply_is_a_fault_that_names_the_sample(tmp_path, engine, told):
+    faults = run(engine(), tmp_path).faults
+    number = faults[0].split(":")[0].removeprefix("sample ")
+    assert int(number) in range(20)
+    assert told in faults[0]
+
+
+class LosesOne(Doubles):
+    """Forgets dataset sample 5."""
+
+    def submit(self, samples, reply):
+        kept = [position for position, index in enumerate(samples.indices) if index != 5]
+        super().submit(samples.at(kept), reply)
+
+
+@pytest.mark.parametrize("scenario", [SERVER, OFFLINE], ids=lambda each: each.name)
+def test_a_lost_reply_ends_the_test_and_is_named(tmp_path, scenario):
+    load = LoadSettings(
+        min_duration_ms=50, min_query_count=70, performance_sample_count=16, target_qps=1000, stall_timeout_s=0.5
+    )
+    traffic = run(LosesOne(), tmp_path, scenario, load=load)
+    assert traffic.faults
+    assert all(fault.startswith("sample 5: failed: no reply within") for fault in traffic.faults)
+
+
+class AnswersFromShortThreads(Doubles):
+    """A thread per query, gone once it has answered: what LoadGen itself would not survive."""
+
+    def submit(self, samples, reply):
+        threading.Thread(target=super().submit, args=(samples, reply)).start()
+
+
+def test_replies_may_come_from_threads_that_end_during_the_test(tmp_path):
+    assert run(AnswersFromShortThreads(), tmp_path, SERVER).faults == []
+
+
+class AnswersLate(Doubles):
+    """Keeps a query, to answer it once more when all is over."""
+
+    def submit(self, samples, reply):
+        super().submit(samples, reply)
+        self.last = samples, reply
+
+
+def test_a_reply_after_the_test_is_a_fault_and_does_not_reach_loadgen(tmp_path):
+    engine = AnswersLate()
+    traffic = run(engine, tmp_path)
+    assert traffic.faults == []
+    samples, reply = engine.last
+    reply.complete(samples, np.zeros((1, 1), np.float32))  # LoadGen would bring the process down
+    assert traffic.faults == [f"sample {samples.indices[0]}: answered after the test had ended"]
+
+
+def test_a_sample_that_cannot_be_loaded_is_an_error_with_its_reason(tmp_path):
+    with pytest.raises(DataError, match=r"image 3\.jpg is corrupt"):
+        run(Doubles(), tmp_path, dataset=Unreadable())
+
+
+class Speaks(Engine):
+    """Two tokens a sample, the first at once."""
+
+    def submit(self, samples, reply):
+        reply.first_token(samples, np.full((len(samples), 1), 7, np.int64))
+        time.sleep(0.001)
+        reply.complete(samples, np.full((len(samples), 1), 9, np.float32), token_counts=[2] * len(samples))
+
+
+def test_token_latencies_reach_loadgens_log(tmp_path):
+    assert run(Speaks(), tmp_path, SERVER, tokens=TokenRules(ttft_ms=2000, tpot_ms=200)).faults == []
+    values = read_detail(tmp_path / "mlperf_log_detail.txt").values
+    assert values["result_time_per_output_token_99.00_percentile_ns"] >= 1_000_000
+    assert 0 < values["result_first_token_99.00_percentile_latency_ns"] < 2_000_000_000
+
+
+def test_inferred_tokens_are_counted_for_every_sample(tmp_path):
+    run(Doubles(), tmp_path, OFFLINE, inferred_tokens=69)
+    values = read_detail(tmp_path / "mlperf_log_detail.txt").values
+    ratio = values["result_inferred_tokens_per_second"] / values["result_samples_per_second"]
+    assert ratio == pytest.approx(69, rel=1e-4)
+
+
+class SpeaksLate(Speaks):
+    def submit(self, samples, reply):
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32), token_counts=[2] * len(samples))
+        reply.first_token(samples, np.zeros((len(samples), 1), np.int64))
+
+
+def test_a_first_token_after_the_reply_is_a_fault(tmp_path):
+    faults = run(SpeaksLate(), tmp_path, OFFLINE, tokens=TokenRules(ttft_ms=2000, tpot_ms=200)).faults
+    assert "first token after the reply" in faults[0]
+
+
+def test_a_workload_judged_by_tokens_needs_token_counts(tmp_path):
+    faults = run(Doubles(), tmp_path, OFFLINE, tokens=TokenRules(ttft_ms=2000, tpot_ms=200)).faults
+    assert "no token count" in faults[0]

@@ -1,0 +1,187 @@
+"""LoadGen's logs: read as its own summaries print them, and refused in one line when they are damaged."""
+
+import gzip
+import json
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench.errors import DataError
+from mlbench.loadgen import scenarios
+from mlbench.loadgen.logs import read_accuracy, read_detail, result_of
+
+LOGS = Path(__file__).parents[1] / "data" / "loadgen"
+
+
+def detail_of(name):
+    return read_detail(LOGS / f"{name}.detail.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "token_key", "value", "unit"),
+    [  # as the summary of the same run prints them
+        ("single_stream", scenarios.SINGLE_STREAM, None, 2134459, "ns"),
+        ("multi_stream", scenarios.MULTI_STREAM, None, 2262438, "ns"),
+        ("server", scenarios.SERVER, None, 184.39, "samples/s"),
+        ("offline", scenarios.OFFLINE, None, 91.6286, "samples/s"),
+        ("server_tokens", scenarios.SERVER, "result_completed_tokens_per_second", 554.37, "tokens/s"),
+        ("offline_tokens", scenarios.OFFLINE, "result_tokens_per_second", 1421.81, "tokens/s"),
+        ("offline_inferred_tokens", scenarios.OFFLINE, "result_inferred_tokens_per_second", 1.00021e06, "tokens/s"),
+    ],
+)
+def test_the_result_is_the_one_loadgen_prints(name, scenario, token_key, value, unit):
+    result = result_of(detail_of(name), scenario, token_key=token_key)
+    assert result.value == pytest.approx(value, abs=0.006 if value < 1000 else 0)
+    assert result.unit == unit
+    assert result.higher_is_better is (unit != "ns")
+
+
+def test_percentiles_are_the_ones_loadgen_prints():
+    server = result_of(detail_of("server"), scenarios.SERVER).latency_ns
+    assert server["mean_latency"] == 2959086
+    assert server["99.00_percentile_latency"] == 7131849
+    assert "overlatency_query_count" not in server
+    streams = result_of(detail_of("multi_stream"), scenarios.MULTI_STREAM).latency_ns
+    assert streams["99.00_percentile_per_query_latency"] == 2201178
+    tokens = result_of(detail_of("server_tokens"), scenarios.SERVER).latency_ns
+    assert tokens["first_token_99.00_percentile_latency"] == 5845765
+    assert tokens["time_per_output_token_99.00_percentile"] == 1452985
+    assert {"time_to_output_token_min", "time_to_output_token_max", "time_to_output_token_mean"} < tokens.keys()
+
+
+def test_counts_are_queries_and_samples():
+    counts = result_of(detail_of("multi_stream"), scenarios.MULTI_STREAM).counts
+    assert (counts["queries"], counts["samples_per_query"], counts["loaded_samples"]) == (662, 8, 32)
+    padded = result_of(detail_of("offline_equal_issue"), scenarios.OFFLINE).counts
+    assert padded["samples_per_query"] == 64, "33 asked for, two whole sets sent"
+    assert result_of(detail_of("server_overloaded"), scenarios.SERVER).counts["late_queries"] == 453
+
+
+def test_a_stream_with_too_few_queries_has_no_result_rather_than_a_latency_of_zero():
+    assert result_of(detail_of("single_stream_too_few"), scenarios.SINGLE_STREAM).value is None
+
+
+def test_of_a_repeated_key_the_first_counts_and_errors_are_kept_apart():
+    twice = detail_of("offline_answered_twice")
+    assert twice.values["generic_message"] == "Starting performance mode"
+    assert twice.errors == ("Attempted to complete a sample twice.",) * 32
+    assert detail_of("offline").errors == ()
+    assert twice.warnings == ()
+
+
+def test_a_warning_is_no_error(tmp_path):
+    text = (LOGS / "offline_answered_twice.detail.txt").read_text()
+    log = tmp_path / "mlperf_log_detail.txt"
+    log.write_text(text.replace('"is_error": true, "is_warning": false', '"is_error": false, "is_warning": true'))
+    read = read_detail(log)
+    assert (len(read.warnings), len(read.errors)) == (32, 0)
+
+
+def test_a_log_of_an_accuracy_test_needs_no_verdict():
+    assert detail_of("offline_accuracy").values["effective_test_mode"] == "AccuracyOnly"
+
+
+@pytest.mark.parametrize("name", ["offline", "offline_accuracy"])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_a_detail_log_cut_short_is_refused(tmp_path, name, share):
+    text = (LOGS / f"{name}.detail.txt").read_text()
+    cut = tmp_path / "mlperf_log_detail.txt"
+    cut.write_text(text[: int(len(text) * share)].rpartition("\n")[0])
+    with pytest.raises(DataError, match="truncated LoadGen log"):
+        read_detail(cut)
+
+
+def test_a_result_that_was_not_written_any_more_is_missed(tmp_path):
+    text = (LOGS / "offline.detail.txt").read_text()
+    cut = tmp_path / "mlperf_log_detail.txt"
+    cut.write_text(text[: text.index('"result_samples_per_second"')].rpartition("\n")[0])
+    with pytest.raises(DataError, match="no result_samples_per_second"):
+        result_of(read_detail(cut), scenarios.OFFLINE)
+
+
+@pytest.mark.parametrize(
+    "broken", [':::MLLOG {"key": "sut_na', ":::MLLOG []", ':::MLLOG {"key": "sut_name"}', ":::MLLOG"]
+)
+def test_a_marked_line_that_is_no_record_is_named(tmp_path, broken):
+    lines = (LOGS / "offline.detail.txt").read_text().splitlines()
+    log = tmp_path / "mlperf_log_detail.txt"
+    log.write_text("\n".join([*lines[:4], broken, *lines[4:]]))
+    with pytest.raises(DataError, match=r"line 5 of .*mlperf_log_detail\.txt is no record"):
+        read_detail(log)
+
+
+def test_lines_without_the_marker_mean_nothing(tmp_path):
+    log = tmp_path / "mlperf_log_detail.txt"
+    log.write_text("a word of the driver\n{\n" + (LOGS / "offline.detail.txt").read_text())
+    assert read_detail(log).values == detail_of("offline").values
+
+
+def test_replies_keep_their_index_and_bytes():
+    replies = read_accuracy(LOGS / "server.accuracy.json")
+    assert [reply.index for reply in replies] == [6, 24, 14, 0, 23], "as sampled, in order of completion"
+    assert [struct.unpack("<i", reply.data)[0] for reply in replies] == [6, 24, 14, 0, 23]
+    assert {reply.token_count for reply in replies} == {None}
+    assert sorted(reply.index for reply in read_accuracy(LOGS / "offline_accuracy.accuracy.json")) == list(range(32))
+
+
+def test_token_counts_come_with_the_replies():
+    """The log is a Server run of Llama 2 70B, as the compliance test TEST06 of v4.1 reads it."""
+    replies = read_accuracy(LOGS / "llama_server.accuracy.json")
+    assert [(reply.index, reply.token_count) for reply in replies] == [(780, 7), (816, 8), (73, 4), (142, 4)]
+    assert all(len(reply.data) == 4 * reply.token_count for reply in replies)
+
+
+def test_an_empty_reply_is_a_reply(tmp_path):
+    log = tmp_path / "mlperf_log_accuracy.json"
+    log.write_text('[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "" }\n]\n')
+    assert [reply.data for reply in read_accuracy(log)] == [b""]
+
+
+def test_a_log_without_replies_is_empty(tmp_path):
+    log = tmp_path / "mlperf_log_accuracy.json"
+    log.write_text("[\n]\n")
+    assert read_accuracy(log) == []
+
+
+@pytest.mark.parametrize("lost", range(1, 300, 13))
+def test_an_accuracy_log_cut_anywhere_is_refused_in_one_line(tmp_path, lost):
+    text = (LOGS / "server.accuracy.json").read_text().rstrip()
+    log = tmp_path / "mlperf_log_accuracy.json"
+    log.write_text(text[:-lost])
+    with pytest.raises(DataError, match="truncated LoadGen log") as caught:
+        read_accuracy(log)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_short_form_of_a_submission_is_told_apart_from_damage(tmp_path):
+    entry = '{{ "seq_id" : {0}, "qsl_idx" : {0}, "data" : "{1}" }}'
+    text = "[\n" + ",\n".join(entry.format(number, "AB" * 40) for number in range(200)) + "\n]\n"
+    for head in (4096, text.index("\n", 4096), text.index("\n", 4096) + 1):
+        log = tmp_path / "mlperf_log_accuracy.json"
+        log.write_text(text[:head] + "\n\n...\n\n" + text[-4096:])
+        with pytest.raises(DataError, match="shortened for a submission"):
+            read_accuracy(log)
+
+
+@pytest.mark.parametrize("read", [read_detail, read_accuracy])
+def test_a_missing_log_is_named(tmp_path, read):
+    with pytest.raises(DataError, match=r"nowhere\.txt: No such file"):
+        read(tmp_path / "nowhere.txt")
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path):
+    packed = tmp_path / "mlperf_log_accuracy.json"
+    packed.write_bytes(gzip.compress(json.dumps([1, 2]).encode()))
+    with pytest.raises(DataError, match="does not begin with"):
+        read_accuracy(packed)
+    with pytest.raises(DataError, match="truncated"):
+        read_detail(packed)
+
+
+def test_reading_logs_needs_no_loadgen():
+    import subprocess
+
+    check = "import sys, mlbench.loadgen.logs; sys.exit('mlperf_loadgen' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -1,0 +1,87 @@
+"""A record of each kind."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mlbench.records.environment import observe_environment
+from mlbench.records.run_record import RunRecord
+
+RUN_ID = "20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2a"
+
+
+@pytest.fixture(scope="session")
+def environment():
+    """Return the environment of a machine without files to read."""
+    return observe_environment(Path("/nowhere"))
+
+
+@pytest.fixture
+def a_run(environment):
+    """Return a completed run, with changes."""
+
+    def record(**changes):
+        fields = {
+            "run_id": RUN_ID,
+            "created": datetime(2026, 11, 21, 0, 45, 1, tzinfo=UTC),
+            "duration_ns": 5_000_000_000,
+            "mlbench_version": "0.1.0",
+            "workload": "resnet50",
+            "backend": "pytorch",
+            "scenario": "Offline",
+            "profile": "mini",
+            "tier": "smoke",
+            "weights": "trained",
+            "precision": "fp32",
+            "status": "completed",
+            "result": {
+                "value": 91.6286,
+                "unit": "samples/s",
+                "higher_is_better": True,
+                "latency_ns": {"99.00_percentile_latency": 1_200_498_153},
+                "counts": {"queries": 1},
+            },
+            "accuracy": {
+                "scores": {"acc": 98.39},
+                "targets": [
+                    {
+                        "score": "acc",
+                        "name": "99",
+                        "reference": 98.39,
+                        "lower": 97.4,
+                        "upper": None,
+                        "required": True,
+                        "value": 98.39,
+                        "is_met": True,
+                    }
+                ],
+                "line": "accuracy=98.390%, good=489, total=497",
+                "is_met": True,
+            },
+            "verdict": {
+                "rules": [],
+                "not_applied": {"replies_agree": "no accuracy run"},
+                "is_valid": True,
+                "is_accurate": True,
+                "is_conformant": False,
+            },
+            "seeds": {
+                "qsl": 3066443479025735752,
+                "sample_index": 10688027786191513374,
+                "schedule": 14962580496156340209,
+            },
+            "settings": {"execution.batch": {"value": 32, "layer": "command line"}},
+            "engine": {"batches": {"32": 15}},
+            "environment": environment,
+        }
+        return RunRecord.model_validate(fields | changes)
+
+    return record
+
+
+@pytest.fixture
+def a_failure(a_run):
+    """Return a run that crashed."""
+    failure = {"kind": "crash", "message": "the process was ended by SIGSEGV", "stage": "warm-up", "log_tail": "..."}
+    return a_run(status="failed", failure=failure, result=None, accuracy=None, verdict=None)

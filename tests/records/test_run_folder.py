@@ -1,0 +1,106 @@
+"""A run folder is complete, or it does not exist."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from mlbench.errors import UsageError
+from mlbench.records.run_folder import RunFolder, find_run, new_run_id, runs_in
+from mlbench.records.run_record import read
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def stored(tmp_path, a_run):
+    """Return a function that stores a run under an id."""
+
+    def store(run_id, results=tmp_path / "results"):
+        with RunFolder.create(results, run_id) as folder:
+            return folder.store(a_run(run_id=run_id))
+
+    return store
+
+
+def test_a_run_id_says_when_what_and_how():
+    run_id = new_run_id(NOON, "resnet50", "pytorch", "Offline", "mini", "fp32", "smoke")
+    assert re.fullmatch(r"20261121T120000Z-resnet50-pytorch-Offline-mini-fp32-smoke-[0-9a-f]{4}", run_id)
+
+
+def test_a_run_id_is_one_folder_name_whatever_a_plugin_calls_itself():
+    assert re.fullmatch(r"20261121T120000Z-_etc_passwd-a_b-[0-9a-f]{4}", new_run_id(NOON, "/etc/passwd", "a b"))
+
+
+def test_a_stored_run_is_there_with_everything_that_was_written(tmp_path, a_run):
+    record = a_run()
+    with RunFolder.create(tmp_path / "results", record.run_id) as folder:
+        (folder.path / "log.txt").write_text("hello")
+        final = folder.store(record)
+    assert final == tmp_path / "results" / record.run_id
+    assert (final / "log.txt").read_text() == "hello"
+    assert read(final) == record
+    assert [path.name for path in (tmp_path / "results").iterdir()] == [record.run_id]
+
+
+def test_a_run_that_is_not_stored_leaves_nothing(tmp_path):
+    results = tmp_path / "results"
+    with pytest.raises(KeyboardInterrupt), RunFolder.create(results, "a-run") as folder:
+        (folder.path / "log.txt").write_text("hello")
+        raise KeyboardInterrupt
+    assert list(results.iterdir()) == []
+
+
+def test_half_written_runs_do_not_count(tmp_path, stored):
+    whole = stored("20261121T120000Z-resnet50-aaaa")
+    RunFolder.create(tmp_path / "results", "20261121T120001Z-resnet50-bbbb")  # as if killed while measuring
+    killed = RunFolder.create(tmp_path / "results", "20261121T120002Z-resnet50-cccc")
+    (killed.path / "record.json").write_text("{")  # as if killed while storing
+    (tmp_path / "results" / "notes").mkdir()
+    assert runs_in(tmp_path / "results") == [whole]
+
+
+def test_runs_come_oldest_first_and_none_where_there_is_no_folder(tmp_path, stored):
+    later, earlier = stored("20261122T000000Z-bert-aaaa"), stored("20261121T000000Z-bert-bbbb")
+    assert runs_in(tmp_path / "results") == [earlier, later]
+    assert runs_in(tmp_path / "nowhere") == []
+
+
+def test_a_results_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot be written: .*file.*: Not a directory. Choose another .*--results"):
+        RunFolder.create(tmp_path / "file" / "results", "a-run")
+
+
+def test_two_runs_under_one_name_do_not_mix(tmp_path, stored, a_run):
+    first = stored("a-run")
+    with RunFolder.create(tmp_path / "results", "a-run") as folder, pytest.raises(UsageError, match="cannot be stored"):
+        folder.store(a_run(run_id="a-run", backend="other"))
+    assert read(first).backend == "pytorch"
+
+
+def test_a_record_goes_into_its_own_folder_only(tmp_path, a_run):
+    with RunFolder.create(tmp_path, "another-run") as folder, pytest.raises(ValueError, match="in the folder of"):
+        folder.store(a_run())
+
+
+def test_a_run_is_found_by_path_id_beginning_or_end(tmp_path, stored):
+    results = tmp_path / "results"
+    run = stored("20261121T120000Z-resnet50-3f2a")
+    stored("20261122T120000Z-resnet50-bbbb")
+    for name in (str(run), str(run / "record.json"), run.name, "20261121", "3f2a", "resnet50-3f2a"):
+        assert find_run(results, name) == run
+
+
+def test_a_name_that_fits_several_runs_lists_them(tmp_path, stored):
+    stored("20261121T120000Z-resnet50-aaaa"), stored("20261121T130000Z-resnet50-bbbb")
+    with pytest.raises(UsageError, match=r"2 runs fit '20261121': 20261121T120000Z-resnet50-aaaa, 20261121T13"):
+        find_run(tmp_path / "results", "20261121")
+
+
+def test_a_name_that_fits_none_points_at_the_newest(tmp_path, stored):
+    with pytest.raises(UsageError, match="It holds no runs"):
+        find_run(tmp_path / "results", "bert")
+    stored("20261121T120000Z-resnet50-aaaa")
+    with pytest.raises(UsageError, match=r"no run 'bert'.*The newest is 20261121T120000Z-resnet50-aaaa"):
+        find_run(tmp_path / "results", "bert")

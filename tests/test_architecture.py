@@ -1,0 +1,137 @@
+"""The directions of DESIGN, as tests."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "mlbench"
+
+# what each room may import of the core, besides itself, contracts, errors and folders
+ROOMS = {
+    "contracts": set(),
+    "toolkit": {"execution"},
+    "execution": set(),
+    "rules": set(),
+    "loadgen": set(),
+    "records": set(),
+    "scoring": set(),
+    "discovery": set(),
+    "tuning": {"discovery"},
+    "measurement": {"discovery", "execution", "loadgen", "rules", "scoring", "tuning"},
+    "runner": {"discovery", "execution", "records", "rules", "tuning"},
+    "reports": {"records"},
+    "conformance": {"discovery", "execution", "loadgen", "toolkit", "tuning"},
+    "cli": {"conformance", "discovery", "measurement", "records", "reports", "rules", "runner", "toolkit"},
+}
+ALWAYS = {"contracts", "errors", "folders"}
+KNOWN_EXCEPTIONS = {
+    # the one method of the contract with a default that needs the core's engine
+    ("contracts", "execution"),
+}
+HEAVY = ("torch", "onnxruntime", "transformers", "onnx", "cv2", "sklearn", "numpy", "pydantic", "scipy")
+WORKLOAD_FILES = {"__init__.py", "workload.py", "dataset.py", "graphs.py", "program.py", "accuracy.py", "recipe.py"}
+
+
+def imports_of(file):
+    """Yield (module, is it only for types) for all imports of a file, also those inside functions."""
+    tree = ast.parse(file.read_text())
+    typed = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in typed) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}: relative import"
+            if node.module == "mlbench":
+                yield from ((f"mlbench.{alias.name}", id(node) in typed) for alias in node.names)
+            else:
+                yield node.module, id(node) in typed
+
+
+def room_of(module):
+    part = module.split(".")[1]
+    return part if (CORE / part).is_dir() or (CORE / f"{part}.py").is_file() else None
+
+
+def core_files():
+    return [file for file in CORE.rglob("*.py") if file != CORE / "__init__.py"]
+
+
+@pytest.mark.parametrize("file", core_files(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_room_imports_only_downwards(file):
+    room = file.relative_to(CORE).parts[0].removesuffix(".py")
+    for module, is_typed in imports_of(file):
+        if not module.startswith("mlbench.") or is_typed:
+            continue
+        target = room_of(module)
+        if target in {None, room} | ALWAYS | ROOMS.get(room, set()) or (room, target) in KNOWN_EXCEPTIONS:
+            continue
+        pytest.fail(f"{room} imports {module}")
+
+
+def test_only_the_loadgen_room_imports_loadgen():
+    folders = (CORE, ROOT / "plugins", ROOT / "workloads")
+    importers = {
+        str(file.relative_to(ROOT))
+        for folder in folders
+        for file in folder.rglob("*.py")
+        if any(module == "mlperf_loadgen" for module, _ in imports_of(file))
+    }
+    assert importers
+    assert all(importer.startswith("mlbench/loadgen/") for importer in importers)
+
+
+@pytest.mark.parametrize("folder", ["plugins", "workloads"])
+def test_plugins_and_workloads_use_public_names_only(folder):
+    for file in (ROOT / folder).rglob("*.py"):
+        own = file.relative_to(ROOT / folder).parts[0]
+        for module, _ in imports_of(file):
+            if module.split(".")[0].startswith("mlbench") and not module.startswith((own, "mlbench.toolkit")):
+                name = module.removeprefix("mlbench.")
+                assert name.count(".") == 0 and name in public_names(), f"{file}: imports {module}"
+
+
+def public_names():
+    import mlbench
+
+    return mlbench.__all__
+
+
+def test_every_workload_folder_holds_the_same_files():
+    folders = [folder for folder in (ROOT / "workloads").iterdir() if (folder / "__init__.py").is_file()]
+    assert folders
+    for folder in folders:
+        assert {file.name for file in folder.glob("*.py")} >= WORKLOAD_FILES, folder.name
+        assert (folder / "README.md").is_file()
+
+
+def test_no_file_is_a_drawer_without_a_name():
+    names = {file.name for folder in ("mlbench", "plugins", "workloads") for file in (ROOT / folder).rglob("*.py")}
+    assert not names & {"utils.py", "common.py", "helpers.py", "misc.py"}
+
+
+def heavy_modules_after(code):
+    script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stderr.split()) & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mlbench, mlbench.toolkit",
+        "from mlbench.cli import main; main(['--help'])",
+        "from mlbench.cli import main; main(['list'])",
+    ],
+    ids=["import mlbench", "mlbench --help", "mlbench list"],
+)
+def test_light_commands_import_nothing_heavy(code):
+    assert heavy_modules_after(code) == set()

@@ -1,0 +1,104 @@
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mlbench import UsageError
+from mlbench.contracts.backend import EnginePlan
+from mlbench.loadgen.scenarios import OFFLINE
+from mlbench.tuning import Circumstances, Settings, layered
+
+
+@dataclass(frozen=True)
+class Options:
+    threads: int = 0
+    device: str = "auto"
+    data: Path | None = None
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Return the settings for files and flags given as text."""
+
+    def settings(*, workload="", backend="", system="", **flags):
+        files = {}
+        for name, text in {"workload": workload, "backend": backend, "system": system}.items():
+            files[name] = tmp_path / f"{name}.toml"
+            files[name].write_text(text or "settings = []")
+        circumstances = Circumstances(
+            workload=SimpleNamespace(name="bert", options=Options(), tuning=files["workload"]),
+            backend=SimpleNamespace(name="fast", options=Options(), tuning=files["backend"]),
+            scenario=OFFLINE,
+            profile="mini",
+            tier="smoke",
+            precision="fp32",
+        )
+        command_line = {key.replace("__", "."): value for key, value in flags.items()}
+        return layered(circumstances, system_file=files["system"], command_line=command_line)
+
+    return settings
+
+
+BATCH = "[[settings]]\nexecution.batch = {}\n"
+
+
+def test_a_default_says_so(settings):
+    setting = settings().by_key["execution.batch"]
+    assert (setting.value, setting.layer) == (0, "default")
+
+
+def test_each_layer_overrides_the_one_below(settings):
+    layers = {"workload": BATCH.format(1), "backend": BATCH.format(2), "system": BATCH.format(3)}
+    setting = settings(**layers, execution__batch="4").by_key["execution.batch"]
+    assert (setting.value, setting.layer) == (4, "command line")
+    setting = settings(**layers).by_key["execution.batch"]
+    assert setting.value == 3
+    assert setting.layer.startswith("system ")
+    del layers["system"]
+    assert settings(**layers).by_key["execution.batch"].layer == "backend fast"
+    del layers["backend"]
+    assert settings(**layers).by_key["execution.batch"].layer == "workload bert"
+
+
+def test_the_scenario_sets_how_batches_are_made(settings):
+    setting = settings().by_key["execution.batching"]
+    assert (setting.value, setting.layer) == ("bucketed", "scenario Offline")
+
+
+def test_an_entry_applies_only_where_its_conditions_hold(settings):
+    text = '[[settings]]\nwhen = {{ workload = "{}", scenario = "Offline" }}\nexecution.batch = 8\n'
+    assert settings(system=text.format("bert")).by_key["execution.batch"].value == 8
+    assert settings(system=text.format("resnet50")).by_key["execution.batch"].value == 0
+
+
+def test_settings_fill_dataclasses(settings):
+    filled = settings(execution__batch="16", backend__device="cuda:1")
+    assert filled.fill("execution", EnginePlan()).batch == 16
+    assert filled.fill("backend", Options()) == Options(device="cuda:1")
+
+
+def test_settings_survive_the_way_to_another_process(settings):
+    plain = json.loads(json.dumps(settings(workload__data="images/val").plain()))
+    assert Settings.of_plain(plain).fill("workload", Options()) == Options(data=Path("images/val"))
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (
+            {"execution__bacth": "4"},
+            r"unknown setting 'execution.bacth' \(command line\)\. Did you mean 'execution.batch'",
+        ),
+        ({"execution__batch": "four"}, r"execution.batch is 'four' \(command line\): Input should be a valid integer"),
+        ({"system": "[[settings]]\nexecution.batch = 1.5\n"}, r"execution.batch is 1.5 \(system .*\)"),
+        ({"system": '[[settings]]\nwhen = { weather = "fine" }\n'}, "unknown condition 'weather'"),
+        ({"system": "execution.batch = 4"}, "is not a settings file"),
+        ({"system": "[[settings"}, "is not a TOML file"),
+        ({"execution__precision": "int8"}, "Use --precision"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_layer(settings, files, told):
+    with pytest.raises(UsageError, match=told):
+        settings(**files)

@@ -1,0 +1,106 @@
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mlbench_resnet50.accuracy import Top1
+from mlbench_resnet50.dataset import image_folder
+from mlbench_resnet50.mini_profile import read_mini_profile, shipped_profile
+from mlbench_resnet50.preprocessing import TORCHVISION_MEAN, TORCHVISION_STD, crop_for_torchvision
+from mlbench_resnet50.program import Classification
+
+from mlbench import DataError, LoggedReply, Weights
+from mlbench.toolkit import unpacked
+
+
+def top1_with(prepare: Callable[[np.ndarray], np.ndarray]) -> tuple[float, Top1]:
+    """The score of the shipped network, in torch, when images are prepared like this; and the metric."""
+    profile = shipped_profile()
+    folder = unpacked(profile.folder / "validation.zip", sha256=profile.validation_sha256)
+    dataset = image_folder(folder, prepare, size=profile.image_size, classes=profile.classes)
+    dataset.load(range(dataset.count))
+    network = profile.graph(Weights.TRAINED).module()
+
+    def classifier(inputs):
+        with torch.inference_mode():
+            return {"logits": network(torch.from_numpy(inputs["image"])).numpy()}
+
+    program = Classification(image="image", output="logits", labels=profile.labels)
+    metric = Top1(dataset.labels, reference=profile.reference_top1)
+    replies = []
+    for start in range(0, dataset.count, 71):
+        indices = range(start, start + 71)
+        labels = program.run([dataset.sample(index) for index in indices], {"classifier": classifier})
+        replies += [
+            LoggedReply(index=index, data=label.tobytes()) for index, label in zip(indices, labels, strict=True)
+        ]
+    return metric.score(replies)["top1"], metric
+
+
+def crop(image: np.ndarray) -> np.ndarray:
+    return crop_for_torchvision(image, shorter_side=72, size=64).transpose(2, 0, 1).astype(np.float32)
+
+
+def normalised(levels: np.ndarray) -> np.ndarray:
+    mean, std = TORCHVISION_MEAN[:, None, None], TORCHVISION_STD[:, None, None]
+    return (levels / 255 - mean) / std
+
+
+FAULTS = {
+    "blue and red swapped": lambda image: normalised(crop(image[..., ::-1])),
+    "no normalisation": lambda image: crop(image) / 255,
+    "values from 0 to 255": crop,
+    "rows and columns swapped": lambda image: normalised(crop(image.transpose(1, 0, 2))),
+}
+
+
+@pytest.mark.slow
+def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
+    score, metric = top1_with(shipped_profile().prepare)
+    assert score == pytest.approx(shipped_profile().reference_top1, abs=0.21)  # one image of 497 more or less
+    assert metric.targets[0].is_met_by(score)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_preprocessing_misses_the_target(fault: str):
+    score, metric = top1_with(FAULTS[fault])
+    assert not metric.targets[0].is_met_by(score), f"{fault}: {score:.3f} %"
+
+
+def test_the_parts_of_the_fault_tests_make_the_unbroken_recipe():
+    image = np.random.default_rng(0).integers(0, 256, (72, 72, 3), dtype=np.uint8)
+    np.testing.assert_allclose(normalised(crop(image)), shipped_profile().prepare(image), atol=1e-6)
+
+
+def test_calibration_images_are_120_and_none_of_them_is_a_validation_image():
+    profile = shipped_profile()
+    images = np.concatenate([inputs["image"] for inputs in profile.calibration_inputs()])
+    assert images.shape == (120, 3, 64, 64)
+    contents = {}
+    for archive in ("validation.zip", "calibration.zip"):
+        with zipfile.ZipFile(profile.folder / archive) as file:
+            contents[archive] = {file.read(name) for name in file.namelist()}
+    assert len(contents["validation.zip"]) == 498
+    assert contents["validation.zip"].isdisjoint(contents["calibration.zip"])
+
+
+def test_a_flipped_byte_in_the_weights_is_noticed(tmp_path: Path):
+    folder = shutil.copytree(shipped_profile().folder, tmp_path / "mini")
+    content = bytearray((folder / "weights.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "weights.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match=r"corrupt or another version: .*weights\.safetensors"):
+        read_mini_profile(folder).graph(Weights.TRAINED).module()
+
+
+def test_a_damaged_data_archive_is_noticed(tmp_path: Path):
+    folder = shutil.copytree(shipped_profile().folder, tmp_path / "mini")
+    (folder / "validation.zip").write_bytes(b"no archive")
+    profile = replace(read_mini_profile(folder), validation_sha256="0" * 64)
+    with pytest.raises(DataError, match=r"corrupt or another version: .*validation\.zip"):
+        profile.dataset()

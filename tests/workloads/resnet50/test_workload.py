@@ -1,0 +1,134 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlbench_resnet50 import mlbench_workloads
+from mlbench_resnet50.program import labels_from_classes
+from mlbench_resnet50.workload import ResNet50, ResNet50Options
+from PIL import Image
+
+from mlbench import DataError, Profile, UsageError, Variant, Weights
+
+TORCHVISION_WEIGHTS = Path("resnet50-19c8e357.pth")
+ONNX_WEIGHTS = Path("resnet50_v1.onnx")
+
+
+def full(kind: Weights = Weights.TRAINED, **paths: Path) -> Variant:
+    return Variant(profile=Profile.FULL, weights=kind, options=ResNet50Options(**paths))
+
+
+def mini(kind: Weights = Weights.TRAINED, **paths: Path) -> Variant:
+    return Variant(profile=Profile.MINI, weights=kind, options=ResNet50Options(**paths))
+
+
+@pytest.fixture
+def imagenet(tmp_path: Path) -> Path:
+    """Two images in the official layout: one red, one blue."""
+    for number, colour in enumerate([(255, 0, 0), (0, 0, 255)], start=1):
+        Image.new("RGB", (300, 260), colour).save(tmp_path / f"ILSVRC2012_val_{number:08d}.JPEG", quality=100)
+    (tmp_path / "val_map.txt").write_text("ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
+    (tmp_path / "option_1.txt").write_text("ILSVRC2012_val_00000002.JPEG\n")
+    return tmp_path
+
+
+def test_the_plugin_brings_resnet50():
+    (workload,) = mlbench_workloads()
+    assert (workload.name, workload.rules) == ("resnet50", "resnet50")
+
+
+def test_importing_the_plugin_loads_nothing_heavy():
+    program = "import sys, mlbench_resnet50; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "mlbench_resnet50.workload" in loaded
+    assert not {"numpy", "torch", "torchvision", "cv2", "PIL", "sklearn", "safetensors"} & set(loaded)
+
+
+def test_without_files_random_weights_run_on_noise_of_the_official_shape_and_claim_no_accuracy():
+    workload, variant = ResNet50(), full(Weights.RANDOM)
+    dataset = workload.dataset(variant)
+    assert dataset.count == 1024
+    dataset.load([5])
+    assert dataset.sample(5).shape == (3, 224, 224)
+    assert workload.metric(variant, dataset) is None
+    assert list(workload.model(variant).graphs["classifier"].calibration()) == []
+
+
+def test_torchvisions_weights_go_with_torchvisions_recipe_and_logits(imagenet: Path):
+    variant = full(data=imagenet, weights=TORCHVISION_WEIGHTS, calibration=imagenet / "option_1.txt")
+    workload = ResNet50()
+    dataset, graph = workload.dataset(variant), workload.model(variant).graphs["classifier"]
+    dataset.load([0])
+    np.testing.assert_allclose(dataset.sample(0)[0, 0, 0], (254 / 255 - 0.485) / 0.229, atol=0.02)
+    assert graph.outputs[0].shape[1:] == (1000,)
+    (calibration,) = graph.calibration()
+    assert calibration["image"].shape == (1, 3, 224, 224)
+
+
+def test_the_onnx_weights_go_with_their_own_recipe_and_label_base(imagenet: Path):
+    variant = full(data=imagenet, weights=ONNX_WEIGHTS, calibration=imagenet / "option_1.txt")
+    workload = ResNet50()
+    dataset, model = workload.dataset(variant), workload.model(variant)
+    dataset.load([0])
+    np.testing.assert_allclose(dataset.sample(0)[0, 0, 0], 254 - 123.68, atol=1.5)
+    (calibration,) = model.graphs["classifier"].calibration()
+    assert calibration["input_tensor:0"].shape == (1, 3, 224, 224)
+    labels = model.program.run([dataset.sample(0)], {"classifier": lambda _: {"ArgMax:0": np.array([66])}})
+    assert labels.tolist() == labels_from_classes(np.array([66])).tolist() == [[65]]
+
+
+def test_the_official_metric_compares_with_the_official_reference(imagenet: Path):
+    variant = full(data=imagenet, weights=TORCHVISION_WEIGHTS)
+    metric = ResNet50().metric(variant, ResNet50().dataset(variant))
+    assert metric is not None
+    assert metric.targets[0].reference == 76.46
+
+
+def test_missing_official_weights_are_named_when_a_backend_asks_for_them(imagenet: Path):
+    variant = full(data=imagenet, weights=imagenet / "resnet50-19c8e357.pth")
+    graph = ResNet50().model(variant).graphs["classifier"]
+    with pytest.raises(DataError, match=r"weights file not found: .*resnet50-19c8e357\.pth"):
+        graph.module()
+
+
+@pytest.mark.parametrize(
+    ("variant", "complaint"),
+    [
+        (full(), "needs trained weights"),
+        (full(weights=TORCHVISION_WEIGHTS), "needs ImageNet's images"),
+        (full(Weights.RANDOM, weights=TORCHVISION_WEIGHTS), "random weights do not come from a file"),
+        (full(Weights.RANDOM, calibration=Path("option_1.txt")), "calibration list, but no images"),
+        (mini(data=Path("imagenet")), "ships its files"),
+    ],
+)
+def test_paths_that_are_missing_or_would_not_be_read_are_refused(variant: Variant, complaint: str):
+    with pytest.raises(UsageError, match=complaint):
+        ResNet50().dataset(variant)
+    with pytest.raises(UsageError, match=complaint):
+        ResNet50().model(variant)
+
+
+def test_a_missing_data_folder_is_named():
+    variant = full(data=Path("nowhere"), weights=TORCHVISION_WEIGHTS)
+    with pytest.raises(DataError, match=r"nowhere"):
+        ResNet50().dataset(variant)
+
+
+def test_the_mini_profile_has_497_images_20_classes_and_its_own_target():
+    workload, variant = ResNet50(), mini()
+    dataset = workload.dataset(variant)
+    assert (dataset.count, dataset.performance_count) == (497, 497)
+    dataset.load([496])
+    assert dataset.sample(496).shape == (3, 64, 64)
+    metric = workload.metric(variant, dataset)
+    assert metric is not None
+    (target,) = metric.targets
+    assert target.reference >= 97
+    assert target.lower == pytest.approx(target.reference * 0.99)
+
+
+def test_the_mini_profile_with_random_weights_claims_no_accuracy():
+    workload, variant = ResNet50(), mini(Weights.RANDOM)
+    assert workload.metric(variant, workload.dataset(variant)) is None
+    assert workload.model(variant).weights_fingerprint != workload.model(mini()).weights_fingerprint

@@ -1,0 +1,107 @@
+"""The official files of the full profile, each verified by its checksum.
+
+Source of checksums and counts: MLPerf Inference v4.1, language/bert, and MLCommons' automation scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from mlbench import Dataset, Graph, UsageError, Weights
+from mlbench.toolkit import verified
+from mlbench_bert.dataset import OFFICIAL_WINDOWS, RandomWindows, SquadWindows, calibration_samples
+from mlbench_bert.graphs import (
+    OFFICIAL_ONNX_OUTPUTS,
+    OUTPUTS,
+    Architecture,
+    OfficialOnnxReader,
+    random_reader,
+    trained_reader,
+)
+from mlbench_bert.program import Reading
+from mlbench_bert.squad import Windows
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlbench_bert.workload import BertOptions
+
+DATA_MD5 = "3e85deb501d4e538b6bc56f786231552"
+VOCABULARY_MD5 = "64800d5d8528ce344256daf115d4965e"
+TORCH_MD5 = "00fbcbfaebfa20d87ac9885120a6e9b4"
+"""model.pytorch, fp32, zenodo record 3733896."""
+ONNX_MD5 = "819b25b19cd8e59080c10892689750ca"
+"""model.onnx, fp32, opset 11, zenodo record 3733910."""
+
+
+@dataclass(frozen=True, slots=True)
+class FullProfile:
+    """BERT-large with the files a user names."""
+
+    options: BertOptions
+    reference_f1: ClassVar[float] = 90.874
+    """Of the fp32 model. Source: submission_checker.py."""
+
+    def check(self, weights: Weights) -> None:
+        """Raise `UsageError` for options that are missing or would not be read."""
+        options = self.options
+        if (options.data is None) != (options.vocab is None):
+            missing = "vocab" if options.data else "data"
+            raise UsageError(
+                f"bert has no {missing}, which it needs to read questions.",
+                hint=f"Give it with --set workload.{missing}=PATH.",
+            )
+        if options.calibration and not options.data:
+            raise UsageError(
+                "bert has a calibration list, but no questions.", hint="Give it with --set workload.data=PATH."
+            )
+        if weights is Weights.RANDOM and options.weights:
+            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
+        if weights is Weights.TRAINED and not (options.data and options.weights):
+            missing = "weights" if options.data else "data"
+            raise UsageError(
+                f"the full profile of bert needs {missing}.", hint=f"Give it with --set workload.{missing}=PATH."
+            )
+
+    def dataset(self) -> Dataset:
+        """Open the official questions; where none are given, random ones."""
+        return self._questions() if self.options.data else RandomWindows()
+
+    @property
+    def program(self) -> Reading:
+        """What feeds the graph and reads its logits; the ONNX checkpoint takes 384 tokens, no fewer."""
+        if self._is_onnx:
+            return Reading(outputs=OFFICIAL_ONNX_OUTPUTS, largest=Windows().tokens, multiple=Windows().tokens)
+        return Reading(outputs=OUTPUTS, largest=Windows().tokens)
+
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the user's checkpoint or random weights."""
+        calibrate = self._calibration_inputs if self.options.calibration else None
+        if weights is Weights.RANDOM:
+            return random_reader(Architecture(), Windows().tokens, calibrate)
+        assert self.options.weights is not None
+        if self._is_onnx:
+            return OfficialOnnxReader(Path(self.options.weights), md5=ONNX_MD5, calibrate=calibrate)
+        return trained_reader(Architecture(), Windows().tokens, Path(self.options.weights), calibrate, md5=TORCH_MD5)
+
+    @property
+    def _is_onnx(self) -> bool:
+        return self.options.weights is not None and Path(self.options.weights).suffix == ".onnx"
+
+    def _questions(self) -> SquadWindows:
+        assert self.options.data is not None and self.options.vocab is not None
+        return SquadWindows(
+            verified(Path(self.options.data), md5=DATA_MD5, what="SQuAD file"),
+            verified(Path(self.options.vocab), md5=VOCABULARY_MD5, what="vocabulary"),
+            vocabulary_size=Architecture().vocabulary,
+            windows=Windows(),
+            count=OFFICIAL_WINDOWS,
+        )
+
+    def _calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
+        assert self.options.calibration is not None
+        for sample in calibration_samples(Path(self.options.calibration), self._questions()):
+            yield self.program.inputs([sample])

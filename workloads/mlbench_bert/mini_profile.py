@@ -1,0 +1,91 @@
+"""The mini profile's shipped files and numbers, as `recipe.py` wrote them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import Graph, Weights
+from mlbench.toolkit import verified
+from mlbench_bert.dataset import SquadWindows, calibration_samples
+from mlbench_bert.graphs import OUTPUTS, Architecture, random_reader, trained_reader
+from mlbench_bert.program import Reading
+from mlbench_bert.squad import Windows
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniProfile:
+    """What `mini.toml` says, beside the files it describes."""
+
+    folder: Path
+    reference_f1: float
+    """Percent, measured by the recipe: fp32, torch, the shipped weights."""
+    reference_exact_match: float
+    """Percent, of the same measurement; not a target."""
+    validation_windows: int
+    calibration_windows: int
+    architecture: Architecture
+    windows: Windows
+    sha256: Mapping[str, str]
+    """Of each shipped file, by its name."""
+
+    def dataset(self) -> SquadWindows:
+        """Open the validation questions."""
+        return self._open("dev.json", self.validation_windows)
+
+    @property
+    def program(self) -> Reading:
+        """What feeds the graph and reads its logits."""
+        return Reading(outputs=OUTPUTS, largest=self.windows.tokens)
+
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the shipped weights or random ones."""
+        if weights is Weights.RANDOM:
+            return random_reader(self.architecture, self.windows.tokens, self.calibration_inputs)
+        return trained_reader(
+            self.architecture,
+            self.windows.tokens,
+            self.folder / "weights.safetensors",
+            self.calibration_inputs,
+            sha256=self.sha256["weights.safetensors"],
+        )
+
+    def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield windows of training text, never of validation text."""
+        data = self._open("calibration.json", self.calibration_windows)
+        for sample in calibration_samples(self._file("calibration.txt"), data):
+            yield self.program.inputs([sample])
+
+    def _open(self, name: str, count: int) -> SquadWindows:
+        return SquadWindows(
+            self._file(name),
+            self._file("vocab.txt"),
+            vocabulary_size=self.architecture.vocabulary,
+            windows=self.windows,
+            count=count,
+        )
+
+    def _file(self, name: str) -> Path:
+        return verified(
+            self.folder / name, sha256=self.sha256[name], what="shipped file", hint="Install mlbench again."
+        )
+
+
+def read_mini_profile(folder: Path) -> MiniProfile:
+    """Read `mini.toml` in a folder that the recipe wrote."""
+    content = tomllib.loads((folder / "mini.toml").read_text(encoding="utf-8"))
+    architecture, windows = Architecture(**content.pop("architecture")), Windows(**content.pop("windows"))
+    return MiniProfile(folder=folder, architecture=architecture, windows=windows, **content)
+
+
+@cache
+def shipped_profile() -> MiniProfile:
+    """Return the mini profile of this package."""
+    return read_mini_profile(Path(__file__).parent / "mini")

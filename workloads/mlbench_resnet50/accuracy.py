@@ -1,0 +1,60 @@
+"""Top-1 accuracy, as the official script counts it.
+
+Source: MLPerf Inference v4.1, vision/classification_and_detection/tools/accuracy-imagenet.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mlbench import InvalidRunError, LoggedReply, Metric, Target
+
+REFERENCE_TOP1 = 76.46
+"""Percent; the only one, whichever official checkpoint runs. Source: MLPerf Inference v4.1, submission_checker.py."""
+
+TARGET_SHARE = 0.99
+
+
+class Top1(Metric):
+    """Scores ``top1`` in percent of the distinct samples logged, with the counts ``good`` and ``total`` behind it."""
+
+    def __init__(self, labels: Sequence[int], reference: float, dtype: str = "float32") -> None:
+        """Store what to compare with.
+
+        Args:
+            labels: the true class of each sample.
+            reference: top-1 of the reference implementation, percent.
+            dtype: how replies are stored: float32, int32 or int64.
+        """
+        self.targets = (Target(score="top1", reference=reference, lower=reference * TARGET_SHARE, name="99"),)
+        self._labels = labels
+        self._dtype = np.dtype(dtype)
+
+    def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
+        """Return ``top1``, ``good`` and ``total``; the first reply to a sample counts, and of that the first value.
+
+        Raises:
+            InvalidRunError: there are no replies, or one is empty, of an odd size, not a number, or to no known sample.
+        """
+        if not replies:
+            raise InvalidRunError("the accuracy log has no replies.")
+        first = {reply.index: reply for reply in reversed(replies)}
+        good = sum(self._is_right(reply) for reply in first.values())
+        return {"top1": 100 * good / len(first), "good": good, "total": len(first)}
+
+    def line(self, scores: Mapping[str, float]) -> str:
+        """Return ``accuracy=76.076%, good=38038, total=50000``."""
+        return f"accuracy={scores['top1']:.3f}%, good={scores['good']:.0f}, total={scores['total']:.0f}"
+
+    def _is_right(self, reply: LoggedReply) -> bool:
+        size = len(reply.data)
+        if size == 0 or size % self._dtype.itemsize:
+            raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {self._dtype.name} values.")
+        value = np.frombuffer(reply.data, self._dtype.newbyteorder("<"), count=1)[0]
+        if not np.isfinite(value):
+            raise InvalidRunError(f"the reply to sample {reply.index} is {value}, not a label.")
+        if not 0 <= reply.index < len(self._labels):
+            raise InvalidRunError(f"sample {reply.index} was answered, but there are {len(self._labels)} samples.")
+        return int(value) == self._labels[reply.index]

@@ -1,0 +1,191 @@
+"""ImageNet's validation set, or images like it, prepared for the network when LoadGen asks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mlbench import DataError, Dataset
+from mlbench_resnet50.preprocessing import read_image
+
+PERFORMANCE_COUNT = 1024
+"""Source: MLPerf Inference v4.1, mlperf.conf: resnet50.*.performance_sample_count_override."""
+
+LABEL_LIST = "val_map.txt"
+RANDOM_IMAGES = 1024
+RANDOM_SEED = 0
+CALIBRATION_BATCH = 20
+
+Prepare = Callable[[np.ndarray], np.ndarray]
+"""(H, W, 3) uint8 RGB to (3, size, size) float32, contiguous: a recipe of `preprocessing`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledFile:
+    """A line of the label list."""
+
+    name: str
+    label: int
+
+
+class PreparedImages(Dataset):
+    """Images held ready for the network in one block of memory: (3, size, size) float32 each."""
+
+    def __init__(
+        self, image: Callable[[int], np.ndarray], *, size: int, labels: Sequence[int], fingerprint: str
+    ) -> None:
+        """Store how an image is made.
+
+        Args:
+            image: returns the image of an index; called from several threads.
+            size: pixels along each side.
+            labels: the class of each image; its length is the number of images.
+            fingerprint: a hash of the images and labels.
+        """
+        self.count = len(labels)
+        self.performance_count = min(PERFORMANCE_COUNT, self.count)
+        self.labels = labels
+        self._image = image
+        self._size = size
+        self._fingerprint = fingerprint
+        self._loaded: dict[int, np.ndarray] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the images and labels."""
+        return self._fingerprint
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Decode and prepare these images, on as many threads as there are processors.
+
+        Raises:
+            DataError: a file is missing or corrupt.
+        """
+        block = np.empty((len(indices), 3, self._size, self._size), dtype=np.float32)
+
+        def fill(place: int) -> None:
+            block[place] = self._image(indices[place])
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(fill, range(len(indices))))  # raises what a thread raised
+        self._loaded.update(zip(indices, block, strict=True))
+
+    def unload(self, indices: Sequence[int]) -> None:
+        """Let these images go; a block of memory is freed with the last of its images."""
+        for index in indices:
+            self._loaded.pop(index, None)
+
+    def sample(self, index: int) -> np.ndarray:
+        """Return a loaded image: (3, size, size) float32."""
+        return self._loaded[index]
+
+
+def image_folder(folder: Path, prepare: Prepare, *, size: int, classes: int) -> PreparedImages:
+    """Open a folder of image files and `val_map.txt`, the layout of the official data.
+
+    Raises:
+        DataError: the folder, the list or an image it names is missing, or a line of the list is malformed.
+    """
+    files = read_label_list(folder / LABEL_LIST, classes)
+    found = set(surviving(files, folder))
+    missing = [file.name for file in files if file not in found]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(files)} images are missing in {folder}, first {missing[0]}.",
+            hint=f"Unpack the data again, or take the missing names out of {LABEL_LIST}.",
+        )
+
+    def image(index: int) -> np.ndarray:
+        return prepare(read_image(folder / files[index].name))
+
+    labels = [file.label for file in files]
+    return PreparedImages(image, size=size, labels=labels, fingerprint=_folder_fingerprint(folder, files))
+
+
+def random_images(size: int) -> PreparedImages:
+    """Return seeded noise in the shape of prepared images, without labels worth the name; nothing is read from disk."""
+
+    def image(index: int) -> np.ndarray:
+        return np.random.default_rng((RANDOM_SEED, index)).standard_normal((3, size, size), dtype=np.float32)
+
+    labels = [0] * RANDOM_IMAGES
+    return PreparedImages(image, size=size, labels=labels, fingerprint=f"normal-seed{RANDOM_SEED}-{size}x{size}")
+
+
+def calibration_inputs(
+    list_file: Path, folder: Path, prepare: Prepare, *, tensor: str
+) -> Iterator[Mapping[str, np.ndarray]]:
+    """Yield the images of a calibration list as the network's input ``tensor``, up to 20 at a time.
+
+    Shapes are (20, 3, size, size), float32; the last may be shorter. Either official list serves: the file name is
+    the first word of a line.
+
+    Raises:
+        DataError: the list or an image it names is missing or corrupt.
+    """
+    names = [line.split()[0] for line in _lines(list_file, what="calibration list") if line.strip()]
+    for start in range(0, len(names), CALIBRATION_BATCH):
+        part = names[start : start + CALIBRATION_BATCH]
+        yield {tensor: np.stack([prepare(read_image(folder / name)) for name in part])}
+
+
+def read_label_list(path: Path, classes: int) -> list[LabelledFile]:
+    """Read ``<file name> <label>`` lines, in order: LoadGen's sample index is the line number from 0.
+
+    Raises:
+        DataError: the list is missing or empty, or a line is malformed or its label not below ``classes``.
+    """
+    files = []
+    for number, line in enumerate(_lines(path, what="label list"), start=1):
+        words = line.split()
+        if len(words) != 2 or not words[1].isdecimal() or int(words[1]) >= classes:
+            raise DataError(
+                f"line {number} of {path} is malformed: {line[:80]!r}.",
+                hint=f"Want a file name, a space and a label from 0 to {classes - 1}.",
+            )
+        files.append(LabelledFile(words[0], int(words[1])))
+    return files
+
+
+def surviving(files: Sequence[LabelledFile], folder: Path, limit: int | None = None) -> list[LabelledFile]:
+    """Return those of the first ``limit`` files that exist, in order: the data set the reference would silently use.
+
+    Raises:
+        DataError: the folder cannot be read.
+
+    Source: MLPerf Inference v4.1, vision/classification_and_detection, imagenet.py.
+    """
+    try:
+        present = set(os.listdir(folder))
+    except OSError as error:
+        raise DataError(f"data folder cannot be read: {folder}: {error.strerror}.") from None
+    return [file for file in files[:limit] if file.name in present]
+
+
+def _lines(path: Path, *, what: str) -> list[str]:
+    """Return the lines of a text file that must have some, without blank ones at the end."""
+    try:
+        lines = path.read_text(encoding="utf-8").rstrip().splitlines()
+    except FileNotFoundError:
+        raise DataError(f"{what} not found: {path}.", hint="It belongs to the official data.") from None
+    except OSError as error:
+        raise DataError(f"{what} cannot be read: {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{what} is not text: {path}.") from None
+    if not lines:
+        raise DataError(f"{what} is empty: {path}.")
+    return lines
+
+
+def _folder_fingerprint(folder: Path, files: Sequence[LabelledFile]) -> str:
+    """Hash names, labels and file sizes; hashing the contents of 50,000 images would take minutes."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.name} {file.label} {(folder / file.name).stat().st_size}\n".encode())
+    return digest.hexdigest()
