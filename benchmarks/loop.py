@@ -90,7 +90,7 @@ def ratios(backend: GraphBackend, model: Model, dataset: Dataset, batch: int, ro
 
 
 @click.command()
-@click.option("--rounds", default=5, show_default=True)
+@click.option("--rounds", default=15, show_default=True)
 @click.option("--batch", default=32, show_default=True)
 @click.option("--workload", "workloads", multiple=True, default=("resnet50", "bert"), show_default=True)
 @click.option("--backend", "backends", multiple=True, default=("pytorch", "onnxruntime"), show_default=True)

@@ -46,7 +46,7 @@ BATCH = "[[settings]]\nexecution.batch = {}\n"
 
 def test_a_default_says_so(settings):
     setting = settings().by_key["execution.batch"]
-    assert (setting.value, setting.layer) == (0, "default")
+    assert (setting.value, setting.layer) == ("auto", "default")
 
 
 def test_each_layer_overrides_the_one_below(settings):
@@ -70,7 +70,7 @@ def test_the_scenario_sets_how_batches_are_made(settings):
 def test_an_entry_applies_only_where_its_conditions_hold(settings):
     text = '[[settings]]\nwhen = {{ workload = "{}", scenario = "Offline" }}\nexecution.batch = 8\n'
     assert settings(system=text.format("bert")).by_key["execution.batch"].value == 8
-    assert settings(system=text.format("resnet50")).by_key["execution.batch"].value == 0
+    assert settings(system=text.format("resnet50")).by_key["execution.batch"].value == "auto"
 
 
 def test_settings_fill_dataclasses(settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -98,12 +98,12 @@ class Pattern:
     """Whether a query is sent only when the one before is answered."""
     pause_s: float = 0.0
     """Between two queries."""
-    batch: int = BATCH
-    """Samples per batch; 0: a query is a batch."""
+    batch: int | Literal["auto"] = BATCH
+    """Samples per batch; ``auto``: a query is a batch."""
 
 
-ONE_AT_A_TIME = Pattern(name="one at a time", batching="inline", query=1, awaits=True, batch=0)
-EIGHT_AT_A_TIME = Pattern(name="eight at a time", batching="inline", query=LARGEST_BATCH, awaits=True, batch=0)
+ONE_AT_A_TIME = Pattern(name="one at a time", batching="inline", query=1, awaits=True, batch="auto")
+EIGHT_AT_A_TIME = Pattern(name="eight at a time", batching="inline", query=LARGEST_BATCH, awaits=True, batch="auto")
 TRICKLE = Pattern(name="a trickle", batching="dynamic", query=1, awaits=False, pause_s=0.001)
 ALL_AT_ONCE = Pattern(name="all at once", batching="bucketed", query=len(_INDICES), awaits=False)
 FIXED_BATCHES = Pattern(name="fixed batches", batching="fixed", query=len(_INDICES), awaits=False)

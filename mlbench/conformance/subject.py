@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from mlbench.conformance.known_answers import TokenLists, scoring_model
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend
@@ -34,7 +35,12 @@ class Subject:
 
     @contextmanager
     def engine(
-        self, batching: str, *, batch: int = BATCH, max_wait_us: int = 2000, program: BatchProgram | None = None
+        self,
+        batching: str,
+        *,
+        batch: int | Literal["auto"] = BATCH,
+        max_wait_us: int = 2000,
+        program: BatchProgram | None = None,
     ) -> Iterator[tuple[Engine, TokenLists]]:
         """Give an engine that is warm, and its dataset with every sample loaded."""
         dataset = TokenLists()

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.workload import NoOptions
@@ -45,8 +45,8 @@ class EnginePlan:
     """``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what waits, up to a batch,
     after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by length. ``fixed``: the same,
     each batch filled up by repeating its last sample, for runtimes with static shapes."""
-    batch: int = 0
-    """Samples per batch; 0: chosen by a short measured sweep during warm-up."""
+    batch: int | Literal["auto"] = "auto"
+    """Samples per batch; ``auto``: chosen by a short measured sweep during warm-up, or, inline, the query."""
     largest_batch: int = 128
     """Where the sweep stops."""
     max_wait_us: int = 0

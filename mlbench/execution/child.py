@@ -9,6 +9,7 @@ import logging
 import sys
 import traceback
 
+from mlbench.errors import UnavailableError
 from mlbench.execution.isolation import Channel
 
 
@@ -21,6 +22,10 @@ def main() -> int:
     payload = json.load(sys.stdin)
     try:
         channel.outcome(getattr(importlib.import_module(module), function)(payload, channel))
+    except ModuleNotFoundError as error:
+        traceback.print_exc()
+        channel.error(UnavailableError(f"{error.name} is not installed.", hint="pip install 'mlbench[cpu]'"))
+        return 1
     except Exception as error:  # told to the parent, whatever it is; the traceback stays in the log
         traceback.print_exc()
         channel.error(error)

@@ -38,7 +38,10 @@ class ComposedEngine(Engine):
         self._graphs: list[Mapping[str, Executable]] = []
         self._counts = BatchCounts()
         self._counting = threading.Lock()
-        self._batch = plan.batch or 1
+        for name in ("batch", "workers"):
+            if (number := getattr(plan, name)) != "auto" and number < 1:
+                raise UsageError(f"execution.{name} is {number}.", hint="Want 1 or more.")
+        self._batch = 1 if plan.batch == "auto" else plan.batch
         self._sweep: dict[int, float] = {}
         self._queue = BatchQueue(batch=self._batch, max_wait_us=plan.max_wait_us)
         self._threads: list[ThreadPoolExecutor] = []
@@ -71,9 +74,9 @@ class ComposedEngine(Engine):
         """Choose a batch if the plan leaves it open, and run every batch size that a run may see."""
         data = sorted(samples.data(), key=self._model.program.length)
         if self._plan.batching == "inline":
-            self._run_sizes([1, self._plan.batch or _USUAL_QUERY], data, self._graphs[0])
+            self._run_sizes([1, _USUAL_QUERY if self._plan.batch == "auto" else self._batch], data, self._graphs[0])
             return
-        if not self._plan.batch:
+        if self._plan.batch == "auto":
             sweep = self._threads[0].submit(best_batch, self._run_for_sweep, data, self._plan.largest_batch)
             self._batch, self._sweep = sweep.result()
             self._queue.batch = self._batch
@@ -85,7 +88,7 @@ class ComposedEngine(Engine):
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Run a query here and now when the plan says inline; else leave it to the workers."""
         if self._plan.batching == "inline":
-            size = self._plan.batch or len(samples)
+            size = len(samples) if self._plan.batch == "auto" else self._batch
             for start in range(0, len(samples), size):
                 part = samples if len(samples) <= size else samples[start : start + size]
                 self._run(part, reply, self._graphs[0])

@@ -24,6 +24,8 @@ class Pace:
 
     latency_ns: int
     """The median time of a query alone."""
+    fastest_ns: int
+    """The least."""
     rate_per_s: float
     """Samples per second, many at once."""
 
@@ -41,10 +43,11 @@ def measured_pace(engine: Engine, samples: Samples, query_size: int, timeout_s: 
         first = len(latencies_ns) * query_size
         query = samples.at([(first + offset) % len(samples) for offset in range(query_size)])
         latencies_ns.append(_answer_ns(engine, query, timeout_s))
-    latency_ns = sorted(latencies_ns)[len(latencies_ns) // 2]
+    fastest_ns, latency_ns = min(latencies_ns), sorted(latencies_ns)[len(latencies_ns) // 2]
     many = max(query_size, min(8 * len(samples), int(_BUDGET_S * 1e9 / latency_ns * query_size)))
     together = samples.at([position % len(samples) for position in range(many)])
-    return Pace(latency_ns=latency_ns, rate_per_s=many / (_answer_ns(engine, together, timeout_s) / 1e9))
+    rate_per_s = many / (_answer_ns(engine, together, timeout_s) / 1e9)
+    return Pace(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=rate_per_s)
 
 
 def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:

@@ -24,6 +24,7 @@ from mlbench.rules.tiers import Limits, limits_of
 
 _TYPICAL_SAMPLES = 64
 _ACCURACY_SPEED = 20
+_STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
 _OFFLINE_LARGEST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
@@ -96,8 +97,7 @@ def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
         min_query_count=load.min_query_count or limits.offline_min_samples or limits.min_query_count,
         performance_sample_count=load.performance_sample_count or limits.performance_sample_count,
         target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
-        # half the latency: LoadGen prepares queries for twice the duration, and running out of them is an error
-        expected_latency_ns=load.expected_latency_ns or max(1, pace.latency_ns // 2),
+        expected_latency_ns=load.expected_latency_ns or max(1, pace.fastest_ns // _STREAM_MARGIN),
     )
 
 

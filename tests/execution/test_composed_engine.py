@@ -157,6 +157,12 @@ def test_warm_up_runs_every_batch_size_that_may_come():
     assert {len(batch) for batch in backend.batches} == {1, 2, 4, 6}
 
 
+@pytest.mark.parametrize("name", ["batch", "workers"])
+def test_a_number_below_one_is_refused(name):
+    with pytest.raises(UsageError, match=f"execution.{name} is 0"):
+        engine(Counting(), **{name: 0})
+
+
 def test_an_unknown_way_of_batching_is_refused():
     with pytest.raises(UsageError, match=r"execution\.batching is 'magic'"):
         engine(Counting(), batching="magic")

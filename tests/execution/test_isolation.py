@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import DataError
+from mlbench import DataError, UnavailableError
 from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated
 
 LIMITS = Limits(stage_timeout_s=60, memory_bytes=8 * 2**30)
@@ -32,6 +32,10 @@ def raise_value_error(payload, channel):
 
 def raise_data_error(payload, channel):
     raise DataError("weights are corrupt.", hint="Install again.")
+
+
+def import_what_is_missing(payload, channel):
+    import no_such_runtime  # noqa: F401
 
 
 def raise_memory_error(payload, channel):
@@ -103,6 +107,11 @@ def test_an_exception_is_told_with_its_traceback_in_the_log(tmp_path):
 def test_an_error_that_a_user_can_act_on_is_raised_again(tmp_path):
     with pytest.raises(DataError, match=r"weights are corrupt\. Install again\."):
         isolated(raise_data_error, tmp_path)
+
+
+def test_a_missing_library_is_named_with_the_install_line(tmp_path):
+    with pytest.raises(UnavailableError, match=r"no_such_runtime is not installed\. pip install 'mlbench\[cpu\]'"):
+        isolated(import_what_is_missing, tmp_path)
 
 
 @pytest.mark.parametrize("function", [raise_memory_error, raise_allocator_error])

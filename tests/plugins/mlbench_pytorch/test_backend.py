@@ -1,4 +1,5 @@
 import importlib.metadata
+import shutil
 
 import numpy as np
 import pytest
@@ -76,6 +77,7 @@ def test_it_observes_the_threads_it_was_told_to_use():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 def test_a_compiled_module_computes_what_the_eager_one_does():
     def build() -> torch.nn.Module:
         torch.manual_seed(2)
