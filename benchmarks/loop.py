@@ -30,16 +30,7 @@ from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.loadgen.settings import Mode, Seeds, Test
-
-
-class Silent:
-    """Takes no notice of how a test goes."""
-
-    def answered(self, count: int, /) -> None:
-        """Ignore it."""
-
-    def stuck(self, faults: str, /) -> None:
-        """Ignore it."""
+from mlbench.loadgen.watchdog import NoSigns
 
 
 def bare_rate(model: Model, graphs: Mapping[str, Executable], data: Sequence[Any], batch: int) -> float:
@@ -63,7 +54,7 @@ def mlbench_rate(model: Model, engine: Engine, dataset: Dataset, count: int) -> 
         seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
     )
     with tempfile.TemporaryDirectory() as folder:
-        traffic = drive(test, engine, dataset, Path(folder), Silent())
+        traffic = drive(test, engine, dataset, Path(folder), NoSigns())
         assert not traffic.faults, traffic.faults
         rate: float = read_detail(Path(folder) / "mlperf_log_detail.txt").values["result_samples_per_second"]
     return rate

@@ -29,6 +29,7 @@ from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test, loadgen_settings
+from mlbench.loadgen.watchdog import NoSigns
 
 SERVER_QPS = 10_000.0
 LOADED = 1024
@@ -58,16 +59,6 @@ class Label(BatchProgram):
     def run(self, samples: Sequence[object], graphs: object) -> Sequence[object]:  # type: ignore[override]
         """Never called: the null backend computes nothing."""
         raise NotImplementedError
-
-
-class Silent:
-    """Takes no notice of how a test goes."""
-
-    def answered(self, count: int, /) -> None:
-        """Ignore it."""
-
-    def stuck(self, faults: str, /) -> None:
-        """Ignore it."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +115,7 @@ def run_mlbench(test: Test, folder: Path) -> Measured:
     plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]))
     with Plugins.discover().backend("null").engine(model, plan) as engine:
         engine.warm_up(Samples([0], [0], Nothing()))
-        traffic = drive(test, engine, Nothing(), folder, Silent())
+        traffic = drive(test, engine, Nothing(), folder, NoSigns())
     assert not traffic.faults, traffic.faults
     return measured(test.scenario, folder)
 

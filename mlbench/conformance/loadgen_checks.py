@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from mlbench.conformance.known_answers import Scoring
 from mlbench.conformance.subject import BATCH, Check, Subject, demand
@@ -47,6 +48,7 @@ def loadgen_faults(subject: Subject, scenario: Scenario) -> list[str]:
     """Let LoadGen drive the subject for a moment in performance mode, and return a line for each unsound reply."""
     from mlbench.loadgen.drive import drive
     from mlbench.loadgen.settings import Mode, Seeds, Test
+    from mlbench.loadgen.watchdog import NoSigns
 
     load = LoadSettings(
         min_duration_ms=1,
@@ -64,20 +66,10 @@ def loadgen_faults(subject: Subject, scenario: Scenario) -> list[str]:
         server_latency_ms=_SERVER_LATENCY_MS,
     )
     batching = scenario.settings["execution.batching"]
-    batch = 0 if batching == "inline" else BATCH
+    batch: int | Literal["auto"] = "auto" if batching == "inline" else BATCH
     with tempfile.TemporaryDirectory() as folder, subject.engine(batching, batch=batch) as (engine, dataset):
-        traffic = drive(test, engine, dataset, Path(folder) / "logs", _NoSigns())
+        traffic = drive(test, engine, dataset, Path(folder) / "logs", NoSigns())
     return traffic.faults  # the engine has stopped: what it answered while it did counts too
-
-
-class _NoSigns:
-    """Nobody listens: whoever runs the checks limits their time."""
-
-    def answered(self, count: int, /) -> None:
-        """Ignore progress."""
-
-    def stuck(self, faults: str, /) -> None:
-        """Leave the end to the time limit of the check."""
 
 
 def _demand_no_faults(subject: Subject, scenario: Scenario) -> None:

@@ -72,7 +72,8 @@ class ComposedEngine(Engine):
 
     def warm_up(self, samples: Samples) -> None:
         """Choose a batch if the plan leaves it open, and run every batch size that a run may see."""
-        data = sorted(samples.data(), key=self._model.program.length)
+        largest = max(_USUAL_QUERY, self._plan.largest_batch if self._plan.batch == "auto" else self._batch)
+        data = sorted(samples.data() * -(-largest // len(samples)), key=self._model.program.length)
         if self._plan.batching == "inline":
             self._run_sizes([1, _USUAL_QUERY if self._plan.batch == "auto" else self._batch], data, self._graphs[0])
             return

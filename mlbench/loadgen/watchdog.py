@@ -23,6 +23,16 @@ class Signs(Protocol):
         """Hear that the engine holds LoadGen's thread and does not return: only ending the process ends the test."""
 
 
+class NoSigns:
+    """For a test that nobody watches: whoever runs it limits its time."""
+
+    def answered(self, count: int, /) -> None:
+        """Take no notice."""
+
+    def stuck(self, faults: str, /) -> None:
+        """Take no notice."""
+
+
 class Watchdog:
     """A thread that wakes twice a second while a test runs."""
 
