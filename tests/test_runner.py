@@ -116,7 +116,6 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
         "replies_agree",
         "loadgen_errors",
         "seeds",
-        "min_queries",
         "performance_sample_count",
     ):
         assert rules[name].passed, rules[name]
