@@ -13,7 +13,7 @@ from typing import Any, Self
 from mlbench.contracts.backend import EnginePlan, GraphBackend
 from mlbench.contracts.engine import Engine, Reply, Samples
 from mlbench.contracts.graph import Executable
-from mlbench.contracts.model import Model
+from mlbench.contracts.model import BatchProgram, Model
 from mlbench.errors import UsageError
 from mlbench.execution.batch_sweep import best_batch
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
@@ -34,6 +34,8 @@ class ComposedEngine(Engine):
             raise UsageError(f"execution.batching is {plan.batching!r}.", hint=f"Choose from {', '.join(BATCHING)}.")
         self._backend = backend
         self._model = model
+        assert isinstance(model.program, BatchProgram)
+        self._program = model.program
         self._plan = plan
         self._graphs: list[Mapping[str, Executable]] = []
         self._counts = BatchCounts()
@@ -73,7 +75,7 @@ class ComposedEngine(Engine):
     def warm_up(self, samples: Samples) -> None:
         """Choose a batch if the plan leaves it open, and run every batch size that a run may see."""
         largest = max(_USUAL_QUERY, self._plan.largest_batch if self._plan.batch == "auto" else self._batch)
-        data = sorted(samples.data() * -(-largest // len(samples)), key=self._model.program.length)
+        data = sorted(samples.data() * -(-largest // len(samples)), key=self._program.length)
         if self._plan.batching == "inline":
             self._run_sizes([1, _USUAL_QUERY if self._plan.batch == "auto" else self._batch], data, self._graphs[0])
             return
@@ -97,7 +99,7 @@ class ComposedEngine(Engine):
         if not self._is_serving:
             self._serve()
         if self._plan.batching == "bucketed":
-            samples = by_length(samples, self._model.program.length)
+            samples = by_length(samples, self._program.length)
         self._queue.put(samples, reply)
 
     def flush(self) -> None:
@@ -126,7 +128,7 @@ class ComposedEngine(Engine):
         """Run batches of these sizes, with the shortest and the longest of the samples."""
         for size in sizes:
             for part in (data[:size], data[-size:]):
-                self._model.program.run(part, graphs)
+                self._program.run(part, graphs)
 
     def _serve(self) -> None:
         """Let each worker take batches from now on, until the engine ends."""
@@ -143,7 +145,7 @@ class ComposedEngine(Engine):
         try:
             data = samples.data()
             padding = max(0, self._batch - len(data)) if self._plan.batching == "fixed" else 0
-            outputs = self._model.program.run(data + data[-1:] * padding, graphs)
+            outputs = self._program.run(data + data[-1:] * padding, graphs)
             if len(outputs) != len(data) + padding:
                 raise ValueError(f"{len(outputs)} outputs for {len(data) + padding} samples")
         except Exception as error:  # a plugin's code; the run goes on, and is INVALID
@@ -163,7 +165,7 @@ class ComposedEngine(Engine):
             counts.busy_ns += busy_ns
 
     def _run_for_sweep(self, data: Sequence[Any]) -> None:
-        self._model.program.run(data, self._graphs[0])
+        self._program.run(data, self._graphs[0])
 
 
 def _sizes_up_to(batch: int) -> list[int]:

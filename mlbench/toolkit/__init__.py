@@ -3,17 +3,23 @@
 from mlbench.execution.compile_cache import made_once
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
+from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
+from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.padding import pad_rows, round_up
 
 __all__ = [
+    "MiniFolder",
     "ModuleGraph",
+    "OnnxFileGraph",
     "file_sha256",
     "host_array",
     "load_weights",
     "made_once",
     "pad_rows",
+    "read_mini",
     "round_up",
     "unpacked",
     "verified",
+    "write_mini",
 ]

@@ -17,7 +17,7 @@ from mlbench_bert.graphs import (
     OFFICIAL_ONNX_OUTPUTS,
     OUTPUTS,
     Architecture,
-    OfficialOnnxReader,
+    official_onnx_reader,
     random_reader,
     trained_reader,
 )
@@ -84,7 +84,7 @@ class FullProfile:
             return random_reader(Architecture(), Windows().tokens, calibrate)
         assert self.options.weights is not None
         if self._is_onnx:
-            return OfficialOnnxReader(Path(self.options.weights), md5=ONNX_MD5, calibrate=calibrate)
+            return official_onnx_reader(Path(self.options.weights), calibrate, md5=ONNX_MD5)
         return trained_reader(Architecture(), Windows().tokens, Path(self.options.weights), calibrate, md5=TORCH_MD5)
 
     @property

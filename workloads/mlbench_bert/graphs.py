@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench import DataError, Dim, Graph, GraphError, TensorSpec
-from mlbench.toolkit import ModuleGraph, load_weights, verified
+from mlbench import DataError, Dim, Graph, TensorSpec
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,33 +144,15 @@ def _reader(build: Callable[[], Any], tokens: int, *, fingerprint: str, calibrat
     )
 
 
-class OfficialOnnxReader(ModuleGraph):
-    """MLCommons' fp32 ONNX checkpoint as it is, for 384 tokens; only backends that run ONNX files can use it."""
-
-    def __init__(self, file: Path, *, md5: str, calibrate: Calibrate | None) -> None:
-        """Store which file, its checksum, and what yields inputs for quantisation."""
-        shape = (_BATCH, 384)
-        super().__init__(
-            "reader",
-            inputs=tuple(TensorSpec(name=name, shape=shape, dtype="int64") for name in INPUTS),
-            outputs=tuple(TensorSpec(name=name, shape=shape, dtype="float32") for name in OFFICIAL_ONNX_OUTPUTS),
-            build=self._refuse,
-            fingerprint=md5,
-            calibrate=calibrate,
-        )
-        self._file = file
-
-    def onnx(self) -> Path:
-        """Return the official file.
-
-        Raises:
-            DataError: it is missing or has another checksum.
-        """
-        return verified(self._file, md5=self.fingerprint, what="weights file")
-
-    @staticmethod
-    def _refuse() -> torch.nn.Module:
-        raise GraphError(
-            "bert.reader: the official ONNX checkpoint has no torch module.",
-            hint="Use a backend that runs ONNX files, or the weights model.pytorch.",
-        )
+def official_onnx_reader(file: Path, calibrate: Calibrate | None, *, md5: str) -> Graph:
+    """Return MLCommons' fp32 ONNX checkpoint as it is, for 384 tokens."""
+    shape = (_BATCH, 384)
+    return OnnxFileGraph(
+        "reader",
+        file,
+        md5=md5,
+        inputs=tuple(TensorSpec(name=name, shape=shape, dtype="int64") for name in INPUTS),
+        outputs=tuple(TensorSpec(name=name, shape=shape, dtype="float32") for name in OFFICIAL_ONNX_OUTPUTS),
+        calibrate=calibrate,
+        hint="Use a backend that runs ONNX files, or the weights model.pytorch.",
+    )

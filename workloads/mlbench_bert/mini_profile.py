@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Graph, Weights
-from mlbench.toolkit import verified
+from mlbench.toolkit import MiniFolder, read_mini
 from mlbench_bert.dataset import SquadWindows, calibration_samples
 from mlbench_bert.graphs import OUTPUTS, Architecture, random_reader, trained_reader
 from mlbench_bert.program import Reading
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 class MiniProfile:
     """What `mini.toml` says, beside the files it describes."""
 
-    folder: Path
+    files: MiniFolder
     reference_f1: float
     """Percent, measured by the recipe: fp32, torch, the shipped weights."""
     reference_exact_match: float
@@ -33,8 +32,6 @@ class MiniProfile:
     calibration_windows: int
     architecture: Architecture
     windows: Windows
-    sha256: Mapping[str, str]
-    """Of each shipped file, by its name."""
 
     def dataset(self) -> SquadWindows:
         """Open the validation questions."""
@@ -52,40 +49,28 @@ class MiniProfile:
         return trained_reader(
             self.architecture,
             self.windows.tokens,
-            self.folder / "weights.safetensors",
+            self.files.path / "weights.safetensors",
             self.calibration_inputs,
-            sha256=self.sha256["weights.safetensors"],
+            sha256=self.files.sha256["weights.safetensors"],
         )
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield windows of training text, never of validation text."""
         data = self._open("calibration.json", self.calibration_windows)
-        for sample in calibration_samples(self._file("calibration.txt"), data):
+        for sample in calibration_samples(self.files.file("calibration.txt"), data):
             yield self.program.inputs([sample])
 
     def _open(self, name: str, count: int) -> SquadWindows:
         return SquadWindows(
-            self._file(name),
-            self._file("vocab.txt"),
+            self.files.file(name),
+            self.files.file("vocab.txt"),
             vocabulary_size=self.architecture.vocabulary,
             windows=self.windows,
             count=count,
         )
 
-    def _file(self, name: str) -> Path:
-        return verified(
-            self.folder / name, sha256=self.sha256[name], what="shipped file", hint="Install mlbench again."
-        )
-
-
-def read_mini_profile(folder: Path) -> MiniProfile:
-    """Read `mini.toml` in a folder that the recipe wrote."""
-    content = tomllib.loads((folder / "mini.toml").read_text(encoding="utf-8"))
-    architecture, windows = Architecture(**content.pop("architecture")), Windows(**content.pop("windows"))
-    return MiniProfile(folder=folder, architecture=architecture, windows=windows, **content)
-
 
 @cache
 def shipped_profile() -> MiniProfile:
     """Return the mini profile of this package."""
-    return read_mini_profile(Path(__file__).parent / "mini")
+    return read_mini(MiniProfile, Path(__file__).parent / "mini")

@@ -13,7 +13,7 @@ import logging
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mlbench_bert.squad import Feature, Question, Vocabulary, Windows
 
 logger = logging.getLogger(__name__)
+
+RECIPE = "mlbench_bert.recipe"
 
 SEED = 20240724
 STEPS = 3000
@@ -55,7 +57,7 @@ def windows() -> Windows:
 
 def main() -> None:
     """Write the mini profile's files."""
-    parser = argparse.ArgumentParser(prog="python -m mlbench_bert.recipe", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {RECIPE}", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--steps", type=int, default=STEPS, help="training steps (default: %(default)s)")
     arguments = parser.parse_args()
@@ -249,40 +251,22 @@ def _loss(network: Any, heads: Any, batch: Sequence[Example], *, auxiliary: floa
 
 def write_description(folder: Path) -> None:
     """Measure the reference score of the files in a folder, and write `mini.toml`."""
-    from mlbench.toolkit import file_sha256
+    from mlbench.toolkit import MiniFolder, write_mini
     from mlbench_bert.mini_profile import MiniProfile
 
     profile = MiniProfile(
-        folder=folder,
+        files=MiniFolder.of(folder, FILES),
         reference_f1=math.nan,
         reference_exact_match=math.nan,
         validation_windows=len(read_windows(folder, folder / "dev.json")[1]),
         calibration_windows=len(read_windows(folder, folder / "calibration.json")[1]),
         architecture=architecture(),
         windows=windows(),
-        sha256={name: file_sha256(folder / name) for name in FILES},
     )
     scores = reference_scores(profile)
     logger.info("exact match %(exact_match).2f, F1 %(f1).2f", scores)
-    tables = {
-        "architecture": asdict(profile.architecture),
-        "windows": asdict(profile.windows),
-        "sha256": profile.sha256,
-    }
-    numbers = {
-        "reference_f1": scores["f1"],
-        "reference_exact_match": scores["exact_match"],
-        "validation_windows": profile.validation_windows,
-        "calibration_windows": profile.calibration_windows,
-    }
-    lines = ["# Written by recipe.py.", *(f"{name} = {value!r}" for name, value in numbers.items())]
-    for title, table in tables.items():
-        lines += [
-            "",
-            f"[{title}]",
-            *(f"{json.dumps(name) if '.' in name else name} = {json.dumps(value)}" for name, value in table.items()),
-        ]
-    (folder / "mini.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    profile = replace(profile, reference_f1=scores["f1"], reference_exact_match=scores["exact_match"])
+    write_mini(profile, recipe=RECIPE)
 
 
 def reference_scores(profile: MiniProfile) -> Mapping[str, float]:

@@ -12,7 +12,13 @@ import numpy as np
 from mlbench import Graph, UsageError, Weights
 from mlbench_resnet50.accuracy import REFERENCE_TOP1
 from mlbench_resnet50.dataset import Prepare, PreparedImages, calibration_inputs, image_folder, random_images
-from mlbench_resnet50.graphs import Architecture, OfficialOnnxGraph, random_classifier, trained_classifier
+from mlbench_resnet50.graphs import (
+    OFFICIAL_ONNX_INPUT,
+    Architecture,
+    official_onnx_classifier,
+    random_classifier,
+    trained_classifier,
+)
 from mlbench_resnet50.preprocessing import prepare_for_onnx, prepare_for_torchvision
 from mlbench_resnet50.program import LabelReader, labels_from_classes, labels_from_logits
 
@@ -85,12 +91,12 @@ class FullProfile:
         assert self.options.weights is not None
         file = Path(self.options.weights)
         if self.is_onnx:
-            return OfficialOnnxGraph(file, self.calibration_inputs, md5=ONNX_MD5)
+            return official_onnx_classifier(file, self.calibration_inputs, md5=ONNX_MD5)
         return trained_classifier(ARCHITECTURE, file, self.calibration_inputs, md5=TORCHVISION_MD5)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""
         if self.options.calibration is None or self.options.data is None:
             return iter(())
-        tensor = OfficialOnnxGraph.inputs[0].name if self.is_onnx else "image"
+        tensor = OFFICIAL_ONNX_INPUT if self.is_onnx else "image"
         return calibration_inputs(Path(self.options.calibration), Path(self.options.data), self.prepare, tensor=tensor)

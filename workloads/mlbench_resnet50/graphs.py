@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Dim, Graph, GraphError, Precision, TensorSpec, Tolerance
-from mlbench.toolkit import ModuleGraph, load_weights, verified
+from mlbench import Dim, Graph, Precision, TensorSpec, Tolerance
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,7 @@ BLOCKS = (3, 4, 6, 3)
 """Bottlenecks per stage: what makes a ResNet a ResNet-50."""
 
 RANDOM_SEED = 0
+OFFICIAL_ONNX_INPUT = "input_tensor:0"
 
 BATCH = Dim(name="batch", smallest=1, usual=32, largest=256)
 
@@ -111,43 +112,15 @@ def _classifier(
     )
 
 
-class OfficialOnnxGraph(Graph):
-    """MLCommons' ONNX checkpoint as it is: image -> class, counted from "background"; only ONNX backends can run it."""
-
-    name = "classifier"
-    inputs = (TensorSpec(name="input_tensor:0", shape=(BATCH, 3, 224, 224), dtype="float32", layout="NCHW"),)
-    outputs = (TensorSpec(name="ArgMax:0", shape=(BATCH,), dtype="int64"),)
-
-    def __init__(self, file: Path, calibrate: Calibrate, *, md5: str) -> None:
-        """Store which file, what yields inputs for quantisation, and the file's checksum."""
-        self._file = file
-        self._md5 = md5
-        self._calibrate = calibrate
-
-    def module(self) -> torch.nn.Module:
-        """Raise `GraphError`: these weights exist as an ONNX file only."""
-        raise GraphError(
-            "resnet50.classifier: the official ONNX checkpoint has no torch module.",
-            hint="Use a backend that runs ONNX files, or torchvision's weights.",
-        )
-
-    def onnx(self) -> Path:
-        """Return the official file.
-
-        Raises:
-            DataError: it is missing or has another checksum.
-        """
-        return verified(self._file, md5=self._md5, what="weights file")
-
-    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield inputs from the official calibration list."""
-        return self._calibrate()
-
-    def tolerance(self, precision: Precision) -> Tolerance:
-        """Allow nothing: a class is right or wrong."""
-        return Tolerance(absolute=0, relative=0)
-
-    @property
-    def fingerprint(self) -> str:
-        """The file's checksum."""
-        return self._md5
+def official_onnx_classifier(file: Path, calibrate: Calibrate, *, md5: str) -> Graph:
+    """Return MLCommons' ONNX checkpoint as it is: image -> class, counted from "background"."""
+    return OnnxFileGraph(
+        "classifier",
+        file,
+        md5=md5,
+        inputs=(TensorSpec(name=OFFICIAL_ONNX_INPUT, shape=(BATCH, 3, 224, 224), dtype="float32", layout="NCHW"),),
+        outputs=(TensorSpec(name="ArgMax:0", shape=(BATCH,), dtype="int64"),),
+        calibrate=calibrate,
+        tolerances=dict.fromkeys(Precision, Tolerance(absolute=0, relative=0)),  # a class is right or wrong
+        hint="Use a backend that runs ONNX files, or torchvision's weights.",
+    )

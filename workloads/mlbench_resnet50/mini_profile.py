@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,20 +10,25 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import Graph, Weights
-from mlbench.toolkit import unpacked
+from mlbench.toolkit import MiniFolder, read_mini
 from mlbench_resnet50.dataset import PreparedImages, calibration_inputs, image_folder
 from mlbench_resnet50.graphs import Architecture, random_classifier, trained_classifier
 from mlbench_resnet50.preprocessing import prepare_for_torchvision
 from mlbench_resnet50.program import LabelReader, labels_from_logits
+
+WEIGHTS = "weights.safetensors"
+VALIDATION = "validation.zip"
+CALIBRATION = "calibration.zip"
+FILES = (WEIGHTS, VALIDATION, CALIBRATION)
 
 CALIBRATION_LIST = "calibration.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile:
-    """A folder that the recipe wrote: what its `mini.toml` says, and how the files beside it are read."""
+    """What `mini.toml` says, and how the files beside it are read."""
 
-    folder: Path
+    files: MiniFolder
     planes: int
     classes: int
     stored_size: int
@@ -33,9 +37,6 @@ class MiniProfile:
     """Pixels of their middle that the network sees."""
     reference_top1: float
     """Percent, measured by the recipe with the shipped weights in torch fp32."""
-    weights_sha256: str
-    validation_sha256: str
-    calibration_sha256: str
 
     @property
     def architecture(self) -> Architecture:
@@ -49,15 +50,19 @@ class MiniProfile:
 
     def dataset(self) -> PreparedImages:
         """Open the validation images."""
-        folder = unpacked(self.folder / "validation.zip", sha256=self.validation_sha256)
+        folder = self.files.unpacked(VALIDATION)
         return image_folder(folder, self.prepare, size=self.image_size, classes=self.classes)
 
     def graph(self, weights: Weights) -> Graph:
         """Return the network, with the shipped weights or random ones."""
         if weights is Weights.RANDOM:
             return random_classifier(self.architecture, self.calibration_inputs)
-        file = self.folder / "weights.safetensors"
-        return trained_classifier(self.architecture, file, self.calibration_inputs, sha256=self.weights_sha256)
+        return trained_classifier(
+            self.architecture,
+            self.files.path / WEIGHTS,
+            self.calibration_inputs,
+            sha256=self.files.sha256[WEIGHTS],
+        )
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
         """Prepare an image by torchvision's recipe; as the images are stored small, nothing is left to resize."""
@@ -65,16 +70,11 @@ class MiniProfile:
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield images drawn from training sources, never from validation ones."""
-        folder = unpacked(self.folder / "calibration.zip", sha256=self.calibration_sha256)
+        folder = self.files.unpacked(CALIBRATION)
         return calibration_inputs(folder / CALIBRATION_LIST, folder, self.prepare, tensor="image")
-
-
-def read_mini_profile(folder: Path) -> MiniProfile:
-    """Read `mini.toml` in a folder that the recipe wrote."""
-    return MiniProfile(folder=folder, **tomllib.loads((folder / "mini.toml").read_text(encoding="utf-8")))
 
 
 @cache
 def shipped_profile() -> MiniProfile:
     """Return the mini profile of this package."""
-    return read_mini_profile(Path(__file__).parent / "mini")
+    return read_mini(MiniProfile, Path(__file__).parent / "mini")

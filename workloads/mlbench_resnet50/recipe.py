@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import colorsys
-import json
 import logging
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from mlbench_resnet50.mini_profile import MiniProfile
 
 logger = logging.getLogger(__name__)
+
+RECIPE = "mlbench_resnet50.recipe"
 
 SEED = 20240724
 VALIDATION_SOURCES = 497
@@ -51,34 +52,31 @@ def make_mini_profile(out: Path) -> MiniProfile:
     """Write all files of the mini profile to a folder and return what its `mini.toml` says."""
     from safetensors.torch import save
 
-    from mlbench.toolkit import file_sha256
+    from mlbench.toolkit import MiniFolder, write_mini
     from mlbench_resnet50.dataset import LABEL_LIST
     from mlbench_resnet50.graphs import Architecture
-    from mlbench_resnet50.mini_profile import CALIBRATION_LIST, MiniProfile
+    from mlbench_resnet50.mini_profile import CALIBRATION, CALIBRATION_LIST, FILES, VALIDATION, WEIGHTS, MiniProfile
 
     out.mkdir(parents=True, exist_ok=True)
     validation, training = validation_and_training_digits()
     rngs = [np.random.default_rng([SEED, purpose]) for purpose in range(3)]
     pictures = list(draw_pictures(validation, len(validation), rngs[0]))
-    write_archive(out / "validation.zip", pictures, prefix="digits_val", list_name=LABEL_LIST)
+    write_archive(out / VALIDATION, pictures, prefix="digits_val", list_name=LABEL_LIST)
     pictures = list(draw_pictures(training, CALIBRATION_IMAGES, rngs[1]))
-    write_archive(out / "calibration.zip", pictures, prefix="digits_train", list_name=CALIBRATION_LIST)
+    write_archive(out / CALIBRATION, pictures, prefix="digits_train", list_name=CALIBRATION_LIST)
     architecture = Architecture(planes=PLANES, classes=CLASSES, image_size=CROP)
     weights = train(list(draw_pictures(training, TRAINING_IMAGES, rngs[2])), architecture)
-    (out / "weights.safetensors").write_bytes(save(dict(weights)))
+    (out / WEIGHTS).write_bytes(save(dict(weights)))
     profile = MiniProfile(
-        folder=out,
+        files=MiniFolder.of(out, FILES),
         planes=PLANES,
         classes=CLASSES,
         stored_size=CANVAS,
         image_size=CROP,
         reference_top1=0,
-        weights_sha256=file_sha256(out / "weights.safetensors"),
-        validation_sha256=file_sha256(out / "validation.zip"),
-        calibration_sha256=file_sha256(out / "calibration.zip"),
     )
     profile = replace(profile, reference_top1=measure(profile))
-    write_profile(profile)
+    write_mini(profile, recipe=RECIPE)
     return profile
 
 
@@ -232,18 +230,9 @@ def measure(profile: MiniProfile) -> float:
     return 100 * good / dataset.count
 
 
-def write_profile(profile: MiniProfile) -> None:
-    """Write `mini.toml` beside the files it describes."""
-    facts = {name: value for name, value in asdict(profile).items() if name != "folder"}
-    lines = [f"{name} = {json.dumps(value)}\n" for name, value in facts.items()]
-    (profile.folder / "mini.toml").write_text(
-        "# Written by mlbench_resnet50.recipe.\n" + "".join(lines), encoding="utf-8"
-    )
-
-
 def main() -> None:
     """Make the mini profile in the folder of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m mlbench_resnet50.recipe", description="Make the mini profile.")
+    parser = argparse.ArgumentParser(prog=f"python -m {RECIPE}", description="Make the mini profile.")
     parser.add_argument("--out", type=Path, required=True, help="Folder to write to; made if missing.")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     profile = make_mini_profile(parser.parse_args().out)

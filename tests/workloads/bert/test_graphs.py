@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 import torch
-from mlbench_bert.graphs import Architecture, OfficialOnnxReader, build_network, random_reader, trained_reader
+from mlbench_bert.graphs import Architecture, build_network, official_onnx_reader, random_reader, trained_reader
 from safetensors.torch import save_file
 
 from mlbench import DataError, GraphError, Precision
@@ -142,7 +142,7 @@ class TestOfficialOnnx:
     def test_it_is_the_users_file_under_its_own_names(self, tmp_path):
         path = tmp_path / "model.onnx"
         path.write_bytes(b"any")
-        graph = OfficialOnnxReader(path, md5=hashlib.md5(b"any").hexdigest(), calibrate=None)
+        graph = official_onnx_reader(path, None, md5=hashlib.md5(b"any").hexdigest())
         assert graph.onnx() == path
         assert [spec.name for spec in graph.outputs] == ["output_start_logits", "output_end_logits"]
         assert graph.inputs[0].shape[1] == 384
@@ -151,8 +151,8 @@ class TestOfficialOnnx:
         path = tmp_path / "model.onnx"
         path.write_bytes(b"other")
         with pytest.raises(DataError, match="corrupt or another version"):
-            OfficialOnnxReader(path, md5=hashlib.md5(b"any").hexdigest(), calibrate=None).onnx()
+            official_onnx_reader(path, None, md5=hashlib.md5(b"any").hexdigest()).onnx()
 
     def test_it_has_no_torch_module(self, tmp_path):
         with pytest.raises(GraphError, match="has no torch module"):
-            OfficialOnnxReader(tmp_path / "model.onnx", md5="", calibrate=None).module()
+            official_onnx_reader(tmp_path / "model.onnx", None, md5="").module()

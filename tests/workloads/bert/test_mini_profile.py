@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import torch
 from mlbench_bert.accuracy import SquadF1
-from mlbench_bert.mini_profile import read_mini_profile, shipped_profile
+from mlbench_bert.mini_profile import MiniProfile, shipped_profile
 
 from mlbench import DataError, LoggedReply, Weights
+from mlbench.toolkit import read_mini
 
 BATCH = 32
 
@@ -102,11 +103,11 @@ def test_calibration_windows_are_100_and_of_no_validation_passage():
     "name", ["weights.safetensors", "dev.json", "vocab.txt", "calibration.json", "calibration.txt"]
 )
 def test_a_changed_byte_in_a_shipped_file_is_noticed(tmp_path, name):
-    folder = shutil.copytree(shipped_profile().folder, tmp_path / "mini")
+    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
     content = bytearray((folder / name).read_bytes())
     content[-2] ^= 1
     (folder / name).write_bytes(content)
-    profile = read_mini_profile(folder)
+    profile = read_mini(MiniProfile, folder)
     with pytest.raises(DataError, match=f"corrupt or another version: .*{name}"):
         profile.dataset()
         profile.graph(Weights.TRAINED).module()
@@ -114,7 +115,7 @@ def test_a_changed_byte_in_a_shipped_file_is_noticed(tmp_path, name):
 
 
 def test_a_missing_shipped_file_is_named(tmp_path):
-    folder = shutil.copytree(shipped_profile().folder, tmp_path / "mini")
+    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
     (folder / "dev.json").unlink()
     with pytest.raises(DataError, match=r"not found: .*dev\.json.* Install mlbench again"):
-        read_mini_profile(folder).dataset()
+        read_mini(MiniProfile, folder).dataset()

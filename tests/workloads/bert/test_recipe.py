@@ -44,7 +44,7 @@ def test_the_vocabulary_has_1700_different_tokens_and_reads_the_corpus_without_u
 def test_the_shipped_text_and_vocabulary_are_what_the_recipe_writes(tmp_path):
     recipe.write_data(tmp_path)
     for name in ("dev.json", "vocab.txt", "calibration.json", "calibration.txt"):
-        assert (tmp_path / name).read_bytes() == (shipped_profile().folder / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (shipped_profile().files.path / name).read_bytes(), name
 
 
 def test_one_question_in_five_needs_two_windows():

@@ -7,8 +7,8 @@ import pytest
 import torch
 from mlbench_resnet50.graphs import (
     Architecture,
-    OfficialOnnxGraph,
     build_network,
+    official_onnx_classifier,
     random_classifier,
     trained_classifier,
 )
@@ -93,12 +93,12 @@ def test_weights_with_another_checksum_are_refused(tmp_path: Path):
 def test_the_official_onnx_file_is_handed_out_as_it_is(tmp_path: Path):
     file = tmp_path / "resnet50_v1.onnx"
     file.write_bytes(b"graph")
-    assert OfficialOnnxGraph(file, no_calibration, md5=hashlib.md5(b"graph").hexdigest()).onnx() == file
+    assert official_onnx_classifier(file, no_calibration, md5=hashlib.md5(b"graph").hexdigest()).onnx() == file
     with pytest.raises(DataError, match="corrupt or another version"):
-        OfficialOnnxGraph(file, no_calibration, md5="f6a4da60cd5f084d97efc2c1ddb10beb").onnx()
+        official_onnx_classifier(file, no_calibration, md5="f6a4da60cd5f084d97efc2c1ddb10beb").onnx()
 
 
 def test_the_official_onnx_file_has_no_torch_module(tmp_path: Path):
-    graph = OfficialOnnxGraph(tmp_path / "resnet50_v1.onnx", no_calibration, md5="")
+    graph = official_onnx_classifier(tmp_path / "resnet50_v1.onnx", no_calibration, md5="")
     with pytest.raises(GraphError, match="no torch module"):
         graph.module()

@@ -1,7 +1,6 @@
 import shutil
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +8,18 @@ import pytest
 import torch
 from mlbench_resnet50.accuracy import Top1
 from mlbench_resnet50.dataset import image_folder
-from mlbench_resnet50.mini_profile import read_mini_profile, shipped_profile
+from mlbench_resnet50.mini_profile import MiniProfile, shipped_profile
 from mlbench_resnet50.preprocessing import TORCHVISION_MEAN, TORCHVISION_STD, crop_for_torchvision
 from mlbench_resnet50.program import Classification
 
 from mlbench import DataError, LoggedReply, Weights
-from mlbench.toolkit import unpacked
+from mlbench.toolkit import read_mini
 
 
 def top1_with(prepare: Callable[[np.ndarray], np.ndarray]) -> tuple[float, Top1]:
     """The score of the shipped network, in torch, when images are prepared like this; and the metric."""
     profile = shipped_profile()
-    folder = unpacked(profile.folder / "validation.zip", sha256=profile.validation_sha256)
+    folder = profile.files.unpacked("validation.zip")
     dataset = image_folder(folder, prepare, size=profile.image_size, classes=profile.classes)
     dataset.load(range(dataset.count))
     network = profile.graph(Weights.TRAINED).module()
@@ -83,24 +82,27 @@ def test_calibration_images_are_120_and_none_of_them_is_a_validation_image():
     assert images.shape == (120, 3, 64, 64)
     contents = {}
     for archive in ("validation.zip", "calibration.zip"):
-        with zipfile.ZipFile(profile.folder / archive) as file:
+        with zipfile.ZipFile(profile.files.path / archive) as file:
             contents[archive] = {file.read(name) for name in file.namelist()}
     assert len(contents["validation.zip"]) == 498
     assert contents["validation.zip"].isdisjoint(contents["calibration.zip"])
 
 
 def test_a_flipped_byte_in_the_weights_is_noticed(tmp_path: Path):
-    folder = shutil.copytree(shipped_profile().folder, tmp_path / "mini")
+    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
     content = bytearray((folder / "weights.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "weights.safetensors").write_bytes(content)
     with pytest.raises(DataError, match=r"corrupt or another version: .*weights\.safetensors"):
-        read_mini_profile(folder).graph(Weights.TRAINED).module()
+        read_mini(MiniProfile, folder).graph(Weights.TRAINED).module()
 
 
 def test_a_damaged_data_archive_is_noticed(tmp_path: Path):
-    folder = shutil.copytree(shipped_profile().folder, tmp_path / "mini")
+    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
     (folder / "validation.zip").write_bytes(b"no archive")
-    profile = replace(read_mini_profile(folder), validation_sha256="0" * 64)
+    sha256 = shipped_profile().files.sha256["validation.zip"]
+    description = (folder / "mini.toml").read_text().replace(sha256, "0" * 64)  # the intact one is in the cache
+    (folder / "mini.toml").write_text(description)
+    profile = read_mini(MiniProfile, folder)
     with pytest.raises(DataError, match=r"corrupt or another version: .*validation\.zip"):
         profile.dataset()

@@ -17,7 +17,7 @@ def test_no_digit_serves_both_validation_and_training():
 def test_the_shipped_labels_are_the_drawn_ones_and_the_images_look_the_same(tmp_path: Path):
     validation, _ = validation_and_training_digits()
     drawn = list(draw_pictures(validation, 20, np.random.default_rng([SEED, 0])))
-    with zipfile.ZipFile(shipped_profile().folder / "validation.zip") as archive:
+    with zipfile.ZipFile(shipped_profile().files.path / "validation.zip") as archive:
         archive.extractall(tmp_path)
     for picture, file in zip(drawn, read_label_list(tmp_path / "val_map.txt", classes=20), strict=False):
         assert picture.label == file.label
