@@ -10,54 +10,29 @@ is reported.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
+from offline_rate import batch_program, mlbench_rate
 from rich.console import Console
 from rich.table import Table
 
-from mlbench import Dataset, Engine, EnginePlan, Model, Profile, Samples, Variant, Weights
+from mlbench import Dataset, EnginePlan, Model, Profile, Samples, Variant, Weights
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable
-from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.execution.batching import by_length
-from mlbench.loadgen.drive import drive
-from mlbench.loadgen.logs import read_detail
-from mlbench.loadgen.scenarios import OFFLINE
-from mlbench.loadgen.settings import Mode, Seeds, Test
-from mlbench.loadgen.watchdog import NoSigns
 
 
 def bare_rate(model: Model, graphs: Mapping[str, Executable], data: Sequence[Any], batch: int) -> float:
     """Return samples per second of a loop over batches."""
+    program = batch_program(model)
     started = time.perf_counter()
     for start in range(0, len(data), batch):
-        model.program.run(data[start : start + batch], graphs)
+        program.run(data[start : start + batch], graphs)
     return len(data) / (time.perf_counter() - started)
-
-
-def mlbench_rate(model: Model, engine: Engine, dataset: Dataset, count: int) -> float:
-    """Return samples per second that LoadGen measures in Offline."""
-    load = LoadSettings(
-        min_duration_ms=1, min_query_count=count, performance_sample_count=dataset.count, target_qps=1, reply_checks=256
-    )
-    test = Test(
-        scenario=OFFLINE,
-        mode=Mode.PERFORMANCE,
-        load=load,
-        reply=model.program.reply,
-        seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        traffic = drive(test, engine, dataset, Path(folder), NoSigns())
-        assert not traffic.faults, traffic.faults
-        rate: float = read_detail(Path(folder) / "mlperf_log_detail.txt").values["result_samples_per_second"]
-    return rate
 
 
 def ratios(backend: GraphBackend, model: Model, dataset: Dataset, batch: int, rounds: int) -> list[tuple[float, float]]:
@@ -65,7 +40,7 @@ def ratios(backend: GraphBackend, model: Model, dataset: Dataset, batch: int, ro
     indices = list(range(dataset.count))
     dataset.load(indices)
     samples = Samples(indices, indices, dataset)
-    in_order = by_length(samples, model.program.length).data()
+    in_order = by_length(samples, batch_program(model).length).data()
     plan = EnginePlan(batching="bucketed", batch=batch)
     graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
     found = []
@@ -75,7 +50,7 @@ def ratios(backend: GraphBackend, model: Model, dataset: Dataset, batch: int, ro
         for _ in range(rounds):
             # the dataset stays loaded: LoadGen's own unloading of it is the same set
             bare = bare_rate(model, graphs, in_order, batch)
-            found.append((bare, mlbench_rate(model, engine, dataset, dataset.count)))
+            found.append((bare, mlbench_rate(model, engine, dataset)))
             dataset.load(indices)
     return found
 

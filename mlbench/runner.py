@@ -50,6 +50,10 @@ class RunRequest:
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings of the command line."""
     results: Path = field(default_factory=results_folder)
+    tag: str = ""
+    """The set of runs that it belongs to."""
+    repeat: int = 1
+    """Which of several runs of the same request it is, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,8 @@ def run_benchmark(request: RunRequest, plugins: Plugins, on_progress: Listener =
             duration_ns=time.monotonic_ns() - started_ns,
             mlbench_version=__version__,
             precision=precision,
+            tag=request.tag,
+            repeat=request.repeat,
             settings={
                 key: SettingRecord(value=value, layer=settings.by_key[key].layer)
                 for key, value in settings.plain().items()

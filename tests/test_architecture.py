@@ -23,9 +23,10 @@ ROOMS = {
     "tuning": {"discovery"},
     "measurement": {"discovery", "execution", "loadgen", "rules", "scoring", "tuning"},
     "runner": {"discovery", "execution", "records", "rules", "tuning"},
-    "reports": {"records"},
+    "comparison": {"records"},
+    "reports": {"comparison", "records"},
     "conformance": {"discovery", "execution", "loadgen", "toolkit", "tuning"},
-    "cli": {"conformance", "discovery", "measurement", "records", "reports", "rules", "runner", "toolkit"},
+    "cli": {"comparison", "conformance", "discovery", "measurement", "records", "reports", "rules", "runner", "toolkit"},
 }
 ALWAYS = {"contracts", "errors", "folders"}
 KNOWN_EXCEPTIONS = {

@@ -13,7 +13,11 @@ import click
 from mlbench import __version__
 from mlbench.errors import MlbenchError
 
-COMMANDS = ("run", "list", "show", "table", "verify", "settings", "doctor", "check")
+COMMANDS = (
+    *("run", "list", "show", "table", "verify"),
+    *("compare", "regress", "baseline"),
+    *("settings", "doctor", "check"),
+)
 
 
 class _Commands(click.Group):

@@ -50,3 +50,13 @@ results_option = click.option(
     default=results_folder,
     help="Folder of run folders.  [default: results]",
 )
+across_option = click.option(
+    "--across", multiple=True, metavar="FACT", help="Compare although this fact differs: hardware, backend, ..."
+)
+margin_option = click.option(
+    "--margin",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="A change of a smaller share is called none.",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
 )
 @weights_option
 @click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time.")
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
+)
+@click.option("--tag", default="", metavar="NAME", help="Name the runs as a set, for `mlbench compare` and others.")
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
@@ -40,6 +50,8 @@ def command(
     precision: str | None,
     weights: str,
     wants_accuracy: bool,
+    repeats: int,
+    tag: str,
     overrides: dict[str, str],
     results: Path,
     as_json: bool,
@@ -69,6 +81,7 @@ def command(
         wants_accuracy=wants_accuracy,
         overrides=overrides,
         results=results,
+        tag=tag,
     )
     requests = []
     for each in wanted:
@@ -77,6 +90,7 @@ def command(
             requests.append(each)
         else:
             click.echo(f"{each.workload} {each.scenario}: the rules do not define this combination.", err=True)
+    requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
     records = []
     for number, request in enumerate(requests, 1):
         with Progress(request, number, len(requests)) as progress:

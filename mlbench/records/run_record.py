@@ -154,6 +154,10 @@ class RunRecord(Stored):
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]
     precision: str
+    tag: str = ""
+    """The set of runs that this one belongs to, as the user or a suite file named it."""
+    repeat: int = 1
+    """Which of several runs of the same request it is, from 1."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None

@@ -24,7 +24,7 @@ def three_digits(value: float) -> str:
     """Return a number with three significant digits, without an exponent, thousands apart: ``12,345``, ``1.23``."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:#.3g}"
+    return f"{value:#.3g}".rstrip(".")  # 99.99 becomes 100.
 
 
 def clock(seconds: float) -> str:

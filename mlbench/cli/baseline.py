@@ -1,0 +1,68 @@
+"""``mlbench baseline``: sets of runs under a name, to compare later ones with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mlbench.cli.options import results_option
+
+
+@click.group("baseline", short_help="Name sets of runs that later ones are compared with.")
+def command() -> None:
+    """Save, list, show and remove baselines. They hold copies of the records, so run folders may go."""
+
+
+@command.command("save")
+@click.argument("name")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@results_option
+def save(name: str, runs: tuple[str, ...], results: Path) -> None:
+    """Store RUNs (runs, folders, tags) as baseline NAME, in place of what was there."""
+    from mlbench.records.baselines import save_baseline
+    from mlbench.records.selection import records_named
+
+    records = [record for run in runs for record in records_named(results, run)]
+    save_baseline(results, name, records)
+    click.echo(f"{name}: {len(records)} runs")
+
+
+@command.command("list")
+@results_option
+def list_(results: Path) -> None:
+    """Print each baseline with its date and number of runs."""
+    from mlbench.records.baselines import baseline_names, read_baseline
+
+    for name in baseline_names(results):
+        baseline = read_baseline(results, name)
+        click.echo(f"{name}  {baseline.created:%Y-%m-%d %H:%M}  {len(baseline.records)} runs")
+
+
+@command.command("show")
+@click.argument("name")
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print it as it is stored.")
+def show(name: str, results: Path, as_json: bool) -> None:
+    """Print the runs of baseline NAME."""
+    from rich.console import Console
+
+    from mlbench.records.baselines import read_baseline
+    from mlbench.reports.console import table
+
+    baseline = read_baseline(results, name)
+    if as_json:
+        click.echo(baseline.model_dump_json(indent=2))
+    else:
+        Console(width=160).print(table(baseline.records))
+
+
+@command.command("remove")
+@click.argument("name")
+@results_option
+def remove(name: str, results: Path) -> None:
+    """Delete baseline NAME."""
+    from mlbench.records.baselines import remove_baseline
+
+    remove_baseline(results, name)
+    click.echo(f"{name}: removed")

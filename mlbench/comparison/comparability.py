@@ -1,0 +1,130 @@
+"""Which facts two runs must share before any ratio of them means something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlbench.errors import IncomparableRunsError, UsageError
+from mlbench.records.run_record import RunRecord
+
+_CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+
+_HAND_SET = ("command line", "suite")
+"""Layers of settings that a person chose for these very runs."""
+
+
+def _settings(record: RunRecord) -> str:
+    chosen = {key: each.value for key, each in record.settings.items() if each.layer in _HAND_SET}
+    return json.dumps(chosen, sort_keys=True) if chosen else "none"
+
+
+def _hardware(record: RunRecord) -> str:
+    environment, allowance = record.environment, record.environment.allowance
+    devices = ", ".join(accelerator.name for accelerator in environment.accelerators) or "no accelerator"
+    quota = "" if allowance.cpu_quota is None else f", quota {allowance.cpu_quota:g}"
+    return f"{environment.cpu.model}, {allowance.threads} threads{quota}, {devices} ({environment.machine})"
+
+
+def _clocks(record: RunRecord) -> str:
+    cpu = record.environment.cpu
+    clocks = [f"{each.max_clock_mhz} MHz, {each.power_limit_w} W" for each in record.environment.accelerators]
+    return "; ".join([f"governor {cpu.governor or 'unknown'}", f"turbo {cpu.turbo}", *clocks])
+
+
+def _model(record: RunRecord) -> str:
+    return ", ".join(f"{name} {value[:12]}" for name, value in sorted(record.fingerprints.items()) if name != "data")
+
+
+IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
+    **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
+    "settings": _settings,
+}
+"""What makes runs repeats of each other. Settings are those set by hand; the others follow from the rest."""
+
+CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
+    "hardware": _hardware,
+    "clocks": _clocks,
+    "data": lambda record: record.fingerprints.get("data", "unknown")[:12],
+    "model": _model,
+    "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
+    "loadgen": lambda record: record.loadgen_version,
+}
+"""What must be the same on both sides besides."""
+
+INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
+    "mlbench": lambda record: record.mlbench_version,
+    "python": lambda record: record.environment.python,
+    "os": lambda record: f"{record.environment.os}, {record.environment.kernel}",
+    "batch": lambda record: str(record.engine.get("batch", "unknown")),
+}
+"""What may differ, since it is often what a comparison is about; it is listed. Versions of libraries belong to it."""
+
+FACTS = (*IDENTITY, *CONDITIONS)
+"""All that ``--across`` takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A fact that the two sides do not share."""
+
+    fact: str
+    base: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.fact} differs: {self.base}, then {self.new}"
+
+
+def key_of(record: RunRecord, across: Collection[str]) -> tuple[str, ...]:
+    """Return what this run shares with its repeats, but for the facts that are compared across."""
+    return tuple(fact(record) for name, fact in IDENTITY.items() if name not in across)
+
+
+def check_facts(across: Collection[str]) -> None:
+    """Raise `UsageError` for a fact nobody knows."""
+    for name in across:
+        if name not in FACTS:
+            raise UsageError(f"unknown fact {name!r}.", hint=f"--across takes {', '.join(FACTS)}.")
+
+
+def demand_one_condition(records: Sequence[RunRecord], side: str) -> None:
+    """Raise `IncomparableRunsError` when the repeats of one side are of several kinds."""
+    for name, fact in {**IDENTITY, **CONDITIONS}.items():
+        found = sorted({fact(record) for record in records})
+        if len(found) > 1:
+            raise IncomparableRunsError(
+                f"{side} mixes runs of different {name}: {found[0]}, and {found[1]}.", hint="Name runs of one kind."
+            )
+
+
+def differences(base: RunRecord, new: RunRecord) -> tuple[Difference, ...]:
+    """Return the facts in which two runs differ and must not."""
+    facts = {**IDENTITY, **CONDITIONS}
+    return tuple(_differing(facts, base, new))
+
+
+def further_differences(base: RunRecord, new: RunRecord) -> tuple[Difference, ...]:
+    """Return the facts in which two runs differ and may."""
+    libraries = {**base.environment.libraries, **new.environment.libraries}
+    versions: dict[str, Callable[[RunRecord], str]] = {
+        name: lambda record, name=name: record.environment.libraries.get(name, "absent")  # type: ignore[misc]
+        for name in sorted(libraries)
+    }
+    return tuple(_differing({**INFORMATION, **versions}, base, new))
+
+
+def _differing(
+    facts: Mapping[str, Callable[[RunRecord], str]], base: RunRecord, new: RunRecord
+) -> Sequence[Difference]:
+    values = ((name, fact(base), fact(new)) for name, fact in facts.items())
+    return [Difference(fact=name, base=one, new=other) for name, one, other in values if one != other]
+
+
+def demand_comparable(base: RunRecord, new: RunRecord, across: Collection[str]) -> None:
+    """Raise `IncomparableRunsError`, naming every fact that differs and may not."""
+    found = [difference for difference in differences(base, new) if difference.fact not in across]
+    if found:
+        flags = " ".join(f"--across {difference.fact}" for difference in found)
+        raise IncomparableRunsError("; ".join(map(str, found)) + ".", hint=f"Compare anyway with {flags}.")

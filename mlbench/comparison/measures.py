@@ -1,0 +1,68 @@
+"""What of a run is compared: one or two numbers, each with a direction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mlbench.records.run_record import RunRecord
+
+_PERCENTILE = re.compile(r"(\d\d\.\d\d)_percentile_(?:per_query_)?latency")
+_EXTREMES = {"min_latency": 0.0, "max_latency": 1.0}
+_STREAM_PERCENTILES = {"SingleStream": 0.9, "MultiStream": 0.99}
+_TOKEN_LATENCIES = {
+    "99th percentile TTFT": "first_token_99.00_percentile_latency",
+    "99th percentile TPOT": "time_per_output_token_99.00_percentile",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A measured number of one run."""
+
+    name: str
+    value: float
+    unit: str
+    higher_is_better: bool
+    percentile: float | None = None
+    """Which percentile of the latencies it is, where it is one that `latencies_of` knows."""
+
+
+def measures_of(record: RunRecord) -> Iterator[Measure]:
+    """Yield what a completed run is compared by.
+
+    Its result; in Server the 99th percentile of the latency instead, or those of first token and time per token where
+    the workload is judged by them, since the rate is what was asked for, not what the system can do.
+    """
+    result = record.result
+    if result is None or result.value is None:
+        return
+    if record.scenario != "Server":
+        yield Measure(
+            name="throughput" if result.higher_is_better else "latency",
+            value=result.value,
+            unit=result.unit,
+            higher_is_better=result.higher_is_better,
+            percentile=None if result.higher_is_better else _STREAM_PERCENTILES.get(record.scenario),
+        )
+        return
+    tokens = {name: result.latency_ns[key] for name, key in _TOKEN_LATENCIES.items() if key in result.latency_ns}
+    one = {"99th percentile latency": result.latency_ns.get("99.00_percentile_latency", 0)}
+    for name, value in (tokens or one).items():
+        if value > 0:
+            percentile = None if tokens else 0.99
+            yield Measure(name=name, value=value, unit="ns", higher_is_better=False, percentile=percentile)
+
+
+def latencies_of(record: RunRecord) -> Mapping[float, int]:
+    """Return the logged percentiles of a run's query latencies by fraction, 0.0 and 1.0 being least and greatest."""
+    logged = record.result.latency_ns if record.result else {}
+    found = {float(match[1]) / 100: value for key, value in logged.items() if (match := _PERCENTILE.fullmatch(key))}
+    return {**found, **{fraction: logged[key] for key, fraction in _EXTREMES.items() if key in logged}}
+
+
+def offered_rate(record: RunRecord) -> float | None:
+    """Return the arrivals per second that a Server run was sent; None in the other scenarios."""
+    rate = record.load.get("target_qps")
+    return float(rate) if record.scenario == "Server" and isinstance(rate, int | float) else None

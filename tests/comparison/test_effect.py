@@ -1,0 +1,67 @@
+"""Effects of known size, counted by hand or drawn from distributions that are known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mlbench.comparison.effect import effect_of, is_two_humped, percentile_interval
+
+
+def test_twice_the_throughput_is_twice_as_fast():
+    effect = effect_of([100, 100, 100], [200, 200, 200], higher_is_better=True)
+    assert (effect.ratio, effect.low, effect.high) == pytest.approx((2, 2, 2))
+    assert effect.p_value == 0
+
+
+def test_twice_the_latency_is_half_as_fast():
+    assert effect_of([5e6, 5e6], [10e6, 10e6], higher_is_better=False).ratio == pytest.approx(0.5)
+
+
+def test_the_ratio_is_of_geometric_means():
+    effect = effect_of([1, 100], [10, 10, 10], higher_is_better=True)  # both have the geometric mean 10
+    assert effect.ratio == pytest.approx(1)
+
+
+def test_equal_repeats_are_no_difference():
+    assert effect_of([7.0, 7.0, 7.0], [7.0, 7.0, 7.0], higher_is_better=True).p_value == 1
+
+
+def test_welchs_test_is_scipys_on_the_logarithms():
+    # logs 0, 1, 2 and 3, 4, 5: difference 3, standard error sqrt(1/3 + 1/3), so t = 3.674 with 4 degrees of freedom
+    effect = effect_of([math.e**n for n in (0, 1, 2)], [math.e**n for n in (3, 4, 5)], higher_is_better=True)
+    assert effect.p_value == pytest.approx(0.0213, abs=1e-4)
+    assert math.log(effect.low) == pytest.approx(3 - 2.776 * 0.8165, abs=1e-3)  # t table: 2.776 at 4 degrees
+    assert math.log(effect.high) == pytest.approx(3 + 2.776 * 0.8165, abs=1e-3)
+
+
+@pytest.mark.parametrize("repeats", [5, 12])
+def test_the_interval_holds_the_true_ratio_in_about_95_of_100_comparisons(repeats):
+    rng, held, tries = np.random.default_rng(4), 0, 200
+    for _ in range(tries):
+        base, new = (100 * np.exp(rng.normal(mean, 0.03, repeats)) for mean in (0, 0.1))
+        effect = effect_of(base, new, higher_is_better=True)
+        held += effect.low <= math.exp(0.1) <= effect.high
+    assert 0.90 <= held / tries <= 0.99
+
+
+def test_the_same_repeats_give_the_same_interval():
+    base, new = [100, 103, 99, 101, 98], [95, 96, 92, 99, 94]
+    assert effect_of(base, new, higher_is_better=True) == effect_of(base, new, higher_is_better=True)
+
+
+def test_two_heaps_of_repeats_are_noticed_and_one_heap_is_not():
+    rng = np.random.default_rng(1)
+    assert is_two_humped([*rng.normal(100, 1, 5), *rng.normal(140, 1, 5)])
+    assert not any(is_two_humped(rng.normal(100, 1, 10)) for _ in range(20))
+    assert not is_two_humped([100, 100, 140, 140])  # too few to say
+
+
+def test_a_percentiles_interval_is_the_next_logged_rank_outwards():
+    logged = {0.0: 1, 0.5: 50, 0.9: 90, 0.95: 95, 0.97: 97, 0.99: 99, 0.999: 100, 1.0: 200}
+    # 1,000 queries: 0.9 -+ 1.96 sqrt(0.09 / 1000) is 0.881 to 0.919
+    assert percentile_interval(logged, 0.9, 1000) == (50, 95)
+    # 64 queries: 0.9 -+ 0.0735
+    assert percentile_interval(logged, 0.9, 64) == (50, 99)
+    # 100 queries: 0.99 -+ 0.0195, the upper end beyond all of them
+    assert percentile_interval(logged, 0.99, 100) == (97, 200)
