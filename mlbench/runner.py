@@ -49,6 +49,8 @@ class RunRequest:
     wants_accuracy: bool = True
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings of the command line."""
+    suite_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the suite file that the run stands in."""
     results: Path = field(default_factory=results_folder)
     tag: str = ""
     """The set of runs that it belongs to."""
@@ -104,7 +106,12 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         tier=request.tier,
         precision=request.precision or backend.probe().precisions[0],
     )
-    return layered(circumstances, system_file=system_settings_file(), command_line=request.overrides)
+    return layered(
+        circumstances,
+        system_file=system_settings_file(),
+        suite=request.suite_settings,
+        command_line=request.overrides,
+    )
 
 
 def check(request: RunRequest, plugins: Plugins) -> Precision:

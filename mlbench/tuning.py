@@ -1,4 +1,4 @@
-"""Settings in layers: defaults < workload < backend < system < command line. Every value knows the layer it came from.
+"""Settings in layers: defaults < workload < backend < system < suite < command line. Each knows the layer it came from.
 
 A setting is named ``load.<field>``, ``execution.<field>``, ``backend.<field>`` or ``workload.<field>``, after the
 dataclass that it fills: `LoadSettings`, `EnginePlan`, and the options of the backend and of the workload. Workloads,
@@ -90,7 +90,11 @@ class Circumstances:
 
 
 def layered(
-    circumstances: Circumstances, *, system_file: Path | None = None, command_line: Mapping[str, str] = {}
+    circumstances: Circumstances,
+    *,
+    system_file: Path | None = None,
+    suite: Mapping[str, Any] = {},
+    command_line: Mapping[str, str] = {},
 ) -> Settings:
     """Return every setting of a run, the highest layer's value for each.
 
@@ -111,7 +115,7 @@ def layered(
         layers += [(owner, entry) for entry in _entries(file, circumstances)] if file else []
     if system_file and system_file.is_file():
         layers += [(f"system {system_file}", entry) for entry in _entries(system_file, circumstances)]
-    layers.append(("command line", command_line))
+    layers += [("suite", suite), ("command line", command_line)]
     for layer, values in layers:
         for key, value in values.items():
             settings[key] = Setting(_checked(key, value, fields, layer), layer)

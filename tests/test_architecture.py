@@ -23,10 +23,22 @@ ROOMS = {
     "tuning": {"discovery"},
     "measurement": {"discovery", "execution", "loadgen", "rules", "scoring", "tuning"},
     "runner": {"discovery", "execution", "records", "rules", "tuning"},
+    "suite": {"discovery", "records", "rules", "runner"},
     "comparison": {"records"},
     "reports": {"comparison", "records"},
     "conformance": {"discovery", "execution", "loadgen", "toolkit", "tuning"},
-    "cli": {"comparison", "conformance", "discovery", "measurement", "records", "reports", "rules", "runner", "toolkit"},
+    "cli": {
+        "comparison",
+        "conformance",
+        "discovery",
+        "measurement",
+        "records",
+        "reports",
+        "rules",
+        "runner",
+        "suite",
+        "toolkit",
+    },
 }
 ALWAYS = {"contracts", "errors", "folders"}
 KNOWN_EXCEPTIONS = {

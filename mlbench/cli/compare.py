@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mlbench.cli.options import across_option, margin_option, results_option
+
+if TYPE_CHECKING:
+    from mlbench.records.run_record import RunRecord
 
 
 @click.command("compare", short_help="Two sets of runs: faster, slower, the same, or cannot tell.")
@@ -15,21 +19,35 @@ from mlbench.cli.options import across_option, margin_option, results_option
 @across_option
 @margin_option
 @results_option
+@click.option("--run", "measures", is_flag=True, help="BASE and NEW are suite files: make their runs first, in turns.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    base: str, new: str, across: tuple[str, ...], margin: float, results: Path, markdown: bool, as_json: bool
+    base: str,
+    new: str,
+    across: tuple[str, ...],
+    margin: float,
+    results: Path,
+    measures: bool,
+    markdown: bool,
+    as_json: bool,
 ) -> int:
     """Compare NEW with BASE: each a run, a folder of runs, a baseline or a tag.
 
-    Runs of the same request are repeats; five or more on each side let small changes be seen. Exit status: 0, or 1 when
-    the two sides cannot be compared.
+    Runs of the same request are repeats; five or more on each side let small changes be seen. With --run both are made
+    now, A B B A, and what the two files name differently is what is compared. Exit status: 0, or 1 when the two sides
+    cannot be compared.
     """
     from mlbench.comparison.compare import compare
     from mlbench.records.selection import records_named
     from mlbench.reports.comparison import comparison_json, comparison_markdown, print_comparison
 
-    comparison = compare(records_named(results, base), records_named(results, new), across=across, margin=margin)
+    if measures:
+        ours, theirs, differing = _measured(Path(base), Path(new), results)
+        across = (*across, *differing)
+    else:
+        ours, theirs = records_named(results, base), records_named(results, new)
+    comparison = compare(ours, theirs, across=across, margin=margin)
     if as_json:
         click.echo(comparison_json(comparison))
     elif markdown:
@@ -37,3 +55,16 @@ def command(
     else:
         print_comparison(comparison)
     return 0
+
+
+def _measured(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], list[str]]:
+    """Make the runs of two suites in turns; return both sides, and the facts in which the files differ."""
+    from mlbench.cli.run import run_all
+    from mlbench.discovery import Plugins
+    from mlbench.suite import differing_facts, in_pairs, read_suite, requests_of
+
+    plugins = Plugins.discover()
+    ours, theirs = (requests_of(read_suite(file), plugins, results=results) for file in (base, new))
+    records = run_all(in_pairs(ours, theirs), plugins)
+    sides = ([record for record in records if record.tag == side[0].tag] for side in (ours, theirs))
+    return next(sides), next(sides), differing_facts(ours, theirs)

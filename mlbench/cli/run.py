@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from mlbench.cli.options import overrides_option, profile_option, results_option, tier_option, weights_option
 from mlbench.contracts.graph import Precision
 
 if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
+    from mlbench.runner import RunRequest
+
+_OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
+"""What may stand beside ``--suite``; the file says the rest."""
 
 
 @click.command("run", short_help="Measure workloads on backends, and store run folders.")
@@ -24,8 +31,10 @@ if TYPE_CHECKING:
 @tier_option
 @click.option(
     "--precision",
+    "precisions",
+    multiple=True,
     type=click.Choice([str(precision) for precision in Precision]),
-    help="What the backend computes in.  [default: the backend's first]",
+    help="What the backend computes in; may be given more than once.  [default: the backend's first]",
 )
 @weights_option
 @click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time.")
@@ -38,20 +47,26 @@ if TYPE_CHECKING:
     help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
 )
 @click.option("--tag", default="", metavar="NAME", help="Name the runs as a set, for `mlbench compare` and others.")
+@click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
+@click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
+@click.pass_context
 def command(
+    context: click.Context,
     workloads: tuple[str, ...],
     backends: tuple[str, ...],
     scenarios: tuple[str, ...],
     profile: str,
     tier: str,
-    precision: str | None,
+    precisions: tuple[str, ...],
     weights: str,
     wants_accuracy: bool,
     repeats: int,
     tag: str,
+    suite: Path | None,
+    fresh: bool,
     overrides: dict[str, str],
     results: Path,
     as_json: bool,
@@ -61,36 +76,79 @@ def command(
     Without a workload all of them run, without a backend the best one that is available, without a scenario all
     that the rules define. Exit status: 0 when every run is valid and accurate, 1 otherwise, 2 for wrong usage.
     """
-    from mlbench.cli.progress import Progress
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
-    from mlbench.reports.console import is_good, one_line, problems
     from mlbench.rules.tiers import Tier
-    from mlbench.runner import RunRequest, check, combinations, run_benchmark
+    from mlbench.runner import RunRequest, check, combinations
 
     plugins = Plugins.discover()
-    wanted = combinations(
-        plugins,
-        workloads,
-        backends,
-        scenarios,
-        profile=Profile(profile),
-        tier=Tier(tier),
-        precision=Precision(precision) if precision else None,
-        weights=Weights(weights),
-        wants_accuracy=wants_accuracy,
-        overrides=overrides,
-        results=results,
-        tag=tag,
-    )
+    if suite:
+        _refuse_besides_a_suite(context)
+        return _run_suite(suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
     requests = []
-    for each in wanted:
-        if isinstance(each, RunRequest):
-            check(each, plugins)
-            requests.append(each)
-        else:
-            click.echo(f"{each.workload} {each.scenario}: the rules do not define this combination.", err=True)
+    for precision in map(Precision, precisions) if precisions else [None]:
+        for each in combinations(
+            plugins,
+            workloads,
+            backends,
+            scenarios,
+            profile=Profile(profile),
+            tier=Tier(tier),
+            precision=precision,
+            weights=Weights(weights),
+            wants_accuracy=wants_accuracy,
+            overrides=overrides,
+            results=results,
+            tag=tag,
+        ):
+            if isinstance(each, RunRequest):
+                check(each, plugins)
+                requests.append(each)
+            else:
+                click.echo(f"{each.workload} {each.scenario}: the rules do not define this combination.", err=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
+    records = run_all(requests, plugins)
+    _print(records, as_json)
+    return _status(records)
+
+
+def _refuse_besides_a_suite(context: click.Context) -> None:
+    from mlbench.errors import UsageError
+
+    given = [
+        name
+        for name in context.params
+        if name not in _OF_A_SUITE and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise UsageError(f"{given[0]} is given beside --suite.", hint="The suite file says what runs.")
+
+
+def _run_suite(
+    file: Path, plugins: Plugins, *, results: Path, overrides: dict[str, str], fresh: bool, as_json: bool
+) -> int:
+    """Make the runs of a suite that are not there yet, and print all of it."""
+    from mlbench.records.run_folder import remove_abandoned, runs_in
+    from mlbench.records.run_record import read
+    from mlbench.reports.preflight import preflight
+    from mlbench.suite import answers, cost_of, missing, read_suite, requests_of
+
+    requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
+    remove_abandoned(results)
+    stored = [] if fresh else [read(folder) for folder in runs_in(results)]
+    wanted = missing(requests, stored, plugins)
+    click.echo(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), err=True)
+    records = [*answers(requests, stored, plugins), *run_all(wanted, plugins)]
+    _print(records, as_json)
+    return _status(records)
+
+
+def run_all(requests: Sequence[RunRequest], plugins: Plugins) -> list[RunRecord]:
+    """Make runs one after another, each with a line of its own."""
+    from mlbench.cli.progress import Progress
+    from mlbench.reports.console import one_line, problems
+    from mlbench.runner import run_benchmark
+
     records = []
     for number, request in enumerate(requests, 1):
         with Progress(request, number, len(requests)) as progress:
@@ -99,18 +157,25 @@ def command(
         click.echo(one_line(record), err=True)
         for problem in problems(record):
             click.echo(f"  {problem}", err=True)
-    _print(records, as_json)
+    return records
+
+
+def _status(records: Sequence[RunRecord]) -> int:
+    from mlbench.reports.console import is_good
+
     return 0 if records and all(map(is_good, records)) else 1
 
 
-def _print(records: list[RunRecord], as_json: bool) -> None:
+def _print(records: Sequence[RunRecord], as_json: bool) -> None:
     if as_json:
         click.echo("[" + ",".join(record.text() for record in records) + "]")
     elif records:
         from rich.console import Console
 
-        from mlbench.reports.console import conditions, table
+        from mlbench.reports.console import conditions, precision_table, table
 
         console = Console(width=None if sys.stdout.isatty() else 160)
         console.print(table(records))
+        if len({record.precision for record in records}) > 1:
+            console.print(precision_table(records))
         console.print(conditions(records), highlight=False)

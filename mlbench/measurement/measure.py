@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         engine.statistics()  # what was counted so far is not the measured part's
         traffic[Mode.PERFORMANCE] = tests.drive(Mode.PERFORMANCE, load)
         facts = {"engine": engine.statistics(), "runtime": job.backend.observe()}
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
     channel.progress("overhead")
     overhead_ns = overhead_ns_per_sample(job, plugins, model, channel)
     channel.progress("score")
@@ -64,6 +66,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         "limits": dataclasses.asdict(limits),
         "seeds": dataclasses.asdict(limits.seeds),
         "overhead_ns_per_sample": overhead_ns,
+        "peak_memory_bytes": peak_kib * 1024,
         "fingerprints": {
             "data": dataset.fingerprint,
             "weights": model.weights_fingerprint,

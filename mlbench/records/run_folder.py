@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
 import shutil
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +17,7 @@ from mlbench.errors import UsageError
 from mlbench.records.run_record import RECORD_FILE, RunRecord
 
 _HINT = "Choose another folder with --results."
+_SETTLING_S = 5.0
 _SHOWN = 3
 """How many candidates an ambiguous name lists."""
 
@@ -37,6 +40,7 @@ class RunFolder:
         self.path = results / f".{run_id}.partial"
         """Where the run writes; hidden, and no run folder yet."""
         self._final = results / run_id
+        self._lock: int | None = None  # held while this process lives, so that `remove_abandoned` knows
 
     @classmethod
     def create(cls, results: Path, run_id: str) -> Self:
@@ -48,6 +52,8 @@ class RunFolder:
         folder = cls(results, run_id)
         try:
             folder.path.mkdir(parents=True)
+            folder._lock = os.open(folder.path, os.O_RDONLY)
+            fcntl.flock(folder._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=_HINT) from None
         return folder
@@ -76,7 +82,27 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_abandoned(results: Path) -> None:
+    """Remove what runs left whose process was killed; a run in the making holds a lock on its folder."""
+    for folder in results.glob(".*.partial"):
+        try:
+            if time.time() - folder.stat().st_mtime < _SETTLING_S:
+                continue  # it may be about to take its lock
+            descriptor = os.open(folder, os.O_RDONLY)
+        except OSError:  # gone this moment, or not ours to read
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass  # its process lives
+        finally:
+            os.close(descriptor)
 
 
 def runs_in(results: Path) -> list[Path]:

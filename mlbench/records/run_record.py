@@ -167,6 +167,8 @@ class RunRecord(Stored):
     overhead_ns_per_sample: int | None = None
     """What the harness itself costs here, measured with the null backend; null where it was not."""
     energy: EnergyRecord | None = None
+    peak_memory_bytes: int | None = None
+    """The most that the run's process held in the CPU's memory; null where the run failed."""
 
     loadgen_version: str = ""
     seeds: SeedsRecord | None = None

@@ -78,6 +78,48 @@ def table(records: Sequence[RunRecord]) -> Table:
     return shown
 
 
+def precision_table(records: Sequence[RunRecord]) -> Table:
+    """Return precisions side by side: speed, memory and accuracy, and what each loses against the first of its kind."""
+    shown = Table(title="precisions", title_justify="left")
+    for heading in ("workload", "backend", "scenario", "precision"):
+        shown.add_column(heading)
+    for heading in ("result", "speed", "peak memory", "score", "loss"):
+        shown.add_column(heading, justify="right")
+    first: dict[tuple[str, str, str], RunRecord] = {}
+    for record in records:
+        base = first.setdefault((record.workload, record.backend, record.scenario), record)
+        shown.add_row(
+            record.workload,
+            record.backend,
+            record.scenario,
+            record.precision,
+            result(record),
+            _speed(record, base),
+            "-" if record.peak_memory_bytes is None else f"{record.peak_memory_bytes / 2**30:.2f} GiB",
+            *_score_and_loss(record, base),
+        )
+    return shown
+
+
+def _speed(record: RunRecord, base: RunRecord) -> str:
+    values = [each.result.value if each.result else None for each in (record, base)]
+    if not values[0] or not values[1] or not record.result:
+        return "-"
+    ratio = values[0] / values[1] if record.result.higher_is_better else values[1] / values[0]
+    return f"x {ratio:.2f}"
+
+
+def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
+    """Return the first required score, and how much of the base's it lost, in percent of that."""
+    values = [
+        next((target.value for target in each.accuracy.targets if target.required), None) if each.accuracy else None
+        for each in (record, base)
+    ]
+    if values[0] is None:
+        return "-", "-"
+    return f"{values[0]:.2f}", f"{100 * (1 - values[0] / values[1]):.2f} %" if values[1] else "-"
+
+
 def conditions(records: Sequence[RunRecord]) -> str:
     """Return in a line what all the runs of a table have in common."""
     first = records[0]

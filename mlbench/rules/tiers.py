@@ -39,6 +39,11 @@ class Tier(StrEnum):
         """What the tier is for, in a few words."""
         return str(_table()[self]["reason"])
 
+    @property
+    def min_duration_ms(self) -> int:
+        """How long a performance run lasts at least."""
+        return int(_table()[self].get("min_duration_ms", OFFICIAL_MIN_DURATION_MS))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -84,7 +89,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     is_by_latency = name == "Server" and rules.tokens is not Tokens.MEASURED
     is_by_tokens = name == "Server" and rules.tokens is Tokens.MEASURED
     return Limits(
-        min_duration_ms=row.get("min_duration_ms", OFFICIAL_MIN_DURATION_MS),
+        min_duration_ms=tier.min_duration_ms,
         min_query_count=row["min_query_count"].get(name, official.min_query_count),
         offline_min_samples=_offline_min_samples(rules, row, dataset) if name == "Offline" else None,
         performance_sample_count=min(rules.performance_sample_count, dataset.count if is_mini else rules.samples),

@@ -1,0 +1,245 @@
+"""A suite: runs that belong together, described in a TOML file. Running it again does what is missing or failed.
+
+name = "nightly"
+repeats = 5
+
+[[runs]]
+workload = ["resnet50", "bert"]
+backend = ["pytorch", "onnxruntime"]
+scenario = "Offline"
+settings = { "execution.batch" = 16 }
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.records.run_folder import runs_in
+from mlbench.records.run_record import RunRecord, read
+from mlbench.rules.tiers import Tier
+from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
+
+SCHEMA_FILE = Path(__file__).with_name("suite.schema.json")
+"""Written anew by ``python -m mlbench.suite``."""
+
+_HAND_SET = ("suite", "command line")
+_KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_listed)]
+"""A name, or several."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Entry(_Part):
+    """Runs: every combination of what it names."""
+
+    workload: Names = Field(min_length=1)
+    backend: Names = Field(min_length=1)
+    scenario: Names = Field(default_factory=list)
+    """None: all that the rules define."""
+    precision: Annotated[list[Precision], BeforeValidator(_listed)] = Field(default_factory=list)
+    """None: the backend's first."""
+    profile: Profile = Profile.MINI
+    tier: Tier = Tier.SMOKE
+    weights: Weights = Weights.TRAINED
+    accuracy: bool = True
+    """Whether to score as well as time."""
+    repeats: int | None = Field(default=None, ge=1)
+    """Instead of the suite's."""
+    settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    """By key, as `mlbench settings` lists them."""
+
+
+class Suite(_Part):
+    """What a suite file says."""
+
+    name: str = Field(pattern=r"^[\w.+-]+$")
+    """The tag of its runs."""
+    repeats: int = Field(default=1, ge=1)
+    order: Literal["interleaved", "sequential"] = "interleaved"
+    """``interleaved``: all runs once, then all again, so that a machine that drifts drifts for all. ``sequential``: the
+    repeats of a run follow each other."""
+    runs: list[Entry] = Field(min_length=1)
+
+
+def read_suite(file: Path) -> Suite:
+    """Read a suite file.
+
+    Raises:
+        UsageError: it is missing, no TOML, or has an unknown key or a wrong value; the message names the place.
+    """
+    try:
+        return Suite.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"suite file cannot be read: {file}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not a TOML file: {error}.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(f"{file}: {place}: {first['msg']}.", hint="See docs/suites.md.") from None
+
+
+def requests_of(
+    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, str] | None = None
+) -> list[RunRequest]:
+    """Return all runs of a suite, in the order they are to be made.
+
+    Raises:
+        MlbenchError: a name or setting is wrong, or a backend cannot run here; nothing has run then.
+        UsageError: the rules do not define a combination that an entry names.
+    """
+    requests = []
+    for number, entry in enumerate(suite.runs):
+        for each in _expanded(entry, plugins, tag=suite.name, results=results, overrides=overrides or {}):
+            if isinstance(each, Undefined):
+                raise UsageError(
+                    f"runs.{number}: the rules do not define {each.workload} in {each.scenario}.",
+                    hint="Leave the scenario out to take all that they define.",
+                )
+            checked = replace(each, precision=check(each, plugins))
+            repeats = range(1, (entry.repeats or suite.repeats) + 1)
+            requests += [replace(checked, repeat=repeat) for repeat in repeats]
+    return sorted(requests, key=lambda request: request.repeat) if suite.order == "interleaved" else requests
+
+
+def _expanded(entry: Entry, plugins: Plugins, **common: Any) -> Iterator[RunRequest | Undefined]:
+    precisions: Sequence[Precision | None] = entry.precision or [None]
+    for precision in precisions:
+        yield from combinations(
+            plugins,
+            entry.workload,
+            entry.backend,
+            entry.scenario,
+            profile=entry.profile,
+            tier=entry.tier,
+            weights=entry.weights,
+            precision=precision,
+            wants_accuracy=entry.accuracy,
+            suite_settings=entry.settings,
+            **common,
+        )
+
+
+def answers(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugins: Plugins) -> list[RunRecord]:
+    """Return the completed record of each request that has one: the newest."""
+    done = {_key_of_record(record): record for record in records if record.status == "completed"}
+    return [done[key] for request in requests if (key := key_of_request(request, plugins)) in done]
+
+
+def missing(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugins: Plugins) -> list[RunRequest]:
+    """Return the requests that no completed record answers; a failed run is missing, an INVALID one is not."""
+    done = {_key_of_record(record) for record in records if record.status == "completed"}
+    return [request for request in requests if key_of_request(request, plugins) not in done]
+
+
+def key_of_request(request: RunRequest, plugins: Plugins) -> tuple[str, ...]:
+    """Return what tells a run of a suite from all others, the same as its record's."""
+    settings = settings_of(request, plugins)
+    plain = settings.plain()
+    chosen = {key: plain[key] for key, each in settings.by_key.items() if each.layer in _HAND_SET}
+    return _key(request, chosen)
+
+
+def _key_of_record(record: RunRecord) -> tuple[str, ...]:
+    return _key(record, {key: each.value for key, each in record.settings.items() if each.layer in _HAND_SET})
+
+
+def _key(run: RunRequest | RunRecord, chosen: Mapping[str, Any]) -> tuple[str, ...]:
+    return (run.tag, str(run.repeat), *_kind(run), json.dumps(chosen, sort_keys=True))
+
+
+def in_pairs(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[RunRequest]:
+    """Return the runs of two suites in turns, A B B A A B B A: what drifts steadily drifts for both alike.
+
+    Raises:
+        UsageError: the two are of one name, or do not pair up.
+    """
+    if base[0].tag == new[0].tag:
+        raise UsageError(f"both suites are called {base[0].tag!r}.", hint="Their names tell their runs apart.")
+    if len(base) != len(new):
+        raise UsageError(f"the first suite has {len(base)} runs, the second {len(new)}.", hint="Make them alike.")
+    pairs = list(zip(base, new, strict=True))
+    for one, other in pairs:
+        if (one.workload, one.scenario) != (other.workload, other.scenario):
+            raise UsageError(
+                f"{one.workload} {one.scenario} would be paired with {other.workload} {other.scenario}.",
+                hint="Name workloads and scenarios in the same order in both files.",
+            )
+    return [run for number, pair in enumerate(pairs) for run in (pair if number % 2 == 0 else reversed(pair))]
+
+
+def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[str]:
+    """Return the facts in which the runs of two suites differ on purpose, as `compare` names them."""
+    facts = {name: name for name in _KIND} | {"suite_settings": "settings"}
+    pairs = list(zip(base, new, strict=True))
+    return [
+        fact for name, fact in facts.items() if any(getattr(one, name) != getattr(other, name) for one, other in pairs)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What runs will take, from earlier runs of the same kind."""
+
+    runs: int
+    unknown_runs: int
+    """Runs of a kind that was never made here; of them only the least duration is counted."""
+    seconds: float
+    disk_bytes: int
+    """Of the run folders."""
+    peak_memory_bytes: int | None
+    """Of the largest; None where no earlier run says."""
+
+
+def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
+    """Return what these runs will take, guessed from those stored in a results folder."""
+    seconds: dict[tuple[str, ...], list[float]] = {}
+    sizes, peaks = [0], [0]
+    for folder in runs_in(results):
+        record = read(folder)
+        seconds.setdefault(_kind(record), []).append(record.duration_ns / 1e9)
+        sizes.append(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+        peaks.append(record.peak_memory_bytes or 0)
+    known = [median(seconds[kind]) for request in requests if (kind := _kind(request)) in seconds]
+    unknown = [request.tier.min_duration_ms / 1000 for request in requests if _kind(request) not in seconds]
+    return Cost(
+        runs=len(requests),
+        unknown_runs=len(unknown),
+        seconds=sum(known) + sum(unknown),
+        disk_bytes=round(median(sizes[1:] or sizes) * len(requests)),
+        peak_memory_bytes=max(peaks) or None,
+    )
+
+
+def _kind(run: RunRequest | RunRecord) -> tuple[str, ...]:
+    return tuple(str(getattr(run, name)) for name in _KIND)
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of suite files."""
+    return json.dumps(Suite.model_json_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
