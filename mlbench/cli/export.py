@@ -1,0 +1,23 @@
+"""``mlbench export``: stored runs as one file for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mlbench.cli.options import results_option
+
+
+@click.command("export", short_help="Stored runs as one Parquet or CSV file.")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@results_option
+def command(file: Path, results: Path) -> None:
+    """Write a row per run to FILE, whose ending says how: .parquet or .csv."""
+    from mlbench.errors import UsageError
+    from mlbench.records.query import export
+
+    kind = file.suffix.lstrip(".")
+    if kind not in ("parquet", "csv"):
+        raise UsageError(f"file {file} ends in neither .parquet nor .csv.")
+    click.echo(f"{file}: {export(results, file, kind)} runs")

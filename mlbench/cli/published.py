@@ -1,0 +1,61 @@
+"""``mlbench published``: what was published in the round, and where a run stands among it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+
+from mlbench.cli.options import results_option
+
+
+@click.command("published", short_help="Published v4.1 results; --place RUN: where a run stands among them.")
+@click.argument("workload", required=False)
+@click.option("--scenario", help="Of one scenario only.")
+@click.option("--accelerator", default="", metavar="TEXT", help="Whose accelerator's name has this in it.")
+@click.option("--submitter", default="", metavar="TEXT", help="Whose submitter's name has this in it.")
+@click.option("--place", metavar="RUN", help="Place a run among the closed results of its kind.")
+@click.option("--claims", is_flag=True, help="What press releases and blogs said of the round, checked.")
+@click.option("--nvidia", is_flag=True, help="NVIDIA's own tables of the round, each row with its official result.")
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    workload: str | None,
+    scenario: str | None,
+    accelerator: str,
+    submitter: str,
+    place: str | None,
+    claims: bool,
+    nvidia: bool,
+    results: Path,
+    as_json: bool,
+) -> None:
+    """List published results of WORKLOAD, or of all."""
+    from rich.console import Console
+
+    from mlbench.errors import UsageError
+    from mlbench.records.published import CLAIMS, NVIDIA_TABLES, place_of, selected, table
+    from mlbench.records.run_folder import find_run
+    from mlbench.records.run_record import read
+    from mlbench.reports.published import place_lines, published_table, rows_table
+
+    if claims or nvidia:
+        rows = table(CLAIMS if claims else NVIDIA_TABLES)
+        if as_json:
+            click.echo(json.dumps(rows, indent=2))
+        else:
+            Console(width=240).print(rows_table(rows))
+        return
+    if place:
+        found = place_of(read(find_run(results, place)))
+        click.echo(json.dumps(dataclasses.asdict(found), indent=2) if as_json else "\n".join(place_lines(found)))
+        return
+    rows_found = selected(workload=workload, scenario=scenario, accelerator=accelerator, submitter=submitter)
+    if not rows_found:
+        raise UsageError("no published result fits.", hint="`mlbench published` lists all; names are as in v4.1.")
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(each) for each in rows_found], indent=2))
+    else:
+        Console(width=200).print(published_table(rows_found))

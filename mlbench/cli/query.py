@@ -1,0 +1,31 @@
+"""``mlbench query``: SQL over stored runs and published results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from mlbench.cli.options import results_option
+
+
+@click.command("query", short_help="SQL over stored runs and published results.")
+@click.argument("sql")
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+def command(sql: str, results: Path, as_json: bool, as_csv: bool) -> None:
+    """Answer SQL, in DuckDB's dialect, about the tables runs, accuracy, latency and published."""
+    from mlbench.records.query import ask
+    from mlbench.reports.answer import answer_csv, answer_json, answer_table
+
+    answer = ask(results, sql)
+    if as_json:
+        click.echo(answer_json(answer))
+    elif as_csv:
+        click.echo(answer_csv(answer), nl=False)
+    else:
+        from rich.console import Console
+
+        Console(width=None if sys.stdout.isatty() else 400).print(answer_table(answer))

@@ -1,0 +1,178 @@
+"""The records of a results folder as tables: read once, kept in the cache, brought up to date when asked.
+
+Run folders never change, so a folder's name is all that tells whether its record is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench.errors import DataError, UsageError
+from mlbench.folders import cache_folder
+from mlbench.records.run_record import RECORD_FILE
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERSION = 1
+"""Of the tables below; another one begins anew."""
+
+_AT_A_TIME = 5000
+_LARGEST_BYTES = 64 << 20
+
+_COLUMNS = {
+    **dict.fromkeys(("run_id", "mlbench_version", "workload", "backend", "scenario", "profile", "tier"), "VARCHAR"),
+    **dict.fromkeys(("weights", "precision", "tag", "status", "loadgen_version"), "VARCHAR"),
+    "format": "INTEGER",
+    "created": "TIMESTAMP",
+    "repeat": "INTEGER",
+    **dict.fromkeys(("duration_ns", "overhead_ns_per_sample", "peak_memory_bytes"), "BIGINT"),
+    "failure": "STRUCT(kind VARCHAR, message VARCHAR, stage VARCHAR)",
+    "result": (
+        "STRUCT(value DOUBLE, unit VARCHAR, higher_is_better BOOLEAN, latency_ns MAP(VARCHAR, BIGINT), "
+        "counts MAP(VARCHAR, BIGINT))"
+    ),
+    "accuracy": (
+        "STRUCT(scores MAP(VARCHAR, DOUBLE), targets STRUCT(score VARCHAR, name VARCHAR, reference DOUBLE, "
+        'lower DOUBLE, upper DOUBLE, required BOOLEAN, "value" DOUBLE, is_met BOOLEAN)[], line VARCHAR, is_met BOOLEAN)'
+    ),
+    "verdict": "STRUCT(is_valid BOOLEAN, is_accurate BOOLEAN, is_conformant BOOLEAN)",
+    "energy": "STRUCT(joules DOUBLE, seconds DOUBLE, source VARCHAR, covers VARCHAR)",
+    "samples": "MAP(VARCHAR, BIGINT)",
+    "settings": "JSON",
+    "load": "JSON",
+    "engine": "JSON",
+    "runtime": "JSON",
+    "fingerprints": "MAP(VARCHAR, VARCHAR)",
+    "environment": (
+        "STRUCT(machine VARCHAR, cpu STRUCT(model VARCHAR), allowance STRUCT(threads INTEGER), "
+        "accelerators STRUCT(name VARCHAR)[], os VARCHAR, kernel VARCHAR, python VARCHAR, load_average DOUBLE, "
+        "libraries MAP(VARCHAR, VARCHAR))"
+    ),
+}
+"""What is read of a record, and as what."""
+
+VIEWS = {
+    "runs": """
+        SELECT run_id, created, tag, repeat, workload, backend, scenario, precision, profile, tier, weights, status,
+            verdict.is_valid, verdict.is_accurate, verdict.is_conformant, result."value", result.unit,
+            result.higher_is_better, failure.kind AS failure, failure.message AS failure_message,
+            duration_ns, overhead_ns_per_sample, peak_memory_bytes, energy.joules, samples['issued'] AS samples,
+            environment.machine, environment.cpu.model AS cpu, environment.allowance.threads AS threads,
+            environment.accelerators[1].name AS accelerator, len(environment.accelerators) AS accelerators,
+            environment.os, environment.kernel, environment.python, environment.load_average,
+            environment.libraries, fingerprints, settings, load, engine, runtime, mlbench_version, loadgen_version
+        FROM records""",
+    "accuracy": """
+        SELECT run_id, workload, backend, scenario, precision, profile, target.score, target."value",
+            target.name AS target, target.reference, target.lower, target.upper, target.required, target.is_met
+        FROM (SELECT *, unnest(accuracy.targets) AS target FROM records WHERE accuracy IS NOT NULL)""",
+    "latency": """
+        SELECT run_id, workload, backend, scenario, precision, profile, entry.key AS name, entry."value" AS ns
+        FROM (SELECT *, unnest(map_entries(result.latency_ns)) AS entry FROM records WHERE result IS NOT NULL)""",
+}
+"""What a question may be asked of."""
+
+
+def indexed(results: Path) -> Path:
+    """Return a DuckDB file with the records of all run folders, brought up to date.
+
+    Raises:
+        UsageError: the folder holds no runs, or another process is reading it in this moment.
+        DataError: a record cannot be read.
+    """
+    import duckdb
+
+    names = _run_names(results)
+    if not names:
+        raise UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
+    key = hashlib.sha256(f"{VERSION} {results.resolve()}".encode()).hexdigest()[:16]
+    file = cache_folder() / "records" / f"{key}.duckdb"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with duckdb.connect(file) as database:
+            _bring_up_to_date(database, results, names)
+    except duckdb.IOException as error:
+        raise UsageError(
+            f"the index of {results} cannot be opened: {_first_line(error)}.", hint="Is another query running?"
+        ) from None
+    return file
+
+
+def folders_tagged(results: Path, tag: str) -> list[Path]:
+    """Return the run folders that carry a tag, oldest first; raises as `indexed`."""
+    import duckdb
+
+    with duckdb.connect(indexed(results), read_only=True) as database:
+        found = database.execute("SELECT folder FROM records WHERE tag = ? ORDER BY folder", [tag]).fetchall()
+    return [results / name for (name,) in found]
+
+
+def _run_names(results: Path) -> list[str]:
+    """Return the names of run folders; of a hundred thousand, without looking into each."""
+    try:
+        with os.scandir(results) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str]) -> None:
+    columns = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
+    database.execute(f"CREATE TABLE IF NOT EXISTS records (folder VARCHAR, {columns})")
+    known = {name for (name,) in database.execute("SELECT folder FROM records").fetchall()}
+    present = set(names)
+    new = [name for name in names if name not in known and (results / name / RECORD_FILE).is_file()]
+    if gone := known - present:
+        database.execute("DELETE FROM records WHERE folder IN (SELECT unnest(?))", [list(gone)])
+    if new:
+        _read_new(database, results, new)
+
+
+def _read_new(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str]) -> None:
+    """Read records, many of them as one file of a line each: opened one by one they take fifty times as long."""
+    import duckdb
+
+    wanted = ", ".join(f'record."{name}"' for name in _COLUMNS)
+    kinds = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
+    for start in range(0, len(names), _AT_A_TIME):
+        part = names[start : start + _AT_A_TIME]
+        with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
+            for name in part:
+                text = (
+                    (results / name / RECORD_FILE).read_bytes().replace(b"\n", b" ")
+                )  # JSON's strings have no newlines
+                file.write(b'{"folder": %s, "record": %s}\n' % (json.dumps(name).encode(), text))
+            file.flush()
+            try:
+                database.execute(
+                    f"INSERT INTO records SELECT folder, {wanted} FROM read_json(?, format = 'newline_delimited', "
+                    f"columns = {{folder: 'VARCHAR', record: 'STRUCT({kinds})'}}, "
+                    f"maximum_object_size = {_LARGEST_BYTES})",
+                    [file.name],
+                )
+            except duckdb.Error as error:
+                raise DataError(
+                    f"run record cannot be read: {_damaged(results, part)}: {_first_line(error)}.",
+                    hint="Delete its run folder.",
+                ) from None
+
+
+def _damaged(results: Path, names: Sequence[str]) -> Path:
+    """Return the first record that is no JSON, else the folder of all."""
+    for name in names:
+        try:
+            json.loads((results / name / RECORD_FILE).read_bytes())
+        except ValueError:
+            return results / name / RECORD_FILE
+    return results
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:300].rstrip(".")

@@ -1,0 +1,174 @@
+"""Published results of MLPerf Inference v4.1, and where a run of one's own stands among them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from mlbench.errors import IncomparableRunsError
+from mlbench.records.run_record import RunRecord
+
+RESULTS = "mlperf_inference_v4.1.csv"
+NVIDIA_TABLES = "nvidia_v4.1_tables.csv"
+CLAIMS = "claims.csv"
+
+_NAMES = {"resnet50": "resnet"}
+"""Where the published name of a benchmark is not the workload's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A result as it was published; text fields are as submitted."""
+
+    result_id: str
+    division: str
+    category: str
+    submitter: str
+    system: str
+    accelerator: str
+    accelerators: int
+    """Of all nodes together; 0 in a system without."""
+    processor: str
+    framework: str
+    benchmark: str
+    variant: str
+    scenario: str
+    metric: str
+    value: float
+    unit: str
+    """``samples/s``, ``queries/s``, ``tokens/s`` or ``ms``."""
+    accuracy: str
+    power: str
+
+    @property
+    def per_accelerator(self) -> float:
+        """The value divided by the number of accelerators; a latency, or the value of a system without, as it is."""
+        return self.value if self.unit == "ms" or not self.accelerators else self.value / self.accelerators
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a run stands."""
+
+    rank: int
+    """From 1: so many published results are better, plus one."""
+    of: int
+    per_accelerator: float
+    unit: str
+    better: tuple[Published, ...]
+    """The nearest that are better, the nearest last."""
+    worse: tuple[Published, ...]
+    """The nearest that are worse, the nearest first."""
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """Return the rows of one of the files."""
+    text = resources.files("mlbench_published").joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+@cache
+def published_results() -> tuple[Published, ...]:
+    """Return all 937 results of the round."""
+    return tuple(
+        Published(
+            result_id=row["result_id"],
+            division=row["division"],
+            category=row["category"],
+            submitter=row["submitter"],
+            system=row["system_name"],
+            accelerator=row["accelerator_model"].removeprefix("N/A"),
+            accelerators=_count(row["accelerators_per_node"], 0) * _count(row["nodes"], 1),
+            processor=row["host_processor"],
+            framework=row["framework"],
+            benchmark=row["benchmark"],
+            variant=row["accuracy_variant"],
+            scenario=row["scenario"],
+            metric=row["metric"],
+            value=float(row["value"]),
+            unit=row["unit"],
+            accuracy=row["accuracy"],
+            power=f"{row['power_value']} {row['power_unit']}".strip(),
+        )
+        for row in table(RESULTS)
+    )
+
+
+def _count(text: str, otherwise: int) -> int:
+    """Return a number that submitters also spell N/A or leave out."""
+    return int(text) if text.isdecimal() else otherwise
+
+
+def selected(
+    *, workload: str | None = None, scenario: str | None = None, accelerator: str = "", submitter: str = ""
+) -> list[Published]:
+    """Return the results of a workload and scenario; accelerator and submitter match parts of the names."""
+    benchmark = _NAMES.get(workload, workload) if workload else None
+    return [
+        each
+        for each in published_results()
+        if (benchmark is None or each.benchmark == benchmark)
+        and (scenario is None or each.scenario == scenario)
+        and accelerator.lower() in each.accelerator.lower()
+        and submitter.lower() in each.submitter.lower()
+    ]
+
+
+def place_of(record: RunRecord, neighbours: int = 3) -> Place:
+    """Return where a run stands among the closed results of its benchmark and scenario, per accelerator.
+
+    Raises:
+        IncomparableRunsError: the run is not of the official model, data, durations and accuracy, or nothing like it
+            was published.
+    """
+    if reason := _why_not(record):
+        raise IncomparableRunsError(
+            f"run {record.run_id} cannot be placed among published results: {reason}.",
+            hint="Only a valid, accurate run of --profile full --tier valid with trained weights can.",
+        )
+    assert record.result and record.result.value is not None
+    unit = "ms" if record.result.unit == "ns" else record.result.unit
+    value = record.result.value / 1e6 if unit == "ms" else record.result.value
+    count = len(record.environment.accelerators)
+    ours = value if unit == "ms" or not count else value / count
+    others = [
+        each
+        for each in selected(workload=record.workload, scenario=record.scenario)
+        if each.division == "closed" and each.unit.replace("queries", "samples") == unit
+    ]
+    others = [each for each in others if bool(each.accelerators) == bool(count)]
+    if not others:
+        kind = "systems with accelerators" if count else "systems without accelerators"
+        raise IncomparableRunsError(f"nothing was published for {record.workload} {record.scenario} on {kind}.")
+    return _placed(ours, unit, others, neighbours)
+
+
+def _placed(ours: float, unit: str, others: Sequence[Published], neighbours: int) -> Place:
+    best_first = sorted(others, key=lambda each: each.per_accelerator, reverse=unit != "ms")
+    is_better = [each.per_accelerator < ours if unit == "ms" else each.per_accelerator > ours for each in best_first]
+    rank = sum(is_better)
+    return Place(
+        rank=rank + 1,
+        of=len(others) + 1,
+        per_accelerator=ours,
+        unit=unit,
+        better=tuple(best_first[max(0, rank - neighbours) : rank]),
+        worse=tuple(best_first[rank : rank + neighbours]),
+    )
+
+
+def _why_not(record: RunRecord) -> str:
+    """Return why a run has no place among official ones; empty when it has."""
+    verdict = record.verdict
+    reasons = {
+        "it has no result": record.result is None or record.result.value is None or verdict is None,
+        "it is of the mini profile, a small model of its own": record.profile != "full",
+        "its weights are random": record.weights != "trained",
+        f"it is of tier {record.tier}, shorter than the rules demand": record.tier != "valid",
+        "it is INVALID": not (verdict and verdict.is_valid),
+        "it misses its accuracy target, or was not scored": not (verdict and verdict.is_accurate),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")

@@ -1,0 +1,66 @@
+"""Published results as a table, and the place of a run among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from mlbench.records.published import Place, Published
+from mlbench.reports.console import DISCLAIMER
+from mlbench.reports.units import three_digits
+
+SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see results/mlbench_published/README.md."
+
+
+def published_table(results: Sequence[Published]) -> Table:
+    """Return a row per result, as published, with its value per accelerator."""
+    table = Table(caption=SOURCE, caption_justify="left")
+    for heading in ("id", "division", "submitter", "accelerator", "benchmark", "scenario"):
+        table.add_column(heading)
+    for heading in ("number", "value", "per accelerator"):
+        table.add_column(heading, justify="right")
+    table.add_column("unit")
+    for each in results:
+        table.add_row(
+            each.result_id,
+            each.division,
+            each.submitter,
+            each.accelerator or each.processor,
+            f"{each.benchmark} {each.variant}",
+            each.scenario,
+            str(each.accelerators or "-"),
+            f"{each.value:,.6g}",
+            three_digits(each.per_accelerator) if each.accelerators and each.unit != "ms" else "-",
+            each.unit,
+        )
+    return table
+
+
+def place_lines(place: Place) -> Iterator[str]:
+    """Yield the neighbours of a run and its own line between them, best first."""
+    for each in place.better:
+        yield _line(each)
+    own = f"this run, rank {place.rank} of {place.of}"
+    yield f"  {own:<70} {three_digits(place.per_accelerator):>12} {place.unit}"
+    for each in place.worse:
+        yield _line(each)
+    yield ""
+    yield "Per accelerator; different systems, software and dates. Not a comparison that MLCommons has reviewed."
+    yield DISCLAIMER
+
+
+def _line(each: Published) -> str:
+    name = f"{each.submitter}, {each.accelerators} x {each.accelerator}" if each.accelerators else each.processor
+    return f"  {each.result_id}  {name[:60]:<60} {three_digits(each.per_accelerator):>12} {each.unit}"
+
+
+def rows_table(rows: Sequence[dict[str, str]]) -> Table:
+    """Return the rows of a file as they are, without columns that are empty throughout."""
+    table = Table(caption=SOURCE, caption_justify="left")
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
+    return table

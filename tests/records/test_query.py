@@ -1,0 +1,132 @@
+"""Questions about stored records, checked against the records; exports, read by readers that are not ours."""
+
+import csv
+import json
+import shutil
+
+import duckdb
+import pytest
+
+from mlbench import DataError, UsageError
+from mlbench.records.query import ask, export
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def store(results, a_run):
+    """Store a record in the results folder, and return its folder."""
+
+    def store(run_id, **changes):
+        folder = results / run_id
+        folder.mkdir(parents=True)
+        (folder / "record.json").write_text(a_run(run_id=run_id, **changes).text())
+        return folder
+
+    return store
+
+
+def test_a_run_is_a_row_with_its_result_and_verdict(results, store):
+    store("one", tag="nightly", peak_memory_bytes=5)
+    columns = "run_id, workload, value, unit, is_valid, tag, peak_memory_bytes"
+    answer = ask(results, f"SELECT {columns} FROM runs")
+    assert answer.columns == tuple(columns.split(", "))
+    assert answer.rows == (("one", "resnet50", 91.6286, "samples/s", True, "nightly", 5),)
+
+
+def test_scores_and_latencies_are_tables_of_their_own(results, store):
+    store("one")
+    assert ask(results, "SELECT score, value, is_met FROM accuracy").rows == (("acc", 98.39, True),)
+    assert ask(results, "SELECT name, ns FROM latency").rows == (("99.00_percentile_latency", 1_200_498_153),)
+
+
+def test_a_failed_run_is_a_row_without_a_result(results, a_failure):
+    (results / "bad").mkdir(parents=True)
+    (results / "bad" / "record.json").write_text(a_failure.text())
+    assert ask(results, "SELECT status, failure, value FROM runs").rows == (("failed", "crash", None),)
+
+
+def test_settings_and_versions_can_be_asked_for(results, store, environment):
+    store("one", environment=environment.model_copy(update={"libraries": {"torch": "2.15.0"}}))
+    sql = "SELECT settings->'execution.batch'->>'value', libraries['torch'] FROM runs"
+    assert ask(results, sql).rows == (("32", "2.15.0"),)
+
+
+def test_new_runs_are_seen_and_deleted_ones_gone(results, store):
+    first = store("one")
+    assert ask(results, "SELECT count(*) FROM runs").rows == ((1,),)
+    store("two")
+    assert ask(results, "SELECT run_id FROM runs ORDER BY run_id").rows == (("one",), ("two",))
+    shutil.rmtree(first)
+    assert ask(results, "SELECT run_id FROM runs").rows == (("two",),)
+
+
+def test_published_results_are_a_table_beside_them(results, store):
+    store("one")
+    assert ask(results, "SELECT count(*) FROM published").rows == ((937,),)
+
+
+def test_a_question_reads_nothing_but_the_tables(results, store, tmp_path):
+    store("one")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    for sql in (
+        f"SELECT * FROM '{tmp_path}/secret.csv'",
+        f"COPY runs TO '{tmp_path}/out.csv'",
+        f"ATTACH '{tmp_path}/other.duckdb'",
+        "SET enable_external_access = true",
+        "DELETE FROM stored.records",
+    ):
+        with pytest.raises(UsageError, match="the query failed"):
+            ask(results, sql)
+    assert not (tmp_path / "out.csv").exists()
+    assert ask(results, "SELECT count(*) FROM runs").rows == ((1,),)
+
+
+@pytest.mark.parametrize("sql", ["SELCT 1", "SELECT colour FROM runs", "SELECT * FROM rums", ""])
+def test_a_malformed_question_names_the_tables(results, store, sql):
+    store("one")
+    with pytest.raises(UsageError, match="Tables are runs, accuracy, latency, published"):
+        ask(results, sql)
+
+
+def test_an_empty_folder_and_a_corrupt_record_are_told(results, store):
+    with pytest.raises(UsageError, match="no runs in"):
+        ask(results, "SELECT 1")
+    (store("one") / "record.json").write_text("{")
+    with pytest.raises(DataError, match=r"cannot be read: .*one/record\.json"):
+        ask(results, "SELECT 1")
+
+
+def test_csv_holds_a_line_per_run(results, store, tmp_path):
+    store("one")
+    store("two", workload="bert")
+    assert export(results, tmp_path / "runs.csv", "csv") == 2
+    with (tmp_path / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["run_id"], row["workload"], float(row["value"])) for row in rows] == [
+        ("one", "resnet50", 91.6286),
+        ("two", "bert", 91.6286),
+    ]
+
+
+def test_parquet_keeps_types(results, store, tmp_path):
+    store("one")
+    export(results, tmp_path / "runs.parquet", "parquet")
+    rows = duckdb.sql(f"SELECT run_id, value, duration_ns, is_valid FROM '{tmp_path}/runs.parquet'").fetchall()
+    assert rows == [("one", 91.6286, 5_000_000_000, True)]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["cache", "results", "runs.parquet"]
+
+
+def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left(results, store, tmp_path):
+    store("one")
+    with pytest.raises(UsageError, match="cannot be written"):
+        export(results, tmp_path / "nowhere" / "runs.csv", "csv")
+    assert json.loads((results / "one" / "record.json").read_text())["run_id"] == "one"
