@@ -6,6 +6,7 @@ These names are the contract between the core and its plugins; `mlbench.toolkit`
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.generation import Decoding, GenerationProgram, Prompt
 from mlbench.contracts.graph import (
     Array,
     Dim,
@@ -41,11 +42,13 @@ __all__ = [
     "BatchProgram",
     "DataError",
     "Dataset",
+    "Decoding",
     "Dim",
     "Energy",
     "Engine",
     "EnginePlan",
     "Executable",
+    "GenerationProgram",
     "Graph",
     "GraphBackend",
     "GraphError",
@@ -61,6 +64,7 @@ __all__ = [
     "Precision",
     "Probe",
     "Profile",
+    "Prompt",
     "Reply",
     "ReplySpec",
     "Samples",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.contracts.metric import LoggedReply, Metric, Target
@@ -59,18 +59,18 @@ def score(metric: Metric, replies: Sequence[LoggedReply]) -> Accuracy:
     return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores))
 
 
-def agreement(metric: Metric, sampled: Sequence[LoggedReply], reference: Sequence[LoggedReply]) -> Agreement:
+def agreement(metric: Metric, sampled: Sequence[LoggedReply], reference: Iterable[LoggedReply]) -> Agreement:
     """Hold sampled replies of a performance run against the accuracy run's to the same samples.
 
     Of a sample that the accuracy run was asked twice (MultiStream fills its last query) the first reply counts, as in
     the official scripts. A sample that it never answered differs.
     """
-    first: dict[int, LoggedReply] = {}
+    waiting: dict[int, list[int]] = {}
+    for position, reply in enumerate(sampled):
+        waiting.setdefault(reply.index, []).append(position)
+    agrees = [False] * len(sampled)
     for reply in reference:
-        first.setdefault(reply.index, reply)
-    differing = [reply.index for reply in sampled if not _agrees(metric, reply, first.get(reply.index))]
+        for position in waiting.pop(reply.index, ()):
+            agrees[position] = metric.agrees(sampled[position].data, reply.data)
+    differing = [reply.index for reply, is_same in zip(sampled, agrees, strict=True) if not is_same]
     return Agreement(checked=len(sampled), differing=tuple(differing))
-
-
-def _agrees(metric: Metric, reply: LoggedReply, reference: LoggedReply | None) -> bool:
-    return reference is not None and metric.agrees(reply.data, reference.data)

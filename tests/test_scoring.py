@@ -64,6 +64,11 @@ def test_of_a_sample_answered_twice_in_the_accuracy_run_the_first_reply_counts()
     assert agreement(ShareRight(), [reply(1, 9)], reference).differing == (1,)
 
 
+def test_the_accuracy_runs_replies_may_come_one_at_a_time():
+    reference = (reply(index, index) for index in (2, 1, 3))
+    assert agreement(ShareRight(), [reply(1, 1), reply(3, 9), reply(1, 1)], reference).differing == (3,)
+
+
 def test_a_sample_that_the_accuracy_run_never_answered_differs():
     assert agreement(ShareRight(), [reply(7, 7)], []).differing == (7,)
 

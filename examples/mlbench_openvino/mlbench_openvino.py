@@ -38,7 +38,7 @@ class OpenVino(GraphBackend):
             model = openvino.Core().compile_model(graph.onnx(), "CPU", settings)
         except RuntimeError as error:
             raise GraphError(f"OpenVINO cannot compile {graph.name}: {error}.") from error
-        names = [spec.name for spec in graph.outputs]
+        names = [spec.name for spec in graph.outputs] + [f"{spec.name}.next" for spec in graph.state]
 
         def run(inputs):
             results = model(dict(inputs))  # copies its outputs, as an executable must

@@ -7,13 +7,14 @@ from mlbench.conformance.description_checks import DESCRIPTION_CHECKS
 from mlbench.conformance.engine_checks import ENGINE_CHECKS
 from mlbench.conformance.graph_checks import GRAPH_CHECKS
 from mlbench.conformance.loadgen_checks import LOADGEN_CHECKS
+from mlbench.conformance.state_checks import STATE_CHECKS
 from mlbench.conformance.subject import Check
 from mlbench.contracts.backend import Backend, GraphBackend
 
 CHECKS_OF_ENGINES: tuple[Check, ...] = (*DESCRIPTION_CHECKS, *ENGINE_CHECKS, *LOADGEN_CHECKS)
 """For any backend."""
 
-CHECKS_OF_GRAPHS: tuple[Check, ...] = (*GRAPH_CHECKS, *ANSWER_CHECKS)
+CHECKS_OF_GRAPHS: tuple[Check, ...] = (*GRAPH_CHECKS, *STATE_CHECKS, *ANSWER_CHECKS)
 """For a backend that compiles graphs, besides."""
 
 

@@ -49,6 +49,70 @@ class TokenNetwork(nn.Module):
         return 12 * scores, 4 * self.mark(hidden).squeeze(-1)
 
 
+class MemoryNetwork(nn.Module):
+    """Two heads of attention over all that a slot was given; what they look at is the state."""
+
+    def __init__(self, vocabulary: int, classes: int, length: int, heads: int, head_size: int) -> None:
+        super().__init__()
+        width = heads * head_size
+        self.heads = heads
+        self.words = nn.Embedding(vocabulary, width)
+        self.places = nn.Embedding(length, width)
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.score = nn.Linear(width, classes, bias=False)
+
+    def attended(self, ids: Tensor, places: Tensor, slots: Tensor, columns: Tensor, state: list[Tensor]) -> Tensor:
+        """Store tokens (rows, tokens) in slots (rows,), and return what each sees in these columns: (..., width)."""
+        embedded = self.words(ids) + self.places(places)
+        query, key, value = (
+            layer(embedded).unflatten(2, (self.heads, -1)).transpose(1, 2)  # (rows, heads, tokens, head size)
+            for layer in (self.query, self.key, self.value)
+        )
+        heads = torch.arange(self.heads, device=ids.device)
+        where = (slots[:, None, None], heads[None, :, None], places[:, None, :])
+        for tensor, new in zip(state, (key, value), strict=True):
+            tensor.index_put_(where, new.to(tensor.dtype))
+        keys, values = (tensor.index_select(0, slots)[:, :, : len(columns)] for tensor in state)
+        hidden = columns[None, None, None, :] > places[:, None, :, None]
+        affinity = (query @ keys.transpose(2, 3)).masked_fill(hidden, -1e4)
+        return (torch.softmax(affinity, dim=-1) @ values).transpose(1, 2).flatten(2)
+
+
+class ReadingNetwork(MemoryNetwork):
+    """Reads pieces of token lists into slots."""
+
+    def forward(  # noqa: PLR0913, PLR0917 - a graph's inputs and state
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        last: Tensor,
+        columns: Tensor,
+        keys: Tensor,
+        values: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Turn pieces (rows, tokens) into scores (rows, classes) of the token that is asked for in each."""
+        places = positions[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        attended = self.attended(ids, places, slots, columns, [keys, values])
+        scores: Tensor = self.score(attended[torch.arange(ids.shape[0], device=ids.device), last])
+        return 15 * scores, keys, values
+
+
+class SteppingNetwork(MemoryNetwork):
+    """Takes a token for each of the first slots."""
+
+    def forward(
+        self, ids: Tensor, positions: Tensor, columns: Tensor, keys: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Turn tokens (rows,) into scores (rows, classes)."""
+        slots = torch.arange(ids.shape[0], device=ids.device)
+        attended = self.attended(ids[:, None], positions[:, None], slots, columns, [keys, values])
+        scores: Tensor = self.score(attended[:, 0])
+        return 15 * scores, keys, values
+
+
 def seeded(build: Callable[[], nn.Module], *, seed: int) -> nn.Module:
     """Return a module with weights drawn from a seed; the caller's random state is left as it was."""
     with torch.random.fork_rng(devices=[]):

@@ -44,15 +44,21 @@ class EnginePlan:
     batching: str = "fixed"
     """``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what waits, up to a batch,
     after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by length. ``fixed``: the same,
-    each batch filled up by repeating its last sample, for runtimes with static shapes."""
+    each batch filled up by repeating its last sample, for runtimes with static shapes. These are for batch programs.
+    ``in_flight``: samples join and leave a running batch, the way of generation programs whatever of the above is set.
+    ``static``: a generation program starts a batch only when all of the last one have ended, for comparison."""
     batch: int | Literal["auto"] = "auto"
-    """Samples per batch; ``auto``: chosen by a short measured sweep during warm-up, or, inline, the query."""
+    """Samples per batch, in flight: at a time; ``auto``: chosen by a short measured sweep during warm-up, or, inline,
+    the query."""
     largest_batch: int = 128
     """Where the sweep stops."""
     max_wait_us: int = 0
     """How long a dynamic batch waits for company, in microseconds."""
     workers: int = 1
-    """Threads that run batches, each with executables of its own."""
+    """Threads that run batches, each with executables of its own; generation has one."""
+    prefill_tokens: int = 512
+    """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
+    answers keep their pace."""
 
 
 class Backend(ABC):
@@ -89,15 +95,20 @@ class GraphBackend(Backend):
     """A backend that only compiles graphs; it gets its engines for free."""
 
     @abstractmethod
-    def compile(self, graph: Graph, precision: Precision) -> Executable:
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a callable equal to ``graph.module()``, within ``graph.tolerance(precision)``, for all input shapes.
 
+        Of a graph with `Graph.state` return a `StatefulExecutable`, or an `Executable` of its ONNX form (see there).
         Raises `GraphError` when the runtime cannot express the graph, naming the operator that stopped it. Called once
         per engine worker.
         """
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Compile the model's graphs and batch samples through its program."""
-        from mlbench.execution.composed_engine import ComposedEngine  # the core's engine; the contract stays free of it
+        """Compile the model's graphs, and batch samples through its program or, for generation, keep them in flight."""
+        # the core's engines; the contract stays free of them
+        from mlbench.contracts.generation import GenerationProgram
+        from mlbench.execution.composed_engine import ComposedEngine
+        from mlbench.execution.generation.engine import GenerationEngine
 
-        return ComposedEngine(self, model, plan)
+        kind = GenerationEngine if isinstance(model.program, GenerationProgram) else ComposedEngine
+        return kind(self, model, plan)

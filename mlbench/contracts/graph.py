@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -75,7 +75,10 @@ class Graph(ABC):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     state: tuple[TensorSpec, ...] = ()
-    """Tensors that live on the device between calls and that a call updates in place (a key-value cache)."""
+    """Tensors that live on the device between calls and that a call updates in place (a key-value cache).
+
+    The first axis of each is `mlbench.contracts.generation.SLOTS`: rows that belong to one sequence each.
+    """
 
     @abstractmethod
     def module(self) -> torch.nn.Module:
@@ -83,11 +86,17 @@ class Graph(ABC):
 
         ``forward`` takes the inputs as positional tensors in the order of `inputs` and returns the outputs in the order
         of `outputs` (a tensor when there is one, else a tuple). The module is the caller's to change.
+
+        With a `state`, ``forward`` takes its tensors after the inputs, changes them in place and returns them after the
+        outputs.
         """
 
     @abstractmethod
     def onnx(self) -> Path:
-        """Return the path of the same function as one ONNX file, made once and kept in the cache."""
+        """Return the path of the same function as one ONNX file, made once and kept in the cache.
+
+        A `state` tensor is an input of its name, and an output of its name with ``.next`` behind it.
+        """
 
     @abstractmethod
     def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
@@ -112,10 +121,27 @@ class Executable(Protocol):
 
 @runtime_checkable
 class StatefulExecutable(Protocol):
-    """A compiled graph whose `Graph.state` lives on the device between calls."""
+    """A compiled graph whose `Graph.state` lives on the device between calls.
+
+    A state made by one serves all that the same backend compiled, at the same precision, from graphs of equal `state`.
+    A backend may leave all of this out and return a plain `Executable` of the graph's ONNX form, state tensors among
+    its inputs and outputs: the core then carries them from call to call, which copies them each time.
+    """
 
     def new_state(self, sizes: Mapping[str, int], /) -> object:
         """Return zeroed state with these sizes for its varying dimensions: a handle that the core never copies."""
+
+    def resized(self, state: object, sizes: Mapping[str, int], /) -> object:
+        """Return state of these sizes, none smaller, that begins with the contents of ``state``.
+
+        Where there is no room for it, it raises and leaves ``state`` as it was; else ``state`` is not used again.
+        """
+
+    def copy_rows(self, state: object, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
+        """Copy rows of each state tensor, in place: all sources are read before a target is written.
+
+        Only these columns, which are positions along the dimension `mlbench.contracts.generation.LENGTH`, need be.
+        """
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: object, /) -> Mapping[str, Array]:
         """Compute all outputs by name and update ``state`` in place."""

@@ -13,6 +13,8 @@ class LoggedReply:
 
     index: int
     data: bytes
+    token_data: bytes | None = None
+    """What was reported as the first token, where one was."""
     token_count: int | None = None
 
 

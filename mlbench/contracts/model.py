@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from mlbench.contracts.generation import GenerationProgram
     from mlbench.contracts.graph import Executable, Graph
 
 
@@ -22,6 +23,8 @@ class ReplySpec:
     """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
     shape: tuple[int | None, ...]
     """Of one sample, without a batch axis; None where it varies (and is at least 1)."""
+    may_be_empty: bool = False
+    """Whether 0 is allowed where the shape varies: the rules make a reply without a byte an answer."""
 
 
 class BatchProgram(ABC):
@@ -47,7 +50,7 @@ class Model:
 
     name: str
     graphs: Mapping[str, Graph]
-    program: BatchProgram
+    program: BatchProgram | GenerationProgram
     weights_fingerprint: str
     """A hash of the weights, or of the seed they were drawn from; kept in the record."""
     files: Path | None = None

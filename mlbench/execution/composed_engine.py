@@ -24,6 +24,7 @@ BATCHING = ("inline", "fixed", "bucketed", "dynamic")
 """The values of `EnginePlan.batching`."""
 
 _USUAL_QUERY = 8  # MultiStream's
+_SLOW_S = 10.0
 
 
 class ComposedEngine(Engine):
@@ -77,7 +78,8 @@ class ComposedEngine(Engine):
         largest = max(_USUAL_QUERY, self._plan.largest_batch if self._plan.batch == "auto" else self._batch)
         data = sorted(samples.data() * -(-largest // len(samples)), key=self._program.length)
         if self._plan.batching == "inline":
-            self._run_sizes([1, _USUAL_QUERY if self._plan.batch == "auto" else self._batch], data, self._graphs[0])
+            usual = _USUAL_QUERY if self._plan.batch == "auto" else self._batch
+            self._run_sizes(sorted({1, usual}), data, self._graphs[0])
             return
         if self._plan.batch == "auto":
             sweep = self._threads[0].submit(best_batch, self._run_for_sweep, data, self._plan.largest_batch)
@@ -125,10 +127,20 @@ class ComposedEngine(Engine):
         return {name: self._backend.compile(graph, self._plan.precision) for name, graph in self._model.graphs.items()}
 
     def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, Executable]) -> None:
-        """Run batches of these sizes, with the shortest and the longest of the samples."""
+        """Run batches of these sizes, with the shortest and the longest of the samples.
+
+        Stops at a batch that is slow twice: its first call may compile, but samples that take as long warm up in vain.
+        """
         for size in sizes:
             for part in (data[:size], data[-size:]):
-                self._program.run(part, graphs)
+                if self._is_slow(part, graphs) and self._is_slow(part, graphs):
+                    return
+
+    def _is_slow(self, data: Sequence[Any], graphs: Mapping[str, Executable]) -> bool:
+        """Run a batch, and tell whether that took long."""
+        started_s = time.perf_counter()
+        self._program.run(data, graphs)
+        return time.perf_counter() - started_s > _SLOW_S
 
     def _serve(self) -> None:
         """Let each worker take batches from now on, until the engine ends."""

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import logging
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
 from mlbench.execution.compile_cache import made_once
+from mlbench.execution.onnx_slices import merge_slices
+
+if TYPE_CHECKING:
+    import torch
 
 OPSET = 18
 """Of the ai.onnx domain: the lowest the dynamo exporter writes without converting, so the one most runtimes read."""
+
+NEXT = ".next"
+"""Ends the name of a state tensor among the outputs."""
 
 EXPORTERS = ("mlbench", "torch", "onnxscript", "onnx")
 """The distributions whose versions decide what the file holds."""
@@ -29,7 +37,8 @@ logger = logging.getLogger(__name__)
 def exported(graph: Graph) -> Path:
     """Return the path of the graph as an ONNX file, exporting it where the cache does not have it.
 
-    Inputs and outputs carry the names of the graph's specs, and each `Dim` is a symbolic dimension of that name.
+    Inputs and outputs carry the names of the graph's specs, and each `Dim` is a symbolic dimension of that name. The
+    tensors of `Graph.state` come after the inputs, and after the outputs with `NEXT` behind their names.
     Weights are inside the file, unless they exceed what one file holds (2 GB): then they lie beside it.
 
     Raises:
@@ -52,7 +61,7 @@ def _made_from(graph: Graph) -> list[Any]:
         raise UnavailableError(
             f"ONNX export needs {error.name}, which is not installed.", hint="pip install 'mlbench[workloads]'"
         ) from None
-    specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs)]
+    specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
     return [graph.name, graph.fingerprint, specs, versions, OPSET]
 
 
@@ -60,11 +69,10 @@ def _write(graph: Graph, path: Path) -> None:
     """Export the graph to ``path`` and check the file."""
     import torch
 
-    if graph.state:
-        raise GraphError(f"graph {graph.name} keeps state between calls, which its ONNX form cannot express.")
     logger.info("exporting %s to ONNX", graph.name)
-    module, sizes = graph.module(), _example_sizes(graph)
-    examples = tuple(torch.zeros(_shape(spec, sizes), dtype=getattr(torch, spec.dtype)) for spec in graph.inputs)
+    inputs, outputs = _inputs(graph), _outputs(graph)
+    module, sizes = graph.module(), _example_sizes(inputs)
+    examples = tuple(torch.zeros(_shape(spec, sizes), dtype=getattr(torch, spec.dtype)) for spec in inputs)
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -72,9 +80,9 @@ def _write(graph: Graph, path: Path) -> None:
                 examples,
                 dynamo=True,
                 opset_version=OPSET,
-                input_names=[spec.name for spec in graph.inputs],
-                output_names=[spec.name for spec in graph.outputs],
-                dynamic_shapes=tuple(_dynamic_axes(spec) for spec in graph.inputs),
+                input_names=[spec.name for spec in inputs],
+                output_names=[spec.name for spec in outputs],
+                dynamic_shapes=_by_parameter(module, [_dynamic_axes(spec) for spec in inputs]),
                 verbose=False,
             )
             assert program is not None  # only the exporter without dynamo returns None
@@ -85,7 +93,7 @@ def _write(graph: Graph, path: Path) -> None:
 
 
 def _finish(graph: Graph, path: Path) -> None:
-    """Strip the file of annotations, and check it against the ONNX standard and the graph's specs."""
+    """Strip the file of annotations, merge its slices, and check it against the ONNX standard and the graph's specs."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)
@@ -93,15 +101,26 @@ def _finish(graph: Graph, path: Path) -> None:
     del model.graph.value_info[:]
     for node in model.graph.node:
         del node.metadata_props[:]
+    merge_slices(model.graph)
     onnx.save(model, path)
     try:
         onnx.checker.check_model(os.fspath(path))
     except onnx.checker.ValidationError as error:
         raise GraphError(f"graph {graph.name} exports to an invalid ONNX file: {_reason(error)}.") from error
-    specs, values = (*graph.inputs, *graph.outputs), (*model.graph.input, *model.graph.output)
+    specs, values = (*_inputs(graph), *_outputs(graph)), (*model.graph.input, *model.graph.output)
     for spec, value in zip(specs, values, strict=True):
         if difference := _difference(spec, value):
             raise GraphError(f"graph {graph.name} differs from its specs when exported: {spec.name} {difference}.")
+
+
+def _inputs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """Return the specs of the file's inputs."""
+    return (*graph.inputs, *graph.state)
+
+
+def _outputs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """Return the specs of the file's outputs."""
+    return (*graph.outputs, *(replace(spec, name=spec.name + NEXT) for spec in graph.state))
 
 
 def _difference(spec: TensorSpec, value: Any) -> str:
@@ -132,12 +151,21 @@ def _dynamic_axes(spec: TensorSpec) -> dict[int, str]:
     return {axis: dim.name for axis, dim in enumerate(spec.shape) if isinstance(dim, Dim) and _varies(dim)}
 
 
+def _by_parameter(module: torch.nn.Module, axes: Sequence[dict[int, str]]) -> tuple[Any, ...]:
+    """Return the axes in the form of the parameters of ``forward``: what a ``*state`` takes is a tuple of its own."""
+    kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return tuple(axes)
+    fixed = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    return (*axes[:fixed], tuple(axes[fixed:]))
+
+
 def _shape(spec: TensorSpec, sizes: dict[str, int]) -> list[int]:
     """Return the spec's shape with these sizes for its dimensions."""
     return [sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape]
 
 
-def _example_sizes(graph: Graph) -> dict[str, int]:
+def _example_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:
     """Return a size to trace with for each dimension.
 
     At least 2 where it varies, since torch.export takes a 1 for a constant; unlike each other where their ranges
@@ -145,7 +173,7 @@ def _example_sizes(graph: Graph) -> dict[str, int]:
     between two legal sizes there may be illegal ones (multiples of 32).
     """
     sizes: dict[str, int] = {}
-    for dim in (dim for spec in graph.inputs for dim in spec.shape if isinstance(dim, Dim)):
+    for dim in (dim for spec in inputs for dim in spec.shape if isinstance(dim, Dim)):
         if dim.name not in sizes:
             choices = range(2, dim.largest + 1) if dim.smallest == 1 else (dim.smallest, dim.usual, dim.largest)
             unused = (size for size in choices if size not in sizes.values())

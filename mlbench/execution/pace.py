@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 _BUDGET_S = 1.0
 _QUERIES = 30
+_LONG_S = 10.0  # queries that take so long are timed once
+_CROWD_S = 20.0
+_GROWS = 1.2  # a rate that does not grow by so much when twice as many are asked has reached its height
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,26 +32,57 @@ class Pace:
     """The least."""
     rate_per_s: float
     """Samples per second, many at once."""
+    crowded_per_s: float | None = None
+    """The same with as many at once as pays, where that was looked for; see `crowded`."""
 
 
 def measured_pace(engine: Engine, samples: Samples, query_size: int, timeout_s: float) -> Pace:
     """Time single queries of ``query_size`` samples, then as many samples together as take about a second.
 
+    Where one query takes longer than that, its time is the rate.
+
     Raises:
         InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
     """
     latencies_ns: list[int] = []
-    query = samples.at([position % len(samples) for position in range(query_size)])
     started_s = time.monotonic()
-    while len(latencies_ns) < 3 or (len(latencies_ns) < _QUERIES and time.monotonic() - started_s < _BUDGET_S):
+    while _is_too_few(len(latencies_ns), time.monotonic() - started_s):
         first = len(latencies_ns) * query_size
         query = samples.at([(first + offset) % len(samples) for offset in range(query_size)])
         latencies_ns.append(_answer_ns(engine, query, timeout_s))
     fastest_ns, latency_ns = min(latencies_ns), sorted(latencies_ns)[len(latencies_ns) // 2]
     many = max(query_size, min(8 * len(samples), int(_BUDGET_S * 1e9 / latency_ns * query_size)))
-    together = samples.at([position % len(samples) for position in range(many)])
-    rate_per_s = many / (_answer_ns(engine, together, timeout_s) / 1e9)
-    return Pace(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=rate_per_s)
+    together_ns = latency_ns
+    if many > query_size:
+        together = samples.at([position % len(samples) for position in range(many)])
+        together_ns = _answer_ns(engine, together, timeout_s)
+    return Pace(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=many / (together_ns / 1e9))
+
+
+def crowded(pace: Pace, engine: Engine, samples: Samples, timeout_s: float) -> Pace:
+    """Return the pace of a generation engine with its rate when crowded: it takes many samples in little more time.
+
+    Asks twice as many together each time, as long as that raises the rate and takes seconds.
+
+    Raises:
+        InvalidRunError: as `measured_pace`.
+    """
+    many, best_per_s, started_s = 1, 1e9 / pace.latency_ns, time.monotonic()
+    while many < 8 * len(samples) and time.monotonic() - started_s < _CROWD_S:
+        many *= 2
+        together = samples.at([position % len(samples) for position in range(many)])
+        per_s = many / (_answer_ns(engine, together, timeout_s) / 1e9)
+        before_per_s, best_per_s = best_per_s, max(best_per_s, per_s)
+        if per_s < _GROWS * before_per_s and many > len(samples):
+            break
+    return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, best_per_s), crowded_per_s=best_per_s)
+
+
+def _is_too_few(queries: int, elapsed_s: float) -> bool:
+    """Tell whether more queries are to be timed after so many in so long."""
+    if queries < 3:
+        return not queries or elapsed_s < _LONG_S
+    return queries < _QUERIES and elapsed_s < _BUDGET_S
 
 
 def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:

@@ -81,7 +81,7 @@ def _responses(samples: Samples, outputs: np.ndarray | list[np.ndarray], *more: 
     """Return LoadGen's response objects. They hold raw addresses: the outputs must live until LoadGen has read them."""
     if isinstance(outputs, np.ndarray):
         first, size = outputs.ctypes.data, outputs.nbytes // len(outputs)
-        addresses: Any = range(first, first + len(outputs) * size, size)
+        addresses: Any = range(first, first + len(outputs) * size, size) if size else repeat(first)
         return list(map(QuerySampleResponse, samples.ids, addresses, repeat(size), *more))
     addresses = [output.ctypes.data for output in outputs]
     sizes = [output.nbytes for output in outputs]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TextIO, overload
 
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.scenario import Scenario
@@ -114,29 +114,66 @@ def read_accuracy(path: Path) -> list[LoggedReply]:
     Raises:
         DataError: the file is missing, cut short, or in the short form of a submission, or an entry is malformed.
     """
-    return list(accuracy_replies(path))
+    return [reply for _, reply in _placed_replies(path)]
 
 
-def accuracy_replies(path: Path) -> Iterator[LoggedReply]:
-    """Yield the replies of an accuracy log one at a time: some logs are larger than memory.
+class AccuracyLog(Sequence[LoggedReply]):
+    """The replies of an accuracy log, as `read_accuracy` returns them, but read from the file when asked for.
 
-    Raises:
-        DataError: as `read_accuracy`.
+    So a log that is larger than memory can be scored, reply by reply.
     """
+
+    def __init__(self, path: Path) -> None:
+        """Look through the log once.
+
+        Raises:
+            DataError: as `read_accuracy`.
+        """
+        self._path = path
+        self._begins = [begin for begin, _ in _placed_replies(path)]
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def __iter__(self) -> Iterator[LoggedReply]:
+        return (reply for _, reply in _placed_replies(self._path))
+
+    @overload
+    def __getitem__(self, place: int) -> LoggedReply: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[LoggedReply]: ...
+
+    def __getitem__(self, place: int | slice) -> LoggedReply | Sequence[LoggedReply]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        with _opened(self._path) as file:
+            file.seek(self._begins[place])
+            reply = _reply(file.readline().strip())
+        assert reply, f"{self._path} was changed while it was read"
+        return reply
+
+
+def _placed_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
+    """Yield the replies of an accuracy log one at a time, each with the byte where its line begins."""
     with _opened(path) as file:
-        if file.readline().strip() != "[":
+        lines = file.buffer  # text could not tell where it is
+        begin = len(first := lines.readline())
+        if first.strip() != b"[":
             raise DataError(f"truncated LoadGen log: {path} does not begin with '['.", hint="Run it again.")
-        for number, line in enumerate(file, 2):
-            entry = line.strip()
+        for number, line in enumerate(lines, 2):
+            entry = line.decode(errors="replace").strip()
             if entry == "]":
                 return
             if (reply := _reply(entry)) is None:
-                raise _damage([entry, *islice(file, 3)], path, number)
-            yield reply
+                following = [each.decode(errors="replace") for each in islice(lines, 3)]
+                raise _damage([entry, *following], path, number)
+            yield begin, reply
+            begin += len(line)
     raise DataError(f"truncated LoadGen log: {path} ends without ']'.", hint="Run it again; is the disk full?")
 
 
-def _opened(path: Path) -> IO[str]:
+def _opened(path: Path) -> TextIO:
     try:
         return path.open(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -168,8 +205,12 @@ def _reply(entry: str) -> LoggedReply | None:
     """Return the reply of a line; None where it is not one."""
     try:
         fields = json.loads(entry.removesuffix(","))
+        token_data = fields.get("token_data")
         return LoggedReply(
-            index=int(fields["qsl_idx"]), data=bytes.fromhex(fields["data"]), token_count=fields.get("token_count")
+            index=int(fields["qsl_idx"]),
+            data=bytes.fromhex(fields["data"]),
+            token_data=None if token_data is None else bytes.fromhex(token_data),
+            token_count=fields.get("token_count"),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

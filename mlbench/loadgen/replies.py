@@ -26,6 +26,7 @@ class CheckedReply(Reply):
     def __init__(self, spec: ReplySpec, ledger: Ledger, completer: Completer, *, wants_tokens: bool) -> None:
         self._shape = spec.shape
         self._dtype = np.dtype(spec.dtype)
+        self._may_be_empty = spec.may_be_empty
         self._ledger = ledger
         self._completer = completer
         self._wants_tokens = wants_tokens
@@ -140,7 +141,7 @@ class CheckedReply(Reply):
             return f"wrong dtype {dtype}, want {self._dtype}"
         if shape == self._shape:
             return ""
-        if 0 in shape:
+        if 0 in shape and not self._may_be_empty:
             return f"empty reply, shape {shape}"
         fits = len(shape) == len(self._shape) and all(
             want is None or want == size for want, size in zip(self._shape, shape, strict=True)

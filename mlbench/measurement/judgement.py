@@ -9,7 +9,7 @@ from typing import Any
 
 from mlbench.contracts.metric import Metric
 from mlbench.loadgen.drive import Traffic
-from mlbench.loadgen.logs import read_accuracy, read_detail, result_of
+from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_detail, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.rules.facts import RunFacts, Verdict
@@ -65,7 +65,7 @@ def _scored(
         return None, None, "no accuracy test was asked for"
     if faults:
         return None, None, "replies were not sound"
-    reference = read_accuracy(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
+    reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
     return score(metric, reference), agreement(metric, kept, reference), ""
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
+from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
-from mlbench.execution.pace import Pace, measured_pace
+from mlbench.execution.pace import Pace, crowded, measured_pace
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, Signs, test_of
@@ -46,7 +47,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.progress("compile")
     with job.backend.engine(model, job.plan) as engine:
         channel.progress("warm-up")
-        pace = _warmed_up(engine, dataset, job)
+        pace = _warmed_up(engine, dataset, job, is_generation=isinstance(model.program, GenerationProgram))
         tests = _Tests(job, model, limits, channel, engine, dataset)
         traffic: dict[Mode, Traffic] = {}
         if metric:
@@ -76,7 +77,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     }
 
 
-def _warmed_up(engine: Engine, dataset: Dataset, job: Job) -> Pace:
+def _warmed_up(engine: Engine, dataset: Dataset, job: Job, *, is_generation: bool) -> Pace:
     """Make the engine ready on samples spread over the dataset, and time it roughly."""
     count = min(dataset.count, _TYPICAL_SAMPLES)
     indices = [number * dataset.count // count for number in range(count)]
@@ -85,13 +86,15 @@ def _warmed_up(engine: Engine, dataset: Dataset, job: Job) -> Pace:
     engine.warm_up(samples)
     query = job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1
     pace = measured_pace(engine, samples, query, job.load.stall_timeout_s)
+    if is_generation:
+        pace = crowded(pace, engine, samples, job.load.stall_timeout_s)
     dataset.unload(indices)
     return pace
 
 
 def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
     """Return the settings with every 0 replaced: by what the tier demands, or by what the pace suggests."""
-    served_per_s = load.server_load * 1e9 / pace.latency_ns
+    served_per_s = load.server_load * (pace.crowded_per_s or 1e9 / pace.latency_ns)
     offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, _OFFLINE_LARGEST_QPS)
     is_offline = limits.offline_min_samples is not None
     return dataclasses.replace(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.discovery import Plugins
-from mlbench.loadgen.logs import read_accuracy, read_detail, result_of
+from mlbench.loadgen.logs import AccuracyLog, read_detail, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.rules.official import official_rules
@@ -42,6 +42,6 @@ def differences(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> It
     if record["accuracy"]:
         metric = job.workload.metric(job.variant, job.workload.dataset(job.variant))
         assert metric
-        line = score(metric, read_accuracy(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")).line
+        line = score(metric, AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")).line
         if line != record["accuracy"]["line"]:
             yield f"accuracy: the record says {record['accuracy']['line']}, the log {line}"

@@ -3,22 +3,36 @@
 from mlbench.execution.compile_cache import made_once
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
+from mlbench.toolkit.language_graphs import CacheShape, language_graphs
+from mlbench.toolkit.language_network import LanguageNetwork
 from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
 from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.padding import pad_rows, round_up
+from mlbench.toolkit.sandbox import Ending, Folder, Limits, Outcome, Sandbox, Wall
+from mlbench.toolkit.targets import share_targets
 
 __all__ = [
+    "CacheShape",
+    "Ending",
+    "Folder",
+    "LanguageNetwork",
+    "Limits",
     "MiniFolder",
     "ModuleGraph",
     "OnnxFileGraph",
+    "Outcome",
+    "Sandbox",
+    "Wall",
     "file_sha256",
     "host_array",
+    "language_graphs",
     "load_weights",
     "made_once",
     "pad_rows",
     "read_mini",
     "round_up",
+    "share_targets",
     "unpacked",
     "verified",
     "write_mini",

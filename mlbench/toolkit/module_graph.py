@@ -33,6 +33,7 @@ class ModuleGraph(Graph):
         outputs: tuple[TensorSpec, ...],
         build: Callable[[], torch.nn.Module],
         fingerprint: str,
+        state: tuple[TensorSpec, ...] = (),
         calibrate: Callable[[], Iterator[Mapping[str, np.ndarray]]] | None = None,
         tolerances: Mapping[Precision, Tolerance] = TOLERANCES,
     ) -> None:
@@ -44,12 +45,14 @@ class ModuleGraph(Graph):
             outputs: what ``forward`` returns, in order.
             build: returns the module with weights, fp32, in eval mode; called when a backend asks.
             fingerprint: a hash of the weights and of all settings that ``build`` depends on.
+            state: what ``forward`` takes after the inputs, updates, and returns after the outputs, in order.
             calibrate: yields inputs for quantisation.
             tolerances: per precision.
         """
         self.name = name
         self.inputs = inputs
         self.outputs = outputs
+        self.state = state
         self._build = build
         self._fingerprint = fingerprint
         self._calibrate = calibrate

@@ -1,11 +1,11 @@
-"""The null backend: answers every sample with zeros, at once or after a set delay."""
+"""The null backend: answers every sample with zeros or empty words, at once or at a set pace."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from mlbench import Backend, Engine, EnginePlan, Model, Precision, Probe, UsageError
+from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,11 +13,18 @@ class NullOptions:
     """What can be set on the null backend."""
 
     delay_ms: float = 0
-    """How long after its arrival a query is answered; 0: at once, on the thread that brings it."""
+    """How long after its arrival a query is answered, by a language model: begins to be; 0: at once, on the thread that
+    brings it."""
+    token_ms: float = 0
+    """A language model's time from one token to the next."""
+    tokens: int = 0
+    """A language model's answer has so many; 0: the fewest allowed."""
+    most_tokens: int = 0
+    """Lengths are drawn from ``tokens`` to this, a sample's own each time; 0: all are alike."""
 
 
 class Null(Backend):
-    """Answers with zeros of the right form: misses every accuracy target, and shows what the harness costs."""
+    """Answers in the right form without computing: misses every accuracy target, and shows what the harness costs."""
 
     name = "null"
     title = "answers zeros without computing: measures the harness itself"
@@ -29,10 +36,16 @@ class Null(Backend):
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine that answers in the model's form; graphs, batching and precision are nothing to it."""
-        from mlbench_null.engine import DelayedEngine, NullEngine, Zeros
+        from mlbench_null.engine import DelayedEngine, NullEngine, Script
+        from mlbench_null.scripts import Speech, Zeros
 
-        delay_ms = self.options.delay_ms
-        if not (math.isfinite(delay_ms) and delay_ms >= 0):
-            raise UsageError(f"backend.delay_ms is {delay_ms}.", hint="Give milliseconds, 0 or more.")
-        answers = Zeros(model.program.reply)
-        return DelayedEngine(answers, round(delay_ms * 1e6)) if delay_ms else NullEngine(answers)
+        options = self.options
+        for name in ("delay_ms", "token_ms"):
+            if not (math.isfinite(time_ms := getattr(options, name)) and time_ms >= 0):
+                raise UsageError(f"backend.{name} is {time_ms}.", hint="Give milliseconds, 0 or more.")
+        delay_ns, token_ns = round(options.delay_ms * 1e6), round(options.token_ms * 1e6)
+        script: Script = Zeros(model.program.reply, delay_ns)
+        if isinstance(model.program, GenerationProgram):
+            most, fewest = options.most_tokens, options.tokens
+            script = Speech(model.program, fewest=fewest, most=most, delay_ns=delay_ns, token_ns=token_ns)
+        return DelayedEngine(script) if delay_ns or token_ns else NullEngine(script)

@@ -1,66 +1,60 @@
-"""Engines that answer zeros, at once or after a set delay."""
+"""Engines that answer by a script, at once or when it is due."""
 
 from __future__ import annotations
 
+import heapq
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-import numpy as np
+from mlbench import Engine, Reply, Samples
 
-from mlbench import Engine, Reply, ReplySpec, Samples
-
-LARGEST_ANSWER_BYTES = 1 << 24
-"""Of one call of `Reply.complete`; a query with a longer answer is answered in parts."""
+Give = Callable[[Samples, Reply], None]
+"""Answers samples, or reports their first tokens."""
 
 
-class Zeros:
-    """Answers made in advance and given again and again; nobody writes to them."""
+class Script(Protocol):
+    """What is said to samples, and when."""
 
-    def __init__(self, reply: ReplySpec) -> None:
-        shape = tuple(size or 1 for size in reply.shape)
-        self._one = np.zeros((1, *shape), dtype=reply.dtype)
-        self._most = max(1, LARGEST_ANSWER_BYTES // max(1, self._one.nbytes))
-        self._zeros = self._one
+    def acts(self, samples: Samples, /) -> Iterable[tuple[int, Samples, Give]]:
+        """Return what to do with the samples of a query, in order: nanoseconds after its arrival, with which, what."""
 
-    def give(self, samples: Samples, reply: Reply) -> None:
-        """Answer all samples, in as few calls as the size of an answer allows."""
-        count = len(samples.ids)
-        if count == 1:
-            reply.complete(samples, self._one)
-            return
-        if count > len(self._zeros):
-            self._zeros = np.zeros((min(count, self._most), *self._one.shape[1:]), dtype=self._one.dtype)
-        zeros = self._zeros
-        if count <= len(zeros):
-            reply.complete(samples, zeros[:count])
-            return
-        for start in range(0, count, len(zeros)):
-            part = samples[start : start + len(zeros)]
-            reply.complete(part, zeros[: len(part)])
+    def give(self, samples: Samples, reply: Reply, /) -> None:
+        """Do it all at once."""
 
 
 class NullEngine(Engine):
     """Answers on the thread that submits."""
 
-    def __init__(self, answers: Zeros) -> None:
-        self._answers = answers
+    def __init__(self, script: Script) -> None:
+        self._script = script
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Answer at once."""
-        self._answers.give(samples, reply)
+        self._script.give(samples, reply)
+
+
+@dataclass(order=True, slots=True)
+class _Act:
+    due_ns: int
+    number: int
+    samples: Samples = field(compare=False)
+    reply: Reply = field(compare=False)
+    give: Give = field(compare=False)
 
 
 class DelayedEngine(Engine):
-    """Answers from one thread, each query its delay after it came: the first in is the first out."""
+    """Answers from one thread, everything when it is due; of what is due together, the first in is the first out."""
 
-    def __init__(self, answers: Zeros, delay_ns: int) -> None:
-        self._answers = answers
-        self._delay_ns = delay_ns
-        self._waiting: queue.SimpleQueue[tuple[int, Samples, Reply] | None] = queue.SimpleQueue()
-        self._closed = threading.Event()
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._numbers = count()
+        self._inbox: queue.SimpleQueue[_Act | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._answer_when_due, name="mlbench-null", daemon=True)
 
     def __enter__(self) -> Self:
@@ -72,18 +66,27 @@ class DelayedEngine(Engine):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the thread; what is not due yet stays unanswered."""
-        self._closed.set()
-        self._waiting.put(None)
+        self._inbox.put(None)
         self._thread.join()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Note when the samples are due."""
-        self._waiting.put((time.monotonic_ns() + self._delay_ns, samples, reply))
+        """Note what is due when."""
+        arrived_ns = time.monotonic_ns()
+        for after_ns, part, give in self._script.acts(samples):
+            self._inbox.put(_Act(arrived_ns + after_ns, next(self._numbers), part, reply, give))
 
     def _answer_when_due(self) -> None:
-        while (waiting := self._waiting.get()) is not None:
-            due_ns, samples, reply = waiting
-            remaining_ns = due_ns - time.monotonic_ns()
-            if remaining_ns > 0 and self._closed.wait(remaining_ns / 1e9):
+        waiting: list[_Act] = []
+        while True:
+            remaining_ns = waiting[0].due_ns - time.monotonic_ns() if waiting else None
+            if remaining_ns is not None and remaining_ns <= 0:
+                act = heapq.heappop(waiting)
+                act.give(act.samples, act.reply)
+                continue
+            try:
+                message = self._inbox.get(timeout=remaining_ns and remaining_ns / 1e9)
+            except queue.Empty:
+                continue
+            if message is None:
                 return
-            self._answers.give(samples, reply)
+            heapq.heappush(waiting, message)

@@ -57,7 +57,7 @@ class OnnxRuntime(GraphBackend):
     """Runs ONNX graphs on whatever ONNX Runtime has a provider for."""
 
     name = "onnxruntime"
-    title = "ONNX Runtime sessions, fp32 or statically quantised int8"
+    title = "ONNX Runtime sessions, fp32 or quantised int8"
     options = OnnxRuntimeOptions()
 
     def probe(self) -> Probe:
@@ -77,18 +77,22 @@ class OnnxRuntime(GraphBackend):
             rank=60,
         )
 
-    def compile(self, graph: Graph, precision: Precision) -> Executable:
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a session's run; its outputs are fresh arrays in each call."""
         import onnxruntime
 
-        provider = usable_provider(self.options.provider)
-        session = self._session(self._file(graph, precision), graph, provider)
+        provider, file = usable_provider(self.options.provider), self._file(graph, precision)
+        session = self._session(file, graph, provider)
         if session.get_providers()[0] != provider:  # it warns, and carries on with the CPU
             raise UsageError(
                 f"ONNX Runtime {onnxruntime.__version__} could not start {provider} and fell back to "
                 f"{session.get_providers()[0]}.",
                 hint="Install the libraries that it needs, or choose another backend.provider.",
             )
+        if graph.state:
+            from mlbench_onnxruntime.stateful import StatefulSession
+
+            return StatefulSession(session, graph, file, provider)
         inputs, outputs = [spec.name for spec in graph.inputs], [spec.name for spec in graph.outputs]
 
         def executable(arrays: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:

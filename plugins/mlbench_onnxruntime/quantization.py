@@ -1,4 +1,4 @@
-"""Static int8: a graph's ONNX file with its matrix products and convolutions quantised by calibration inputs."""
+"""Int8: a graph's ONNX file with its matrix products and convolutions quantised."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import hashlib
 import importlib.metadata
 import io
 import logging
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,44 +24,56 @@ from mlbench.toolkit import file_sha256, made_once
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Where int8 saves time."""
 
+MATRIX_PRODUCTS = ("Gemm", "MatMul")
+
 logger = logging.getLogger(__name__)
 
 
 def quantized(graph: Graph, *, per_channel: bool) -> Path:
     """Return the path of the graph's quantised file, kept in the cache.
 
+    Activations have fixed ranges, taken from the graph's calibration inputs. In a graph with state they have the ranges
+    of each call: what a calibration input finds in the state would be zeros.
+
     Raises:
         GraphError: ONNX Runtime cannot quantise the graph.
-        UsageError: the graph has no calibration inputs.
+        UsageError: the graph has neither state nor calibration inputs.
     """
+    if graph.state:
+        made_from = {"graph": graph.fingerprint, "settings": [per_channel, MATRIX_PRODUCTS]}
+        return _made(graph, made_from, partial(_quantize_by_call, per_channel=per_channel))
     inputs = graph.calibration()
     first = next(inputs, None)
     if first is None:
         raise UsageError(f"graph {graph.name} has no calibration inputs, which int8 needs.", hint="Use fp32.")
-    exported, name = graph.onnx(), f"{graph.name}.int8.onnx"
     made_from = {
-        "graph": file_sha256(exported),
         "calibration": [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()],  # tells lists apart
         "settings": [per_channel, OPERATORS],
-        "versions": [onnxruntime.__version__, importlib.metadata.version("mlbench")],
     }
+    data = CalibrationInputs(first, inputs)
+    return _made(graph, made_from, partial(_quantize_by_calibration, data=data, per_channel=per_channel))
+
+
+def _made(graph: Graph, made_from: Mapping[str, Any], quantize: Callable[[Path, Path], None]) -> Path:
+    """Return the file that ``quantize`` makes of the exported one, unless the cache has it."""
+    exported, name = graph.onnx(), f"{graph.name}.int8.onnx"
+    versions = [onnxruntime.__version__, importlib.metadata.version("mlbench")]
 
     def fill(folder: Path) -> None:
         logger.info("quantising %s to int8", graph.name)
-        data = CalibrationInputs(first, inputs)
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                _quantize(exported, folder / name, data, per_channel=per_channel)
+                quantize(exported, folder / name)
         except MlbenchError:  # a calibration input that cannot be read
             raise
         except Exception as error:  # the quantiser raises anything, from deep inside
             reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
             raise GraphError(f"ONNX Runtime cannot quantise graph {graph.name}: {reason}") from error
 
-    return made_once("onnxruntime", made_from, fill) / name
+    return made_once("onnxruntime", {"file": file_sha256(exported), "versions": versions, **made_from}, fill) / name
 
 
-def _quantize(exported: Path, path: Path, data: CalibrationInputs, *, per_channel: bool) -> None:
+def _quantize_by_calibration(exported: Path, path: Path, *, data: CalibrationInputs, per_channel: bool) -> None:
     """Quantise an exported file into ``path``; ranges run from the smallest to the largest value seen."""
     prepared = path.with_suffix(".prepared")
     quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True)
@@ -75,6 +90,28 @@ def _quantize(exported: Path, path: Path, data: CalibrationInputs, *, per_channe
         nodes_to_exclude=_products_of_activations(prepared),
     )
     prepared.unlink()
+
+
+def _quantize_by_call(exported: Path, path: Path, *, per_channel: bool) -> None:
+    """Quantise an exported file into ``path``: matrix products with a weight."""
+    is_large = _has_weights_beside(exported)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        prepared = Path(folder) / path.name
+        quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True, save_as_external_data=is_large)
+        quantization.quantize_dynamic(
+            prepared,
+            path,
+            op_types_to_quantize=list(MATRIX_PRODUCTS),
+            per_channel=per_channel,
+            weight_type=quantization.QuantType.QInt8,
+            use_external_data_format=is_large,
+        )
+
+
+def _has_weights_beside(file: Path) -> bool:
+    """Tell whether a file's weights exceed what it can hold, and lie in others."""
+    weights = onnx.load(file, load_external_data=False).graph.initializer
+    return any(onnx.external_data_helper.uses_external_data(weight) for weight in weights)
 
 
 def _products_of_activations(file: Path) -> list[str]:

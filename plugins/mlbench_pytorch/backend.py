@@ -31,6 +31,8 @@ class PyTorchOptions:
     """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
     channels_last: bool = True
     """Keep images with their channels innermost, where an input's layout says that it holds images."""
+    cuda_graphs: bool = True
+    """On a GPU, record calls of graphs with state (a language model's decode steps), and replay them."""
 
 
 class PyTorch(GraphBackend):
@@ -55,18 +57,17 @@ class PyTorch(GraphBackend):
             rank=50,
         )
 
-    def compile(self, graph: Graph, precision: Precision) -> Executable:
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return the module, on its device and in its precision, as a callable of NumPy arrays."""
         import torch
 
         from mlbench_pytorch.executable import TorchExecutable
+        from mlbench_pytorch.stateful import StatefulTorchExecutable
 
         options = self.options
         dtypes = {Precision.FP32: torch.float32, Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
         if precision not in dtypes:
             raise UsageError(f"pytorch does not offer {precision}.", hint=f"Choose from {', '.join(dtypes)}.")
-        if graph.state:
-            raise GraphError(f"graph {graph.name} keeps state between calls, which pytorch does not offer yet.")
         device = usable_device(options.device)
         if options.threads:
             torch.set_num_threads(options.threads)
@@ -74,7 +75,8 @@ class PyTorch(GraphBackend):
         torch.backends.cudnn.allow_tf32 = False
         module = graph.module()
         try:
-            return TorchExecutable(module, graph, device, dtypes[precision], options)
+            kind = StatefulTorchExecutable if graph.state else TorchExecutable
+            return kind(module, graph, device, dtypes[precision], options)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise GraphError(f"graph {graph.name} does not load on {device}: {reason}.") from error

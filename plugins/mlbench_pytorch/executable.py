@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ MATRIX_MODULES = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 """Modules whose arithmetic autocast does in the lower precision anyway: their weights can be kept in it."""
 
 
-class TorchExecutable:
+class TorchModule:
     """Runs a module without gradients, in a precision, on a device.
 
     A lower precision is autocast's choice of operators: matrix products and convolutions run in it, and what needs
@@ -32,35 +32,53 @@ class TorchExecutable:
     ) -> None:
         self._inputs = graph.inputs
         self._outputs = [(spec.name, getattr(torch, spec.dtype)) for spec in graph.outputs]
-        self._device = device
-        self._dtype = dtype
+        self.device = device
+        self.dtype = dtype
         self._layouts = IMAGE_LAYOUTS if options.channels_last else {}
         module = module.to(device)
         if dtype != torch.float32:
             for part in module.modules():
                 if isinstance(part, MATRIX_MODULES):
                     part.to(dtype)
+            for parameter in module.parameters():
+                if parameter.ndim == 3 and len(parameter) > 1:  # the matrices of experts, one behind the other
+                    parameter.data = parameter.data.to(dtype)
         for layout in {spec.layout for spec in graph.inputs} & set(self._layouts):
             module = module.to(memory_format=self._layouts[layout])
         self._run = torch.compile(module, mode=options.compile_mode) if options.compile else module
 
-    def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
-        """Compute all outputs, in the dtypes of their specs, in memory of their own."""
+    def compute(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Return what the module makes of tensors on its device."""
         with (
             torch.inference_mode(),
-            torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32),
+            torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32),
         ):
-            returned = self._run(*(self._placed(spec, inputs[spec.name]) for spec in self._inputs))
-        tensors = (returned,) if isinstance(returned, torch.Tensor) else returned
+            returned = self._run(*tensors)
+        return (returned,) if isinstance(returned, torch.Tensor) else returned
+
+    def named(self, tensors: Sequence[torch.Tensor]) -> Mapping[str, np.ndarray]:
+        """Return the outputs by name, on the CPU; what a module returns beyond them is its state."""
         return {
-            name: tensor.to("cpu", dtype).numpy() for (name, dtype), tensor in zip(self._outputs, tensors, strict=True)
+            name: tensor.to("cpu", dtype).numpy() for (name, dtype), tensor in zip(self._outputs, tensors, strict=False)
         }
 
+    def placed(self, inputs: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+        """Return the inputs, in the order of the module, where and how it wants them."""
+        return [self._placed(spec, inputs[spec.name]) for spec in self._inputs]
+
     def _placed(self, spec: TensorSpec, array: np.ndarray) -> torch.Tensor:
-        """Return an input where and how the module wants it; on the CPU it shares the array's memory if it can."""
+        """Return an input on the device; on the CPU it shares the array's memory if it can."""
         tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        if self._device.type != "cpu":
-            tensor = tensor.pin_memory().to(self._device, non_blocking=True)
+        if self.device.type != "cpu":
+            tensor = tensor.pin_memory().to(self.device, non_blocking=True)
         if spec.layout in self._layouts:
             tensor = tensor.contiguous(memory_format=self._layouts[spec.layout])
         return tensor
+
+
+class TorchExecutable(TorchModule):
+    """A module without state as a callable of NumPy arrays."""
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+        """Compute all outputs, in the dtypes of their specs, in memory of their own."""
+        return self.named(self.compute(self.placed(inputs)))

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from mlbench.conformance import answer_checks, engine_checks, graph_checks, loadgen_checks
+from mlbench.conformance import answer_checks, engine_checks, graph_checks, loadgen_checks, state_checks
 from mlbench.conformance.kit import checks_for
-from mlbench.errors import ConformanceError
+from mlbench.errors import ConformanceError, PluginError
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 
 GRAPHS = [
@@ -49,8 +49,27 @@ REPLIES = [
     ("secretive", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns what JSON cannot hold"),
 ]
 
+STATES = [
+    ("forgetful", state_checks.keeps_state_between_calls, "prefill on the second piece of a list: output 'scores' is"),
+    ("mingling", state_checks.keeps_slots_apart, "graph decode continuing the first 3 of 8 slots"),
+    ("spilling", state_checks.keeps_slots_apart, "continuing the first 8 of 8 slots"),
+    (
+        "seeing-the-last",
+        state_checks.sees_nothing_of_a_slots_last_list,
+        "a shorter list in a slot that was used, with all",
+    ),
+    ("dirty", state_checks.starts_with_zeros, "columns of a new state .* that nothing was written to"),
+    ("one-for-all", state_checks.keeps_states_apart, "continuing the first of two states"),
+    ("keeping-to-itself", state_checks.shares_state_between_graphs, "graph decode with a state that prefill made"),
+    ("forgetting-when-grown", state_checks.grows_state, "after the state grew from 2 x 8 to 2 x 24"),
+    ("reshaping-when-grown", state_checks.grows_state, "after the state grew from 2 x 8 to 2 x 24"),
+    ("copying-in-turn", state_checks.copies_rows, r"after rows \[0, 1, 2\] were copied to rows \[1, 2, 0\]"),
+    ("copying-the-wrong-way", state_checks.copies_rows, r"after rows \[3\] were copied to rows \[0\]"),
+    ("copying-from-the-start", state_checks.copies_the_columns_it_is_told, "after columns 5 to 10 of rows"),
+    ("holding-one-output", state_checks.keeps_state_between_calls, "output 'scores' of an earlier call changed"),
+]
 
-CAUGHT = GRAPHS + REPLIES
+CAUGHT = GRAPHS + REPLIES + STATES
 
 
 @pytest.mark.parametrize(("name", "check", "words"), CAUGHT, ids=[f"{case[0]}-{case[1].__name__}" for case in CAUGHT])
@@ -64,6 +83,20 @@ def test_a_right_backend_passes_every_check(on_trial):
     subject = on_trial("right", patience_s=20)
     for check in checks_for(subject.backend):
         check(subject)
+
+
+@pytest.mark.parametrize("check", state_checks.STATE_CHECKS, ids=lambda check: check.__name__)
+def test_a_backend_that_lets_state_in_and_out_passes_every_check_of_state(on_trial, check):
+    check(on_trial("plain"))
+
+
+def test_a_backend_that_returns_no_state_is_told_which_output_is_missing(on_trial):
+    with pytest.raises(PluginError, match=r"compiled without its state: there is no output 'keys.next'"):
+        state_checks.keeps_state_between_calls(on_trial("stateless"))
+
+
+def test_every_check_of_state_catches_something():
+    assert {check for _, check, _ in STATES} == set(state_checks.STATE_CHECKS)
 
 
 FAULTS = [

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mlbench import BatchProgram, EnginePlan, GraphBackend, Model, Probe, Reply, ReplySpec, Samples, UsageError
+from mlbench.execution import composed_engine
 from mlbench.execution.composed_engine import ComposedEngine
 
 DATASET = SimpleNamespace(sample=lambda index: index)
@@ -155,6 +156,34 @@ def test_warm_up_runs_every_batch_size_that_may_come():
     with engine(backend, batching="dynamic", batch=6) as running:
         running.warm_up(samples(*range(1, 7)))
     assert {len(batch) for batch in backend.batches} == {1, 2, 4, 6}
+
+
+@pytest.mark.parametrize(("later_s", "batches"), [(20.0, [[1], [1]]), (0.1, [[1], [1], [3], [3]])])
+def test_warm_up_ends_at_samples_that_are_slow_not_only_the_first_time(monkeypatch, later_s, batches):
+    clock = SimpleNamespace(now_s=0.0)
+    clock.perf_counter = lambda: clock.now_s
+    monkeypatch.setattr(composed_engine, "time", clock)
+    backend = Counting()
+
+    class Slow(Doubles):
+        def run(self, samples, graphs):
+            clock.now_s += 20.0 if samples not in backend.batches else later_s
+            return super().run(samples, graphs)
+
+        def length(self, sample):
+            return sample
+
+    with engine(backend, Slow(), batching="inline", batch=1) as running:
+        running.warm_up(samples(3, 1, 2))
+    assert backend.batches == batches
+
+
+@pytest.mark.parametrize("batching", ["inline", "dynamic"])
+def test_warm_up_runs_a_batch_of_one_sample_with_the_shortest_and_the_longest_once(batching):
+    backend = Counting()
+    with engine(backend, batching=batching, batch=1) as running:
+        running.warm_up(samples(10, 20, 30))
+    assert backend.batches == [[10], [30]]
 
 
 @pytest.mark.parametrize("name", ["batch", "workers"])

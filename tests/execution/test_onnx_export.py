@@ -173,3 +173,63 @@ def test_an_output_whose_size_does_not_vary_as_its_spec_says_is_refused():
 def test_a_spec_with_the_wrong_dtype_is_refused():
     with pytest.raises(GraphError, match="y is float32, not float64"):
         exported(one_in_one_out(torch.nn.ReLU, dtype="float64"))
+
+
+SLOTS = Dim(name="slots", smallest=1, usual=8, largest=64)
+
+
+class Notebook(torch.nn.Module):
+    """Adds words to the pages of each slot, in place, and sums what the first rows hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 4)
+
+    def forward(self, ids: torch.Tensor, columns: torch.Tensor, *pages: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = torch.arange(ids.shape[0])
+        for page in pages:
+            page.index_put_((rows, columns), self.words(ids))
+        return (sum(page[: ids.shape[0]].sum(dim=1) for page in pages), *pages)
+
+
+class NotebookOfTwo(Notebook):
+    def forward(self, ids: torch.Tensor, columns: torch.Tensor, left: torch.Tensor, right: torch.Tensor):
+        return super().forward(ids, columns, left, right)
+
+
+def notebook(build: CountedBuild, state_names: tuple[str, ...] = ("page.0", "page.1")) -> ModuleGraph:
+    return ModuleGraph(
+        "notebook",
+        inputs=tuple(TensorSpec(name=name, shape=(BATCH,), dtype="int64") for name in ("ids", "columns")),
+        outputs=(TensorSpec(name="sums", shape=(BATCH, 4), dtype="float32"),),
+        state=tuple(TensorSpec(name=name, shape=(SLOTS, LENGTH, 4), dtype="float32") for name in state_names),
+        build=build,
+        fingerprint="seed 7",
+    )
+
+
+@pytest.mark.parametrize("module", [Notebook, NotebookOfTwo])
+def test_state_goes_in_by_its_name_and_comes_out_as_the_module_left_it(module: type[torch.nn.Module]):
+    path = exported(notebook(CountedBuild(module)))
+    graph = onnx.load(path).graph
+    assert [value.name for value in graph.input] == ["ids", "columns", "page.0", "page.1"]
+    assert [value.name for value in graph.output] == ["sums", "page.0.next", "page.1.next"]
+    for value in (*graph.input[2:], *graph.output[1:]):
+        assert [axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim] == ["slots", "length", 4]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(3)
+    for rows, slots, length in ((1, 1, 1), (2, 5, 9), (5, 5, 3)):
+        pages = [random.standard_normal((slots, length, 4), dtype=np.float32) for _ in range(2)]
+        ids, columns = random.integers(0, 50, rows), random.integers(0, length, rows)
+        feed = {"ids": ids, "columns": columns, "page.0": pages[0], "page.1": pages[1]}
+        found = session.run(None, feed)
+        with torch.inference_mode():
+            expected = CountedBuild(module)()(*(torch.tensor(array) for array in feed.values()))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other.numpy(), atol=1e-5)
+
+
+def test_a_graph_with_other_state_is_exported_again():
+    build = CountedBuild(Notebook)
+    assert exported(notebook(build)) != exported(notebook(build, state_names=("page.0", "page.2")))
+    assert build.count == 2

@@ -74,12 +74,16 @@ class Watched:
         self.stuck_with.set()
 
 
+NUMBER = ReplySpec(dtype="float32", shape=(1,))
+ROWS = ReplySpec(dtype="float32", shape=(None, 7), may_be_empty=True)
+
+
 def run(engine, folder, scenario=SINGLE_STREAM, *, mode=Mode.PERFORMANCE, dataset=None, load=LOAD, **rules):
     test = Test(
         scenario=scenario,
         mode=mode,
         load=load,
-        reply=ReplySpec(dtype="float32", shape=(1,)),
+        reply=rules.pop("reply", NUMBER),
         seeds=SEEDS,
         server_latency_ms=1000,
         **rules,
@@ -172,6 +176,45 @@ def test_an_unsound_reply_is_a_fault_that_names_the_sample(tmp_path, engine, tol
     number = faults[0].split(":")[0].removeprefix("sample ")
     assert int(number) in range(20)
     assert told in faults[0]
+
+
+class GivesRows(Doubles):
+    """Answers as many rows as the sample says, so sample 0 gets none; or, in one array, none to all."""
+
+    def __init__(self, columns=7, *, in_one_array=False):
+        self.columns, self.in_one_array = columns, in_one_array
+
+    def answers(self, samples):
+        if self.in_one_array:
+            return np.zeros((len(samples), 0, self.columns), np.float32)
+        return [np.full((number, self.columns), number, np.float32) for number in samples.data()]
+
+
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, OFFLINE], ids=lambda each: each.name)
+def test_an_empty_reply_is_an_answer_where_the_workload_says_so_and_is_logged_as_no_bytes(tmp_path, scenario):
+    traffic = run(GivesRows(), tmp_path, scenario, mode=Mode.ACCURACY, reply=ROWS)
+    replies = {reply.index: reply.data for reply in read_accuracy(tmp_path / "mlperf_log_accuracy.json")}
+    assert traffic.faults == []
+    assert {index: len(data) for index, data in replies.items()} == {index: 28 * index for index in range(20)}
+
+
+def test_a_whole_query_may_be_answered_with_nothing_in_one_array(tmp_path):
+    traffic = run(GivesRows(in_one_array=True), tmp_path, OFFLINE, mode=Mode.ACCURACY, reply=ROWS)
+    replies = read_accuracy(tmp_path / "mlperf_log_accuracy.json")
+    assert traffic.faults == []
+    assert [reply.data for reply in replies] == [b""] * 20
+
+
+@pytest.mark.parametrize("columns", [0, 6])
+def test_where_a_reply_may_be_empty_its_other_dimensions_still_count(tmp_path, columns):
+    faults = run(GivesRows(columns, in_one_array=True), tmp_path, reply=ROWS).faults
+    assert f"wrong shape (0, {columns}), want (any, 7)" in faults[0]
+
+
+def test_a_shape_that_varies_does_not_make_an_empty_reply_an_answer(tmp_path):
+    strict = ReplySpec(dtype="float32", shape=(None, 7))
+    faults = run(GivesRows(in_one_array=True), tmp_path, reply=strict).faults
+    assert "empty reply, shape (0, 7)" in faults[0]
 
 
 class LosesOne(Doubles):

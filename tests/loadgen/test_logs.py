@@ -4,13 +4,14 @@ import gzip
 import json
 import struct
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from mlbench.errors import DataError
 from mlbench.loadgen import scenarios
-from mlbench.loadgen.logs import read_accuracy, read_detail, result_of
+from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_detail, result_of
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
@@ -131,6 +132,38 @@ def test_token_counts_come_with_the_replies():
     replies = read_accuracy(LOGS / "llama_server.accuracy.json")
     assert [(reply.index, reply.token_count) for reply in replies] == [(780, 7), (816, 8), (73, 4), (142, 4)]
     assert all(len(reply.data) == 4 * reply.token_count for reply in replies)
+    assert replies[0].token_data == replies[0].data[:4] == bytes.fromhex("B5200000")
+
+
+def test_a_log_without_first_tokens_has_none():
+    assert {reply.token_data for reply in read_accuracy(LOGS / "server.accuracy.json")} == {None}
+
+
+def test_a_log_read_reply_by_reply_is_the_log_read_at_once():
+    for name in ("server", "offline_accuracy", "llama_server"):
+        path = LOGS / f"{name}.accuracy.json"
+        log, whole = AccuracyLog(path), read_accuracy(path)
+        assert len(log) == len(whole) > 3
+        assert list(log) == list(log) == whole
+        assert [log[place] for place in range(-len(log), len(log))] == whole * 2
+        assert list(reversed(log)) == whole[::-1]
+        assert log[1:3] == whole[1:3]
+        with pytest.raises(IndexError):
+            log[len(log)]
+
+
+def test_a_log_read_reply_by_reply_is_never_in_memory_as_a_whole(tmp_path):
+    path = tmp_path / "mlperf_log_accuracy.json"
+    count, size = 64, 100_000
+    entries = (f'{{ "seq_id" : {i}, "qsl_idx" : {i}, "data" : "{f"{i:02X}" * size}" }}' for i in range(count))
+    path.write_text("[\n" + ",\n".join(entries) + "\n]\n")
+    tracemalloc.start()
+    try:
+        assert [reply.data[0] for reply in AccuracyLog(path)] == list(range(count))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * size, "a reply or two, as bytes and as text on the way there"
 
 
 def test_an_empty_reply_is_a_reply(tmp_path):

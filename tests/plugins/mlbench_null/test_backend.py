@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mlbench_null.backend import Null
-from mlbench_null.engine import LARGEST_ANSWER_BYTES
+from mlbench_null.scripts import LARGEST_ANSWER_BYTES
 
 from mlbench import BatchProgram, EnginePlan, Model, Reply, ReplySpec, Samples, UsageError
 

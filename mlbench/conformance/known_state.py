@@ -1,0 +1,185 @@
+"""Two small graphs that share a state, and a trial of them: each call is made to the backend and to the torch modules.
+
+They take what the graphs of a language model take (see `mlbench.contracts.generation`), and return scores, which can
+be compared at any precision. What a slot was given decides them: were it forgotten, or another's, they would differ by
+more than the coarsest precision allows (a test holds this).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlbench.conformance.comparison import demand_close
+from mlbench.conformance.subject import Subject, demand
+from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
+from mlbench.contracts.graph import Dim, Graph, StatefulExecutable, TensorSpec
+from mlbench.execution.generation.host_state import HostState
+from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
+
+if TYPE_CHECKING:
+    import torch
+
+VOCABULARY = 64
+MOST_SLOTS = 8
+LONGEST = 32
+
+_CLASSES = 10
+_HEADS = 2
+_HEAD_SIZE = 8
+_SEED = 4
+
+
+def reading_graph() -> ModuleGraph:
+    """Return the graph that reads pieces of token lists into slots."""
+    rows, tokens = _dim("rows", MOST_SLOTS), _dim("tokens", LONGEST)
+    return _graph(
+        PREFILL,
+        TensorSpec(name="input_ids", shape=(rows, tokens), dtype="int64"),
+        *(TensorSpec(name=name, shape=(rows,), dtype="int64") for name in ("positions", "slots", "last")),
+    )
+
+
+def stepping_graph() -> ModuleGraph:
+    """Return the graph that takes one token for each of the first slots."""
+    rows = _dim("rows", MOST_SLOTS)
+    return _graph(DECODE, *(TensorSpec(name=name, shape=(rows,), dtype="int64") for name in ("input_ids", "positions")))
+
+
+def token_list(length: int, *, seed: int) -> list[int]:
+    """Return a list of tokens; the same for the same seed."""
+    tokens: list[int] = np.random.default_rng(seed).integers(0, VOCABULARY, length).tolist()
+    return tokens
+
+
+class Trial:
+    """A state of the backend's and one of torch's, on which the same calls are made; their outputs must be equal."""
+
+    def __init__(self, subject: Subject, *, slots: int = 4, length: int = 16) -> None:
+        """Compile both graphs, and make states of this size."""
+        graphs = (reading_graph(), stepping_graph())
+        self._subject = subject
+        self._graphs: Mapping[str, Graph] = {graph.name: graph for graph in graphs}
+        self._executables = {graph.name: _stateful(subject, graph) for graph in graphs}
+        self._given: list[tuple[np.ndarray, np.ndarray]] = []
+        self.start(slots=slots, length=length)
+
+    def start(self, *, slots: int, length: int, graph: str = PREFILL) -> None:
+        """Go on with new states; the executable of this graph makes the backend's."""
+        self.state = self._executables[graph].new_state({SLOTS: slots, LENGTH: length})
+        self._expected = [_zeros(spec, slots, length) for spec in self._graphs[graph].state]
+
+    def swap(self, other: tuple[Any, list[torch.Tensor]] | None = None) -> tuple[Any, list[torch.Tensor]]:
+        """Return both states, and go on with others."""
+        states = self.state, self._expected
+        if other:
+            self.state, self._expected = other
+        return states
+
+    def read(
+        self, pieces: Sequence[Sequence[int]], slots: Sequence[int], where: str, positions: Sequence[int] = ()
+    ) -> None:
+        """Read pieces into slots, from these positions on, or from the beginning."""
+        first = np.array(positions or [0] * len(pieces))
+        longest = max(map(len, pieces))
+        inputs = {
+            "input_ids": pad_rows([np.array(piece) for piece in pieces], length=longest, value=VOCABULARY - 1),
+            "positions": first,
+            "slots": np.array(slots),
+            "last": np.array([len(piece) - 1 for piece in pieces]),
+            "columns": np.arange(first.max() + longest),
+        }
+        self._call(PREFILL, inputs, where)
+
+    def step(self, tokens: Sequence[int], positions: Sequence[int], where: str, *, span: int = 0) -> None:
+        """Give a token to each of the first slots, at these positions."""
+        columns = np.arange(max(span, max(positions) + 1))
+        inputs = {"input_ids": np.array(tokens), "positions": np.array(positions), "columns": columns}
+        self._call(DECODE, inputs, where)
+
+    def grow(self, *, slots: int, length: int, graph: str = DECODE) -> None:
+        """Go on with larger states that begin with the contents of these."""
+        self.state = self._executables[graph].resized(self.state, {SLOTS: slots, LENGTH: length})
+        grown = [_zeros(spec, slots, length) for spec in self._graphs[graph].state]
+        for new, old in zip(grown, self._expected, strict=True):
+            new[: old.shape[0], :, : old.shape[2]] = old
+        self._expected = grown
+
+    def copy(self, sources: Sequence[int], targets: Sequence[int], columns: range, graph: str = DECODE) -> None:
+        """Copy rows, of which only these columns matter."""
+        self._executables[graph].copy_rows(self.state, sources, targets, columns)
+        for tensor in self._expected:
+            tensor[list(targets)] = tensor[list(sources)]
+
+    def demand_outputs_kept(self) -> None:
+        """Raise `ConformanceError` when the outputs of an earlier call are not what they were."""
+        demand(
+            all(np.array_equal(held, before) for held, before in self._given),
+            "output 'scores' of an earlier call changed in a later one.",
+            "Copy outputs out of buffers that are used again.",
+        )
+
+    def _call(self, name: str, inputs: Mapping[str, np.ndarray], where: str) -> None:
+        before = {key: array.copy() for key, array in inputs.items()}
+        found = host_array(self._executables[name](inputs, self.state)["scores"])
+        changed = [key for key, array in inputs.items() if not np.array_equal(array, before[key])]
+        demand(not changed, f"graph {name}: {changed} changed by the call.", "Work on a copy of the inputs.")
+        self._given.append((found, found.copy()))
+        expected = {"scores": _computed(name, inputs, self._expected)}
+        demand_close(self._subject, self._graphs[name], {"scores": found}, expected, where)
+
+
+def _dim(name: str, largest: int) -> Dim:
+    return Dim(name=name, smallest=1, usual=max(1, largest // 2), largest=largest)
+
+
+def _graph(name: str, *inputs: TensorSpec) -> ModuleGraph:
+    rows = inputs[0].shape[0]
+    shape = (_dim(SLOTS, MOST_SLOTS), _HEADS, _dim(LENGTH, LONGEST), _HEAD_SIZE)
+    return ModuleGraph(
+        name,
+        inputs=(*inputs, TensorSpec(name="columns", shape=(_dim("span", LONGEST),), dtype="int64")),
+        outputs=(TensorSpec(name="scores", shape=(rows, _CLASSES), dtype="float32"),),
+        state=tuple(TensorSpec(name=part, shape=shape, dtype="float32") for part in ("keys", "values")),
+        build=lambda: _build(name),
+        fingerprint="-".join(file_sha256(Path(__file__).with_name(file)) for file in ("networks.py", "known_state.py")),
+    )
+
+
+def _build(name: str) -> torch.nn.Module:
+    from mlbench.conformance.networks import ReadingNetwork, SteppingNetwork, seeded
+
+    kind = ReadingNetwork if name == PREFILL else SteppingNetwork
+    return seeded(lambda: kind(VOCABULARY, _CLASSES, LONGEST, _HEADS, _HEAD_SIZE), seed=_SEED)
+
+
+@cache
+def _module_of(name: str) -> torch.nn.Module:
+    return _build(name)
+
+
+def _computed(name: str, inputs: Mapping[str, np.ndarray], state: Sequence[torch.Tensor]) -> np.ndarray:
+    """Return the torch module's scores; it updates the state."""
+    import torch
+
+    with torch.inference_mode():
+        scores, *_ = _module_of(name)(*(torch.tensor(array) for array in inputs.values()), *state)
+    found: np.ndarray = scores.numpy()
+    return found
+
+
+def _zeros(spec: TensorSpec, slots: int, length: int) -> torch.Tensor:
+    import torch
+
+    sizes = {SLOTS: slots, LENGTH: length}
+    return torch.zeros([sizes[size.name] if isinstance(size, Dim) else size for size in spec.shape])
+
+
+def _stateful(subject: Subject, graph: Graph) -> StatefulExecutable:
+    """Return what the backend made of a graph; the core carries the state where the backend does not."""
+    compiled: Any = subject.compile(graph)
+    return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)

@@ -1,0 +1,94 @@
+"""A generation program: how a language model answers a prompt, a token at a time.
+
+It is data and two small readings; the in-flight engine (`mlbench.execution.generation`) does the decoding. It drives
+two graphs that share one state, the key-value cache. A row of the state is a *slot*: it holds one sequence, token ``p``
+of it in column ``p``, and a token sees columns 0 .. p of its slot. So nothing needs clearing when a slot is given to
+another sequence: what the last one left lies behind its end.
+
+``prefill`` reads pieces of prompts into slots:
+
+======================  ==================  ===================================================================
+``input_ids``           (rows, tokens)      int64; shorter pieces are filled up at their end
+``positions``           (rows,)             int64; the column of each piece's first token
+``slots``               (rows,)             int64; where each piece goes; all different
+``last``                (rows,)             int64; which token of the piece is asked for what follows it
+``columns``             (span,)             int64; 0, 1, 2, ...: how much of the cache is looked at; at least all
+                                            that the call writes
+======================  ==================  ===================================================================
+
+``decode`` takes one token for each of the slots 0 .. rows - 1: ``input_ids`` (rows,), ``positions`` (rows,),
+``columns`` (span,). A slot among them that is free gets a token too, and a column that nothing is kept in. Both return
+the likeliest next tokens, best first and of equals the lowest id first: ``tokens`` (rows, choices) int64 and
+``log_probabilities`` (rows, choices) float32.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlbench.contracts.model import ReplySpec
+
+PREFILL = "prefill"
+DECODE = "decode"
+"""Names of the two graphs in `Model.graphs`."""
+
+SLOTS = "slots"
+LENGTH = "length"
+"""Names of the dimensions of every state tensor: (slots, ..., length, ...)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How the next tokens are chosen, and when an answer ends. Source: each reference's arguments of ``generate``."""
+
+    end_tokens: tuple[int, ...]
+    """An answer ends with the first of these, which is its last token."""
+    max_new_tokens: int
+    min_new_tokens: int = 1
+    """Before so many tokens the end tokens are not chosen."""
+    beams: int = 1
+    """1: the likeliest token each time. More: beam search that ends when so many answers have ended (early stopping);
+    an ended answer's score is its log-probability divided by its number of new tokens."""
+    longest: int
+    """Tokens of prompt and answer together that the model has positions for."""
+
+    @property
+    def choices(self) -> int:
+        """How many of the likeliest tokens the graphs must return: enough when all end tokens are ruled out."""
+        return self.candidates + len(self.end_tokens)
+
+    @property
+    def candidates(self) -> int:
+        """How many continuations of all beams are looked at: enough to go on with when each beam also ends."""
+        return self.beams * max(2, 1 + len(self.end_tokens)) if self.beams > 1 else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What one sample asks."""
+
+    tokens: np.ndarray
+    """(n,) int64, n at least 1."""
+    stop: tuple[int, ...] = ()
+    """When prompt and answer end with these tokens, an end token follows; () for none. For one beam only."""
+
+
+class GenerationProgram(ABC):
+    """Describes autoregressive decoding of samples. It keeps no state between calls."""
+
+    reply: ReplySpec
+    decoding: Decoding
+
+    @abstractmethod
+    def prompt(self, sample: Any) -> Prompt:
+        """Return what a loaded sample asks; called as the sample arrives, so it only looks up."""
+
+    @abstractmethod
+    def answer(self, tokens: Sequence[int]) -> np.ndarray:
+        """Return the reply to a sample: the new tokens, in the form of `reply`."""

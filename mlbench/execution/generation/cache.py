@@ -1,0 +1,137 @@
+"""The two compiled graphs and the key-value cache they share. Every call of the backend is made here."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlbench.contracts.backend import GraphBackend
+from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
+from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
+from mlbench.contracts.model import Model
+from mlbench.execution.generation.host_state import HostState, host_array
+from mlbench.execution.generation.requests import first_line
+
+logger = logging.getLogger(__name__)
+
+LENGTH_STEP = 128
+"""The cache grows by so many columns."""
+
+SPAN_STEP = 32
+"""A call looks at a multiple of so many columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a call returned, best first: tokens (rows, choices) int64, log-probabilities (rows, choices) float32."""
+
+    tokens: np.ndarray
+    log_probabilities: np.ndarray
+    lasted_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the graphs take at most."""
+
+    rows: int
+    """Of the cache, and of a decode call."""
+    pieces: int
+    """Rows of a prefill call."""
+    piece_tokens: int
+
+    @classmethod
+    def of(cls, graphs: Mapping[str, Graph]) -> Limits:
+        """Read the largest sizes of the graphs' dimensions."""
+        prefill, decode = graphs[PREFILL], graphs[DECODE]
+        return cls(
+            rows=min(_largest(decode, "input_ids", 0), *(_largest(prefill, spec.name, 0) for spec in prefill.state)),
+            pieces=_largest(prefill, "input_ids", 0),
+            piece_tokens=_largest(prefill, "input_ids", 1),
+        )
+
+
+class Cache:
+    """Reads prompts into rows of the cache, and decodes rows; grows when asked."""
+
+    def __init__(self, backend: GraphBackend, model: Model, precision: Precision, longest: int) -> None:
+        """Compile both graphs; memory is taken when it is first asked for."""
+        self._prefill = _stateful(backend, model.graphs[PREFILL], precision)
+        self._decode = _stateful(backend, model.graphs[DECODE], precision)
+        self.limits = Limits.of(model.graphs)
+        self._columns = np.arange(longest)
+        self._longest = longest
+        self._state: object = None
+        self.rows = 0
+        self.length = 0
+        self.growths = 0
+
+    def reserve(self, rows: int, length: int) -> str:
+        """Make sure that there are so many rows and columns. Returns why not; then all is as it was."""
+        if rows <= self.rows and length <= self.length:
+            return ""
+        rows, length = max(rows, self.rows), max(self.length, min(_rounded(length, LENGTH_STEP), self._longest))
+        sizes = {SLOTS: rows, LENGTH: length}
+        try:
+            if self._state is None:
+                self._state = self._prefill.new_state(sizes)
+            else:
+                self._state = self._prefill.resized(self._state, sizes)
+        except Exception as error:  # a runtime has its own errors for want of memory
+            logger.warning("no cache of %d rows and %d columns: %s", rows, length, first_line(error))
+            return f"no room for a cache of {rows} rows and {length} columns: {first_line(error)}"
+        self.rows, self.length = rows, length
+        self.growths += 1
+        return ""
+
+    def drop(self) -> None:
+        """Give the memory back."""
+        self._state, self.rows, self.length = None, 0, 0
+
+    def prefill(self, input_ids: np.ndarray, positions: np.ndarray, rows: np.ndarray, last: np.ndarray) -> Choices:
+        """Read pieces of prompts, (n, tokens), into rows of the cache that begin at these positions."""
+        span = self._span(int(positions.max()) + input_ids.shape[1])
+        inputs = {"input_ids": input_ids, "positions": positions, "slots": rows, "last": last, "columns": span}
+        return self._called(self._prefill, inputs, len(rows))
+
+    def decode(self, input_ids: np.ndarray, positions: np.ndarray) -> Choices:
+        """Take a token for each of the first rows."""
+        span = self._span(int(positions.max()) + 1)
+        inputs = {"input_ids": input_ids, "positions": positions, "columns": span}
+        return self._called(self._decode, inputs, len(positions))
+
+    def copy_rows(self, sources: Sequence[int], targets: Sequence[int], columns: range) -> None:
+        """Copy these columns of rows."""
+        self._prefill.copy_rows(self._state, sources, targets, columns)
+
+    def _span(self, needed: int) -> np.ndarray:
+        return self._columns[: min(_rounded(needed, SPAN_STEP), self.length)]
+
+    def _called(self, executable: StatefulExecutable, inputs: Mapping[str, np.ndarray], rows: int) -> Choices:
+        started_ns = time.perf_counter_ns()
+        outputs = executable(inputs, self._state)
+        tokens, log_probabilities = host_array(outputs["tokens"]), host_array(outputs["log_probabilities"])
+        if tokens.ndim != 2 or len(tokens) != rows or tokens.shape != log_probabilities.shape:
+            raise ValueError(f"tokens {tokens.shape} and log_probabilities {log_probabilities.shape} for {rows} rows")
+        return Choices(tokens, log_probabilities, time.perf_counter_ns() - started_ns)
+
+
+def _largest(graph: Graph, name: str, axis: int) -> int:
+    """Return the largest size of an axis of an input or state tensor."""
+    spec = next(spec for spec in (*graph.inputs, *graph.state) if spec.name == name)
+    dim = spec.shape[axis]
+    return dim.largest if isinstance(dim, Dim) else dim
+
+
+def _stateful(backend: GraphBackend, graph: Graph, precision: Precision) -> StatefulExecutable:
+    compiled: Any = backend.compile(graph, precision)
+    return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)
+
+
+def _rounded(count: int, step: int) -> int:
+    return -(-count // step) * step

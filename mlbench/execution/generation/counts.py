@@ -1,0 +1,72 @@
+"""What went through a generation engine, for the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Counts:
+    """Sums since the last look. Useful tokens over computed ones is what padding and idle rows leave of the work."""
+
+    answered: int = 0
+    failed: int = 0
+    new_tokens: int = 0
+    """Of the answers; with several beams, those of the best."""
+    queue_ns: int = 0
+    """From arrival to a slot, summed over samples."""
+    longest_queue_ns: int = 0
+    compute_ns: int = 0
+    """From a slot to the answer, summed over samples."""
+    prefill_calls: int = 0
+    prefill_useful: int = 0
+    """Tokens of prompts."""
+    prefill_computed: int = 0
+    """The same with padding."""
+    prefill_ns: int = 0
+    decode_steps: int = 0
+    decode_useful: int = 0
+    """Rows of running sequences, summed over steps; each takes a token."""
+    decode_computed: int = 0
+    """The same with idle rows."""
+    decode_ns: int = 0
+    host_ns: int = 0
+    """Of busy steps, all that passed outside the backend: choosing, sorting, answering."""
+    copied_rows: int = 0
+    """Of the cache: beams that forked, sequences moved into holes."""
+    steps_by_size: dict[int, int] = field(default_factory=dict)
+    """How many decode steps ran so many sequences."""
+
+    @property
+    def calls_ns(self) -> int:
+        """The time spent in the backend."""
+        return self.prefill_ns + self.decode_ns
+
+    def values(self) -> Mapping[str, Any]:
+        """Return all as JSON values."""
+        return {
+            "samples": self.answered,
+            "failed_samples": self.failed,
+            "new_tokens": self.new_tokens,
+            "steps_by_size": {str(size): steps for size, steps in sorted(self.steps_by_size.items())},
+            "prefill": {
+                "calls": self.prefill_calls,
+                "useful_tokens": self.prefill_useful,
+                "computed_tokens": self.prefill_computed,
+                "busy_ns": self.prefill_ns,
+            },
+            "decode": {
+                "steps": self.decode_steps,
+                "useful_tokens": self.decode_useful,
+                "computed_tokens": self.decode_computed,
+                "busy_ns": self.decode_ns,
+            },
+            "busy_ns": self.calls_ns,
+            "host_ns": self.host_ns,
+            "queue_ns": self.queue_ns,
+            "longest_queue_ns": self.longest_queue_ns,
+            "compute_ns": self.compute_ns,
+            "copied_rows": self.copied_rows,
+        }

@@ -1,0 +1,184 @@
+"""The engine that every graph backend gets for free for generation: sequences in flight, on one thread."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from mlbench.contracts.backend import EnginePlan, GraphBackend
+from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.generation import GenerationProgram, Prompt
+from mlbench.contracts.model import Model
+from mlbench.errors import UsageError
+from mlbench.execution.generation.admission import Admission
+from mlbench.execution.generation.cache import Cache
+from mlbench.execution.generation.counts import Counts
+from mlbench.execution.generation.flight import Flight
+from mlbench.execution.generation.requests import Request, first_line
+from mlbench.execution.generation.warm_up import Prepared, prepared, unprepared
+
+logger = logging.getLogger(__name__)
+
+BATCHING = ("in_flight", "static", "inline", "fixed", "bucketed", "dynamic")
+"""The values of `EnginePlan.batching`; those of batch programs mean ``in_flight`` here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    samples: Samples
+    reply: Reply
+    arrived_ns: int
+
+
+class _Flush:
+    pass
+
+
+class GenerationEngine(Engine):
+    """Answers prompts, many at a time. Its thread makes all calls of the backend, from compiling on."""
+
+    def __init__(self, backend: GraphBackend, model: Model, plan: EnginePlan) -> None:
+        if plan.batching not in BATCHING:
+            raise UsageError(f"execution.batching is {plan.batching!r}.", hint=f"Choose from {', '.join(BATCHING)}.")
+        for name in ("batch", "largest_batch", "prefill_tokens"):
+            if (number := getattr(plan, name)) != "auto" and number < 1:
+                raise UsageError(f"execution.{name} is {number}.", hint="Want 1 or more.")
+        if plan.workers != 1:
+            raise UsageError(f"execution.workers is {plan.workers}.", hint="Generation has 1 worker.")
+        assert isinstance(model.program, GenerationProgram)
+        self._backend = backend
+        self._model = model
+        self._program = model.program
+        self._plan = plan
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlbench-generation")
+        self._inbox: queue.SimpleQueue[_Query | _Flush | None] = queue.SimpleQueue()
+        self._cache: Cache | None = None
+        self._prepared: Prepared | None = None
+        self._flight: Flight | None = None
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        """Compile the graphs."""
+        longest = self._program.decoding.longest
+        self._cache = self._thread.submit(Cache, self._backend, self._model, self._plan.precision, longest).result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the thread finish its step and go."""
+        self._is_closed = True
+        self._inbox.put(None)
+        self._thread.shutdown()
+        self._flight = self._cache = None
+
+    def warm_up(self, samples: Samples) -> None:
+        """Choose the number of slots if the plan leaves it open, take memory for them, and time calls."""
+        lengths = [max(1, len(self._program.prompt(sample).tokens)) for sample in samples.data()]
+        self._prepared = self._thread.submit(
+            prepared, self._opened_cache(), self._program.decoding, self._plan, lengths
+        ).result()
+
+    def submit(self, samples: Samples, reply: Reply) -> None:
+        """Leave a query to the thread."""
+        if self._flight is None:
+            self._flight = self._new_flight()
+            self._thread.submit(self._serve, self._flight)
+        self._inbox.put(_Query(samples, reply, time.perf_counter_ns()))
+
+    def flush(self) -> None:
+        """Let those start that wait for company."""
+        self._inbox.put(_Flush())
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return sizes of steps, useful and computed tokens, waiting and computing."""
+        flight, cache, was = self._flight, self._cache, self._prepared
+        counts = flight.counted() if flight else Counts()
+        return {
+            "batching": "static" if self._plan.batching == "static" else "in_flight",
+            "batch": was.slots if was else self._plan.batch,
+            "workers": 1,
+            "beams": self._program.decoding.beams,
+            "prefill_tokens": self._plan.prefill_tokens,
+            **counts.values(),
+            "cache": {"rows": cache.rows, "columns": cache.length, "growths": cache.growths} if cache else {},
+            "sweep_tokens_per_s": {str(size): round(rate, 1) for size, rate in was.sweep.items()} if was else {},
+        }
+
+    def _opened_cache(self) -> Cache:
+        if self._cache is None:
+            raise RuntimeError("the engine is used outside its with block")
+        return self._cache
+
+    def _new_flight(self) -> Flight:
+        cache, plan = self._opened_cache(), self._plan
+        self._prepared = self._prepared or unprepared(cache, self._program.decoding, plan)
+        admission = Admission(
+            slots=self._prepared.slots, max_wait_us=plan.max_wait_us, is_static=plan.batching == "static"
+        )
+        admission.costs = self._prepared.costs
+        most = min(plan.prefill_tokens, cache.limits.piece_tokens)
+        return Flight(cache, self._program, admission, slots=self._prepared.slots, prefill_tokens=most)
+
+    def _serve(self, flight: Flight) -> None:
+        """Take steps until the engine ends."""
+        while not self._is_closed:
+            try:
+                self._take_messages(flight)
+                flight.step()
+            except Exception as error:  # a thread that dies would leave every request unanswered
+                logger.exception("generation failed")
+                flight.fail_all(first_line(error))
+
+    def _take_messages(self, flight: Flight) -> None:
+        """Take what has come in; without anything to do, wait for it."""
+        try:
+            if not flight.is_busy:
+                self._take(flight, self._inbox.get(timeout=flight.admission.wait_s(time.perf_counter_ns())))
+            while True:
+                self._take(flight, self._inbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def _take(self, flight: Flight, message: _Query | _Flush | None) -> None:
+        match message:
+            case _Query():
+                flight.admission.add(self._requests(message))
+            case _Flush():
+                flight.admission.flush()
+
+    def _requests(self, query: _Query) -> list[Request]:
+        """Return a query's samples as requests; those that can never be served are given up here."""
+        samples, requests = query.samples, []
+        for position, (id_, index) in enumerate(zip(samples.ids, samples.indices, strict=True)):
+            try:
+                prompt = self._program.prompt(samples.dataset.sample(index))
+                wrong = self._what_is_wrong(prompt)
+            except Exception as error:  # a workload's code
+                logger.exception("a prompt could not be made")
+                wrong = first_line(error)
+            if wrong:
+                query.reply.fail(samples[position : position + 1], wrong)
+            else:
+                requests.append(Request(id_, index, samples.dataset, query.reply, prompt, query.arrived_ns))
+        return requests
+
+    def _what_is_wrong(self, prompt: Prompt) -> str:
+        """Return why a prompt can never be answered; empty when it can."""
+        decoding, count = self._program.decoding, len(prompt.tokens)
+        if not count:
+            return "the prompt is empty"
+        if count + decoding.max_new_tokens > decoding.longest:
+            return (
+                f"a prompt of {count} tokens and {decoding.max_new_tokens} new ones exceed the model's "
+                f"{decoding.longest} positions"
+            )
+        if prompt.stop and decoding.beams > 1:
+            return "a stop sequence, which beam search does not follow"
+        return ""

@@ -1,0 +1,66 @@
+"""State for backends that keep none: it lies in host memory and travels with each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlbench.contracts.generation import LENGTH
+from mlbench.contracts.graph import Array, Dim, Executable, Graph, TensorSpec
+from mlbench.errors import PluginError
+
+
+class HostState:
+    """An executable of a graph's ONNX form as a `StatefulExecutable`.
+
+    State goes in by name, and comes out as ``<name>.next``. Each call copies all of it, which is right and slow.
+    """
+
+    def __init__(self, executable: Executable, graph: Graph) -> None:
+        self._executable = executable
+        self._graph = graph
+
+    def new_state(self, sizes: Mapping[str, int], /) -> dict[str, np.ndarray]:
+        """Return zeros."""
+        return {spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state}
+
+    def resized(self, state: Any, sizes: Mapping[str, int], /) -> dict[str, np.ndarray]:
+        """Return larger tensors with the old contents at their beginning."""
+        grown = self.new_state(sizes)
+        for name, tensor in state.items():
+            grown[name][tuple(map(slice, tensor.shape))] = tensor
+        return grown
+
+    def copy_rows(self, state: Any, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
+        """Copy these columns of rows."""
+        for spec in self._graph.state:
+            part = (slice(None),) * (_length_axis(spec) - 1) + (slice(columns.start, columns.stop),)
+            tensor = state[spec.name]
+            tensor[list(targets), *part] = tensor[list(sources), *part]
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], state: Any, /) -> Mapping[str, Array]:
+        """Compute, and keep the state that comes out."""
+        outputs = dict(self._executable({**inputs, **state}))
+        for name in state:
+            if (after := outputs.pop(f"{name}.next", None)) is None:
+                raise PluginError(
+                    f"graph {self._graph.name} was compiled without its state: there is no output '{name}.next'.",
+                    hint="Compile graph.onnx() with all its inputs and outputs, or return a StatefulExecutable.",
+                )
+            state[name] = np.require(host_array(after), requirements="W")
+        return outputs
+
+
+def host_array(array: Array) -> np.ndarray:
+    """Return an array as NumPy's, without a copy where its memory is the CPU's."""
+    return array if isinstance(array, np.ndarray) else np.from_dlpack(array)
+
+
+def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)
+
+
+def _length_axis(spec: TensorSpec) -> int:
+    return next(axis for axis, dim in enumerate(spec.shape) if isinstance(dim, Dim) and dim.name == LENGTH)

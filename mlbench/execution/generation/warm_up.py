@@ -1,0 +1,122 @@
+"""Before the first request: how many slots, and what calls cost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.generation import Decoding
+from mlbench.errors import UsageError
+from mlbench.execution.batch_sweep import best_batch
+from mlbench.execution.generation.admission import Costs
+from mlbench.execution.generation.cache import Cache
+from mlbench.execution.generation.slots import step_up
+
+logger = logging.getLogger(__name__)
+
+_REPEATS = 5
+_UNTRIED = 8
+"""Slots where nobody said how many, and nothing was tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What warming up decided."""
+
+    slots: int
+    costs: Costs = field(default_factory=Costs)
+    sweep: dict[int, float] = field(default_factory=dict)
+    """Tokens per second by number of sequences, for those tried."""
+
+
+def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequence[int]) -> Prepared:
+    """Choose the number of slots where the plan leaves it open, take memory for them, and time calls.
+
+    Args:
+        cache: is left with room for as many prompts of the longest length given.
+        decoding: of the program.
+        plan: asks for a number of slots, or for a sweep.
+        prompts: lengths of typical prompts.
+
+    Raises:
+        UsageError: there is no room for the slots that the plan asks for.
+    """
+    length = min(max(prompts) + decoding.max_new_tokens, decoding.longest)
+    usual = min(int(np.median(prompts)), decoding.longest - 1)
+    slots = _reserved(cache, decoding, plan, length)
+
+    def decode(sequences: Sequence[int]) -> None:
+        rows = len(sequences) * decoding.beams
+        cache.decode(np.zeros(rows, np.int64), np.full(rows, usual))
+
+    sweep: dict[int, float] = {}
+    if plan.batch == "auto":
+        slots, sweep = best_batch(decode, range(slots), slots)
+        logger.info("%d slots, of %s tokens/s", slots, {size: round(rate) for size, rate in sweep.items()})
+        cache.drop()
+        cache.reserve(slots * decoding.beams, length)
+    for size in sorted({min(step_up(count), slots) for count in range(1, slots + 1)}):
+        decode(range(size))
+    costs = _costs(cache, lambda: decode(range(slots)), plan.prefill_tokens, usual)
+    return Prepared(slots=slots, sweep=sweep, costs=costs)
+
+
+def unprepared(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepared:
+    """Return the number of slots for an engine that was not warmed up.
+
+    Raises:
+        UsageError: the graphs take fewer rows than the plan asks for.
+    """
+    most = cache.limits.rows // decoding.beams
+    if plan.batch == "auto":
+        return Prepared(slots=min(_UNTRIED, plan.largest_batch, most))
+    if plan.batch > most:
+        raise UsageError(f"execution.batch is {plan.batch}.", hint=f"The graphs take {most} sequences at most.")
+    return Prepared(slots=plan.batch)
+
+
+def _reserved(cache: Cache, decoding: Decoding, plan: EnginePlan, length: int) -> int:
+    """Take memory for the slots of the plan, or for half as many until it suffices."""
+    is_open = plan.batch == "auto"
+    slots = (
+        min(plan.largest_batch, cache.limits.rows // decoding.beams)
+        if is_open
+        else unprepared(cache, decoding, plan).slots
+    )
+    while reason := cache.reserve(slots * decoding.beams, length):
+        if not is_open or slots == 1:
+            raise UsageError(
+                f"execution.batch is {plan.batch}: {reason}.", hint="Lower it, or free memory on the device."
+            )
+        slots //= 2
+    return slots
+
+
+def _costs(cache: Cache, decode: Callable[[], None], most_tokens: int, usual: int) -> Costs:
+    """Time a decode step, and reading prompts of two lengths."""
+    long = min(usual, most_tokens, cache.limits.piece_tokens)
+    short = max(1, long // 8)
+
+    def prefill(tokens: int) -> None:
+        zero = np.zeros(1, np.int64)
+        cache.prefill(np.zeros((1, tokens), np.int64), zero, zero, np.array([tokens - 1]))
+
+    # a short prompt's time is that of a call with few tokens, a long one's per token the most that a token may cost:
+    # where a busy machine blurs both, neither is absurd
+    short_ns, long_ns = _fastest_ns(lambda: prefill(short)), _fastest_ns(lambda: prefill(long))
+    return Costs(decode_ns=_fastest_ns(decode), prefill_ns=short_ns, prefill_token_ns=max(short_ns, long_ns) / long)
+
+
+def _fastest_ns(call: Callable[[], None]) -> int:
+    call()
+    fastest = []
+    for _ in range(_REPEATS):
+        started_ns = time.perf_counter_ns()
+        call()
+        fastest.append(time.perf_counter_ns() - started_ns)
+    return max(1, min(fastest))

@@ -1,0 +1,160 @@
+"""The torch modules of a language model's two graphs: a Hugging Face decoder whose cache is a row per sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+ATTENTION = "mlbench"
+"""The name under which transformers knows `attention`."""
+
+
+def attention(  # noqa: PLR0913 - transformers calls it so
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float,
+    **settings: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute transformers' ``sdpa``, in exported graphs without a copy of keys for each of the heads that share them.
+
+    Args:
+        module: the layer.
+        query: (rows, heads, tokens, head size).
+        key: (rows, key heads, span, head size), each for as many heads in turn.
+        value: likewise.
+        attention_mask: (rows, 1, tokens, span), added to the products.
+        scaling: of the products.
+        settings: what else a layer says.
+
+    Returns:
+        What is attended to, (rows, tokens, heads, head size), and no weights.
+    """
+    if not torch.compiler.is_exporting():
+        output: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
+            module, query, key, value, attention_mask, scaling=scaling, **settings
+        )
+        return output
+    assert attention_mask is not None
+    rows, heads, tokens, size = query.shape
+    grouped = (query * scaling).reshape(rows, key.shape[1], -1, size)
+    products = (grouped @ key.transpose(2, 3)).view(rows, heads, tokens, -1)
+    weights = torch.softmax(products + attention_mask, dim=-1).view(rows, key.shape[1], grouped.shape[2], -1)
+    return (weights @ value).view(rows, heads, tokens, size).transpose(1, 2), None
+
+
+ALL_ATTENTION_FUNCTIONS.register(ATTENTION, attention)
+
+
+class SlotCache:
+    """The cache as the layers of a Hugging Face decoder see it: they hand in new keys and values, and get all back."""
+
+    def __init__(
+        self, state: tuple[Tensor, ...], slots: Tensor, columns: Tensor, looked_at: Callable[[Tensor], Tensor]
+    ) -> None:
+        """Store where new entries go, and how to read.
+
+        Args:
+            state: keys and values of each layer in turn, (slots, heads, length, head size) each.
+            slots: (rows,) of the sequences.
+            columns: (rows, tokens) that the new entries go to.
+            looked_at: returns the part of a state tensor that this call looks at: (rows, heads, span, head size).
+        """
+        heads = torch.arange(state[0].shape[1], device=slots.device)
+        self._state = state
+        self._places = (slots[:, None, None], heads[None, :, None], columns[:, None, :])
+        self._looked_at = looked_at
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Store new keys and values, (rows, heads, tokens, head size) each, and return all that a token may see."""
+        return self._stored(self._state[2 * layer], keys), self._stored(self._state[2 * layer + 1], values)
+
+    def _stored(self, state: Tensor, new: Tensor) -> Tensor:
+        state.index_put_(self._places, new.to(state.dtype))
+        return self._looked_at(state)
+
+
+class Decoder(nn.Module):
+    """What prefill and decode have in common."""
+
+    def __init__(self, network: Any, choices: int) -> None:
+        """Store a Hugging Face causal language model, and how many of the likeliest tokens are asked for."""
+        super().__init__()
+        if network.config._attn_implementation == "sdpa":
+            network.set_attn_implementation(ATTENTION)
+        self.network = network
+        self.choices = choices
+
+    def hidden(self, input_ids: Tensor, positions: Tensor, columns: Tensor, cache: SlotCache) -> Tensor:
+        """Return what the last layer makes of tokens (rows, tokens) at positions (rows, tokens): (..., width)."""
+        # zero where a token may look, else the lowest number: a boolean mask would not do for eager attention
+        is_hidden = columns[None, None, None, :] > positions[:, None, :, None]
+        mask = torch.zeros(is_hidden.shape, device=positions.device)
+        mask = mask.masked_fill(is_hidden, torch.finfo(mask.dtype).min)
+        output = self.network.base_model(
+            input_ids=input_ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+        )
+        hidden: Tensor = output.last_hidden_state
+        return hidden
+
+    def likeliest(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn hidden states (rows, width) into the likeliest next tokens and their log-probabilities, best first."""
+        logits = self.network.get_output_embeddings()(hidden)
+        log_probabilities = torch.log_softmax(logits.float(), dim=-1)
+        tokens = _places_of_largest(log_probabilities, self.choices)
+        return tokens, log_probabilities.gather(1, tokens)
+
+
+def _places_of_largest(log_probabilities: Tensor, count: int) -> Tensor:
+    """Return where in each row the largest are, of equals the first first; none is above zero.
+
+    Equals are common: a lower precision leaves few values.
+    """
+    if torch.compiler.is_exporting():  # ONNX's TopK puts the first of equals first
+        return log_probabilities.topk(count, dim=-1).indices
+    # torch's does not; the bits of numbers not below zero are in the numbers' order, and places below them break ties
+    bits = log_probabilities.abs().view(torch.int32).to(torch.int64)
+    places = torch.arange(log_probabilities.shape[-1], device=bits.device)
+    return (bits * 2**32 + places).topk(count, dim=-1, largest=False).indices
+
+
+class Prefill(Decoder):
+    """Reads a piece of a prompt into each of some slots (see `mlbench.contracts.generation`)."""
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        last: Tensor,
+        columns: Tensor,
+        *state: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Return the likeliest tokens after the one asked for in each piece, their log-probabilities, and the state."""
+        rows, tokens = input_ids.shape
+        span = columns.shape[0]
+        places = positions[:, None] + torch.arange(tokens, device=positions.device)  # (rows, tokens)
+        cache = SlotCache(state, slots, places, lambda tensor: tensor.index_select(0, slots)[:, :, :span])
+        hidden = self.hidden(input_ids, places, columns, cache)
+        asked_for = hidden[torch.arange(rows, device=last.device), last]
+        return (*self.likeliest(asked_for), *state)
+
+
+class Decode(Decoder):
+    """Takes one token for each of the first slots (see `mlbench.contracts.generation`)."""
+
+    def forward(self, input_ids: Tensor, positions: Tensor, columns: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        """Return the likeliest next tokens, their log-probabilities, and the state."""
+        rows, span = input_ids.shape[0], columns.shape[0]
+        slots = torch.arange(rows, device=input_ids.device)
+        places = positions[:, None]
+        cache = SlotCache(state, slots, places, lambda tensor: tensor[:rows, :, :span])
+        hidden = self.hidden(input_ids[:, None], places, columns, cache)
+        return (*self.likeliest(hidden[:, 0]), *state)

@@ -1,0 +1,33 @@
+"""For authors of language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
+
+from mlbench.toolkit.language.hugging_face import check_config, weight_files, weights_fingerprint
+from mlbench.toolkit.language.profile_options import check_options
+from mlbench.toolkit.language.prompt_datasets import RandomPrompts, StoredPrompts, check_count
+from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
+from mlbench.toolkit.language.tables import Table, read_table
+from mlbench.toolkit.language.token_metric import TokenMetric
+from mlbench.toolkit.language.token_program import TokenProgram
+from mlbench.toolkit.language.token_replies import decoded, logged_tokens, tokens_agree
+from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, read_tokenizer
+
+__all__ = [
+    "ROUGE_SCORES",
+    "TOKENIZER_FILE",
+    "RandomPrompts",
+    "Sentences",
+    "StoredPrompts",
+    "Table",
+    "TokenMetric",
+    "TokenProgram",
+    "check_config",
+    "check_count",
+    "check_options",
+    "decoded",
+    "logged_tokens",
+    "read_table",
+    "read_tokenizer",
+    "text_scores",
+    "tokens_agree",
+    "weight_files",
+    "weights_fingerprint",
+]

@@ -1,0 +1,80 @@
+"""ROUGE as the official scripts of the language workloads compute it.
+
+Source: MLPerf Inference v4.1, language/gpt-j/evaluation.py, language/llama2-70b/evaluate-accuracy.py and
+language/mixtral-8x7b/evaluate-accuracy.py: rouge-score 0.1.2 with its stemmer, over sentences that NLTK's Punkt found.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+logger = logging.getLogger(__name__)
+
+Sentences = Callable[[str], Sequence[str]]
+"""Splits a text into its sentences."""
+
+ROUGE_SCORES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+"""The last needs sentences, the others do not."""
+
+_AFTER_SENTENCE = re.compile(r"(?<=[.?!\"')\]}])\s+")
+
+
+def punkt_sentences() -> Sentences | None:
+    """Return NLTK's splitter for English; None, with a warning in the log, where its data is not installed."""
+    from nltk import sent_tokenize
+
+    try:
+        sent_tokenize("Is it there?")
+    except LookupError:
+        logger.warning("no rougeLsum: NLTK's sentence data is not installed (python -m nltk.downloader punkt_tab)")
+        return None
+    return sent_tokenize  # type: ignore[no-any-return]
+
+
+def sentence_lines(text: str, sentences: Sentences | None) -> str:
+    """Return a text, stripped, with a line for each sentence.
+
+    Without a splitter, the white space after every mark that may end a sentence becomes one line break: this text has
+    at most as many characters as the one with Punkt's sentences, and almost always exactly as many.
+    """
+    if sentences is None:
+        return _AFTER_SENTENCE.sub("\n", text.strip())
+    return "\n".join(sentences(text.strip()))
+
+
+def text_scores(
+    texts: Sequence[str], references: Sequence[str], sentences: Sentences | None = None
+) -> Mapping[str, float]:
+    """Return ROUGE in percent and ``gen_len``, the characters of all texts with a line for each sentence.
+
+    Args:
+        texts: what was generated; at least one.
+        references: what each is compared with.
+        sentences: splits a text into sentences; None for NLTK's splitter. Where its data is missing, so is
+            ``rougeLsum``.
+    """
+    sentences = sentences or punkt_sentences()
+    predictions = [sentence_lines(text, sentences) for text in texts]
+    wanted = [sentence_lines(reference, sentences) for reference in references]
+    scores = rouge(predictions, wanted, has_sentences=sentences is not None)
+    return {**scores, "gen_len": sum(map(len, predictions))}
+
+
+def rouge(predictions: Sequence[str], references: Sequence[str], *, has_sentences: bool) -> Mapping[str, float]:
+    """Return the mean F-measures in percent, rounded to four digits as officially.
+
+    Args:
+        predictions: texts with a line for each sentence.
+        references: the same, in the same order; at least one.
+        has_sentences: whether lines are sentences; without them ``rougeLsum`` is missing.
+    """
+    import numpy as np
+    from rouge_score.rouge_scorer import RougeScorer
+
+    names = ROUGE_SCORES if has_sentences else ROUGE_SCORES[:-1]
+    scorer = RougeScorer(names, use_stemmer=True)
+    scores = [scorer.score(wanted, found) for found, wanted in zip(predictions, references, strict=True)]
+    # NumPy's mean and its rounding, as in the official scripts: another order of summation may turn the last digit
+    return {name: float(np.round(np.mean([each[name].fmeasure for each in scores]) * 100, 4)) for name in names}

@@ -1,0 +1,47 @@
+"""A model's tokenizer, from the folder that a user or a recipe gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench.errors import DataError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+TOKENIZER_FILE = "tokenizer.json"
+
+
+def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: int) -> Tokenizer:
+    """Return the tokenizer of a Hugging Face folder, without truncation or padding of its own.
+
+    Args:
+        folder: holds ``tokenizer.json``.
+        sizes: how many tokens it may have, added ones included.
+        end: the token that ends an answer.
+        end_id: which the weights know as this.
+
+    Raises:
+        DataError: the file is missing or damaged, or belongs to other weights.
+    """
+    from tokenizers import Tokenizer
+
+    path = folder / TOKENIZER_FILE
+    if not path.is_file():
+        raise DataError(f"tokenizer not found: {path}.", hint="Name a Hugging Face folder with that file.")
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exceptions
+        raise DataError(f"tokenizer cannot be read: {path}: {str(error).splitlines()[0][:200]}.") from None
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    if size not in sizes:
+        wanted = " or ".join(map(str, sorted(sizes)))
+        raise DataError(f"{path} has {size} tokens, the model's tokenizer {wanted}.", hint="Use the model's own.")
+    if tokenizer.token_to_id(end) != end_id:
+        found = tokenizer.token_to_id(end)
+        raise DataError(f"{path} has {end} as token {found}, the model as {end_id}.", hint="Use the model's own.")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer

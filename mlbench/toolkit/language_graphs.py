@@ -1,0 +1,117 @@
+"""A language model as two graphs over one key-value cache, for decoders of Hugging Face's that keep keys and values.
+
+What the graphs take and return: `mlbench.contracts.generation`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
+from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.toolkit.module_graph import ModuleGraph
+
+if TYPE_CHECKING:
+    import torch
+
+_USUAL_ROWS = 16
+_MOST_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheShape:
+    """What a sequence leaves in the key-value cache, for each of its tokens."""
+
+    layers: int
+    heads: int
+    """Those of keys and values, where several query heads share them."""
+    head_size: int
+
+
+def language_graphs(
+    build: Callable[[], Any], cache: CacheShape, *, decoding: Decoding, fingerprint: str
+) -> Mapping[str, Graph]:
+    """Return ``prefill`` and ``decode``, whose state is the keys and values of each layer.
+
+    The modules of the two share one network as long as both live, so that it takes memory once: the first module of
+    each share one, the second another. What a caller does to the weights of one, it does to both.
+
+    Args:
+        build: returns the causal language model with its weights, fp32; called when a backend asks for a module.
+        cache: what it keeps.
+        decoding: how answers are made.
+        fingerprint: a hash of the weights and of all settings that ``build`` depends on.
+    """
+    longest, choices = decoding.longest, decoding.choices
+    rows = Dim(name="rows", smallest=1, usual=_USUAL_ROWS, largest=_MOST_ROWS)
+    tokens = Dim(name="tokens", smallest=1, usual=_half(longest), largest=longest)
+    span = Dim(name="span", smallest=1, usual=_half(longest), largest=longest)
+    pieces = TensorSpec(name="input_ids", shape=(rows, tokens), dtype="int64")
+    columns = TensorSpec(name="columns", shape=(span,), dtype="int64")
+    inputs = {
+        PREFILL: (pieces, *_per_row(rows, "positions", "slots", "last"), columns),
+        DECODE: (*_per_row(rows, "input_ids", "positions"), columns),
+    }
+    network = _SharedNetwork(build, tuple(inputs))
+
+    def graph(name: str) -> Graph:
+        return ModuleGraph(
+            name,
+            inputs=inputs[name],
+            outputs=(
+                TensorSpec(name="tokens", shape=(rows, choices), dtype="int64"),
+                TensorSpec(name="log_probabilities", shape=(rows, choices), dtype="float32"),
+            ),
+            state=_state(cache, longest),
+            build=lambda: _module(name, network.lent_to(name), choices),
+            fingerprint=fingerprint,
+        )
+
+    return {name: graph(name) for name in inputs}
+
+
+def _half(longest: int) -> int:
+    return max(1, longest // 2)
+
+
+def _per_row(rows: Dim, *names: str) -> Iterator[TensorSpec]:
+    return (TensorSpec(name=name, shape=(rows,), dtype="int64") for name in names)
+
+
+def _state(cache: CacheShape, longest: int) -> tuple[TensorSpec, ...]:
+    slots = Dim(name=SLOTS, smallest=1, usual=_USUAL_ROWS, largest=_MOST_ROWS)
+    length = Dim(name=LENGTH, smallest=1, usual=_half(longest), largest=longest)
+    shape = (slots, cache.heads, length, cache.head_size)
+    return tuple(
+        TensorSpec(name=f"{part}.{layer}", shape=shape, dtype="float32")
+        for layer in range(cache.layers)
+        for part in ("keys", "values")
+    )
+
+
+def _module(name: str, network: Any, choices: int) -> torch.nn.Module:
+    from mlbench.toolkit.decoder_modules import Decode, Prefill
+
+    return (Prefill if name == PREFILL else Decode)(network, choices)
+
+
+class _SharedNetwork:
+    """Lends one network to all graphs of a model, and builds another for a graph that asks again."""
+
+    def __init__(self, build: Callable[[], Any], graphs: Sequence[str]) -> None:
+        self._build = build
+        self._offers: dict[str, list[weakref.ref[Any]]] = {name: [] for name in graphs}
+
+    def lent_to(self, graph: str) -> Any:
+        """Return a network that this graph has not had yet: one that another's module keeps alive, or a new one."""
+        offers = self._offers[graph]
+        while offers:
+            if (network := offers.pop(0)()) is not None:
+                return network
+        network = self._build()
+        for other in self._offers.keys() - {graph}:
+            self._offers[other].append(weakref.ref(network))
+        return network

@@ -1,0 +1,133 @@
+"""A Hugging Face architecture as the graphs of a language model, with the weights of a folder or random ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mlbench.contracts.generation import Decoding
+from mlbench.contracts.graph import Graph
+from mlbench.errors import DataError
+from mlbench.toolkit.files import verified
+from mlbench.toolkit.language import check_config, weight_files
+from mlbench.toolkit.language_graphs import CacheShape, language_graphs
+
+RANDOM_SEED = 0
+
+Config = Mapping[str, Any]
+"""What a ``config.json`` holds."""
+
+
+def _unchanged(network: Any) -> Any:
+    return network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageNetwork:
+    """An architecture: which class it is, and where its configuration has what decides the size of the cache."""
+
+    kind: str
+    """The class, by its name in transformers: ``LlamaForCausalLM``."""
+    model_type: str
+    """As ``config.json`` says it: ``llama``."""
+    layers: str = "num_hidden_layers"
+    """The key of the number of layers; likewise the next three."""
+    heads: str = "num_attention_heads"
+    cache_heads: str = "num_key_value_heads"
+    width: str = "hidden_size"
+    prepared: Callable[[Any], Any] = _unchanged
+    """Returns a network as it is to be run, given one as transformers made it."""
+
+    def trained_graphs(
+        self, folder: Path, decoding: Decoding, *, fingerprint: str, sha256: Mapping[str, str] = MappingProxyType({})
+    ) -> Mapping[str, Graph]:
+        """Return ``prefill`` and ``decode`` with the weights of a Hugging Face folder, read when a backend asks.
+
+        Args:
+            folder: with ``config.json`` and safetensors.
+            decoding: how answers are made.
+            fingerprint: a hash of the folder's model.
+            sha256: checksums by file name, those that are known; verified before the weights are read.
+
+        Raises:
+            DataError: ``config.json`` is missing, damaged, or of another architecture.
+        """
+        cache = self._cache(self._config(folder))
+        return language_graphs(
+            lambda: self.trained(folder, sha256=sha256), cache, decoding=decoding, fingerprint=fingerprint
+        )
+
+    def random_graphs(self, config: Config, decoding: Decoding) -> Mapping[str, Graph]:
+        """Return ``prefill`` and ``decode`` of a network of this configuration, with seeded weights."""
+        fingerprint = f"{self.kind} {json.dumps(dict(config), sort_keys=True)}, seed {RANDOM_SEED}"
+        return language_graphs(
+            lambda: self.random(config), self._cache(config), decoding=decoding, fingerprint=fingerprint
+        )
+
+    def trained(self, folder: Path, *, sha256: Mapping[str, str] = MappingProxyType({})) -> Any:
+        """Return the network with the weights of a Hugging Face folder, fp32, in eval mode.
+
+        Raises:
+            DataError: a file is missing, damaged or another than its checksum says, or the weights are not all there.
+        """
+        import torch
+
+        for name, checksum in sha256.items():
+            verified(folder / name, sha256=checksum, what="model file")
+        weight_files(folder)
+        try:
+            with _without_progress_bar():
+                network, found = self._class.from_pretrained(
+                    folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
+                )
+        except Exception as error:  # the readers raise anything for a damaged file
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise DataError(f"model cannot be read: {folder}: {reason}.") from None
+        for problem in ("missing_keys", "mismatched_keys"):
+            if names := sorted(map(str, found[problem])):
+                raise DataError(f"{folder}: {problem.replace('_', ' ')}: {names[0]} ({len(names)} in all).")
+        return self.prepared(network.eval())
+
+    def random(self, config: Config) -> Any:
+        """Return the network with seeded weights, fp32, in eval mode; the global generator stays as it was."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(RANDOM_SEED)
+            return self.prepared(self._class(self._class.config_class(**config)).float().eval())
+
+    @property
+    def _class(self) -> Any:
+        import transformers
+
+        return getattr(transformers, self.kind)
+
+    def _config(self, folder: Path) -> Config:
+        check_config(folder, {"model_type": (self.model_type,)})
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        for name in (self.layers, self.heads, self.cache_heads, self.width):
+            if not isinstance(config.get(name), int) or config[name] < 1:
+                raise DataError(f"{folder / 'config.json'} has {name} = {config.get(name)}, want a number above 0.")
+        return config
+
+    def _cache(self, config: Config) -> CacheShape:
+        head_size = config[self.width] // config[self.heads]
+        return CacheShape(layers=config[self.layers], heads=config[self.cache_heads], head_size=head_size)
+
+
+@contextmanager
+def _without_progress_bar() -> Iterator[None]:
+    from transformers.utils import logging
+
+    was_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            logging.enable_progress_bar()

@@ -1,0 +1,108 @@
+"""One program to run, as the keeper is told; and its last steps before it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from mlbench.toolkit.sandbox import linux
+from mlbench.toolkit.sandbox.outcome import Limits, Wall
+
+MESSAGE_BYTES = 1 << 17
+"""The longest message to the keeper and from it."""
+
+_OPEN_FILES = 512
+_FIRST_SPARE_USER, _MOST_PROCESSES = 0x60000000, 1 << 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One program to run."""
+
+    wall: Wall
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: str
+    """Where it starts, and the only place where it may write."""
+    readable: tuple[str, ...]
+    """Files and folders that it may read and run."""
+    mount_point: str
+    """An empty folder."""
+    limits: Limits
+
+
+def is_root() -> bool:
+    """Tell whether this process may become any user: root, and not that of a container with few users of its own."""
+    with open("/proc/self/uid_map") as file:
+        return os.geteuid() == 0 and int(file.read().split()[2]) > _FIRST_SPARE_USER + _MOST_PROCESSES
+
+
+def spare_user() -> int:
+    """Return a user id that nobody has, another for each process that asks."""
+    return _FIRST_SPARE_USER + os.getpid()
+
+
+def run_program(job: Job, *, processes: int, seccomp: bytes = b"") -> NoReturn:
+    """Set the limits and become the program.
+
+    Args:
+        job: the program.
+        processes: the limit as the kernel counts it here.
+        seccomp: a filter.
+
+    Raises:
+        OSError: a limit cannot be set.
+    """
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what it starts would too
+        signal.signal(number, signal.SIG_DFL)
+    cpu_s = math.ceil(job.limits.cpu_s)
+    for kind, soft, hard in (
+        (resource.RLIMIT_CPU, cpu_s, cpu_s + 1),
+        (resource.RLIMIT_DATA, job.limits.memory_bytes, job.limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, job.limits.file_bytes, job.limits.file_bytes),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES),
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_NPROC, processes, processes),
+    ):
+        _lower(kind, soft, hard)
+    linux.die_with_parent()
+    linux.gain_no_privileges()
+    if seccomp:
+        linux.filter_calls(seccomp)
+    try:
+        os.execvpe(job.command[0], job.command, job.environment)
+    except OSError as error:
+        os.write(2, f"{job.command[0]}: {error.strerror}\n".encode())
+        os._exit(127)
+
+
+def _lower(kind: int, soft: int, hard: int) -> None:
+    """Set a limit, or keep the one that is lower already."""
+    _, most = resource.getrlimit(kind)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def tasks_of_user() -> int:
+    """Return how many processes and threads this user has on the machine."""
+    user, count = os.geteuid(), 0
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):  # it ended this moment
+                if process.stat().st_uid == user:
+                    count += len(os.listdir(process / "task"))
+    return count
+
+
+def exit_code(status: int) -> int:
+    """Return a process's end as a shell tells it."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code

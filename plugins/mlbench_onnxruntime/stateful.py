@@ -1,0 +1,116 @@
+"""A session of a graph with state: the state stays where it lies, as input and output of each call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnxruntime import OrtValue
+
+from mlbench import Dim, Graph, TensorSpec
+from mlbench_onnxruntime.row_copies import copy_whole_rows
+
+LENGTH = "length"
+"""The contract's name of the dimension whose positions are a cache's columns."""
+
+NEXT = ".next"
+"""Ends the name of a state tensor among a file's outputs."""
+
+CPU = "cpu"
+DEVICES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
+"""Where a provider's state lives, if not in the CPU's memory."""
+
+SCATTER = "ScatterND"
+"""The operator that copies its first input and writes updates into the copy; the updates alone where both are one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxState:
+    """Tensors by name."""
+
+    values: dict[str, Any]
+    """As ONNX Runtime sees them."""
+    arrays: dict[str, np.ndarray]
+    """The same memory as NumPy sees it; empty where it is a device's."""
+
+
+class StatefulSession:
+    """Runs a session, and updates a state with each call."""
+
+    def __init__(self, session: Any, graph: Graph, file: Path, provider: str) -> None:
+        """Store a session of ``file``, which is the graph in some precision."""
+        self._session = session
+        self._graph = graph
+        self._provider = provider
+        self._device = DEVICES.get(provider, CPU)
+        in_place = scattered_into(file)
+        self._moving = [spec for spec in graph.state if spec.name not in in_place]
+
+    def new_state(self, sizes: Mapping[str, int], /) -> OnnxState:
+        """Return zeros."""
+        return self._state({spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state})
+
+    def resized(self, state: OnnxState, sizes: Mapping[str, int], /) -> OnnxState:
+        """Return larger tensors with the old contents at their beginning."""
+        grown = {spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state}
+        for name, array in grown.items():
+            old = state.values[name].numpy()
+            array[tuple(map(slice, old.shape))] = old
+        return self._state(grown)
+
+    def copy_rows(self, state: OnnxState, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
+        """Copy these columns of rows; on a device whole rows."""
+        if self._device != CPU:
+            copy_whole_rows(self._provider, state.values.values(), sources, targets)
+            return
+        for spec in self._graph.state:
+            axis = [getattr(size, "name", "") for size in spec.shape].index(LENGTH)
+            part = state.arrays[spec.name][(slice(None),) * axis + (slice(columns.start, columns.stop),)]
+            part[list(targets)] = part[list(sources)]
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], state: OnnxState, /) -> Mapping[str, np.ndarray]:
+        """Compute all outputs, in memory of their own, and update the state."""
+        binding = self._session.io_binding()
+        for spec in self._graph.inputs:
+            binding.bind_cpu_input(spec.name, np.ascontiguousarray(inputs[spec.name]))
+        for spec in self._graph.outputs:
+            binding.bind_output(spec.name, CPU)
+        after = self._state({spec.name: np.empty(state.values[spec.name].shape(), spec.dtype) for spec in self._moving})
+        for name, value in state.values.items():
+            binding.bind_ortvalue_input(name, value)
+            binding.bind_ortvalue_output(name + NEXT, after.values.get(name, value))
+        self._session.run_with_iobinding(binding)
+        state.values.update(after.values)
+        state.arrays.update(after.arrays)
+        outputs = binding.get_outputs()  # in the order of binding: state comes last
+        return {spec.name: value.numpy() for spec, value in zip(self._graph.outputs, outputs, strict=False)}
+
+    def _state(self, arrays: dict[str, np.ndarray]) -> OnnxState:
+        values = {name: OrtValue.ortvalue_from_numpy(array, self._device) for name, array in arrays.items()}
+        return OnnxState(values, arrays if self._device == CPU else {})
+
+
+def scattered_into(file: Path) -> set[str]:
+    """Return the names of state tensors that may be updated in place: nothing reads them but the scatter that does it.
+
+    Another reader might come after the scatter, and read what is meant for the next call.
+    """
+    graph = onnx.load(file, load_external_data=False).graph
+    if any(part.HasField("g") or part.graphs for node in graph.node for part in node.attribute):
+        return set()  # a graph within may read whatever is around it
+    reads = [node for node in graph.node if node.op_type != "Shape"]
+    readers = Counter(name for node in reads for name in node.input)
+    return {
+        node.input[0]
+        for node in reads
+        if node.op_type == SCATTER and node.output[0] == node.input[0] + NEXT and readers[node.input[0]] == 1
+    }
+
+
+def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[size.name] if isinstance(size, Dim) else size for size in spec.shape)

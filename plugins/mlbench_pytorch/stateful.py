@@ -1,0 +1,68 @@
+"""A torch module with state as a callable of NumPy arrays: the state stays on the device, and is updated in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from mlbench import Dim, Graph, TensorSpec
+from mlbench_pytorch.cuda_graphs import ReplayedCalls
+from mlbench_pytorch.executable import TorchModule
+
+if TYPE_CHECKING:
+    from mlbench_pytorch.backend import PyTorchOptions
+
+LENGTH = "length"
+"""The contract's name of the dimension whose positions are a cache's columns."""
+
+TorchState = list[torch.Tensor]
+
+
+class StatefulTorchExecutable(TorchModule):
+    """Runs a module that keeps state.
+
+    Floating point state is kept in the precision that is computed in.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: PyTorchOptions
+    ) -> None:
+        super().__init__(module, graph, device, dtype, options)
+        self._state = graph.state
+        self._replayed = ReplayedCalls(self.compute) if device.type == "cuda" and options.cuda_graphs else None
+
+    def new_state(self, sizes: Mapping[str, int], /) -> TorchState:
+        """Return zeros on the device."""
+        return [torch.zeros(_shape(spec, sizes), dtype=self._kept_in(spec), device=self.device) for spec in self._state]
+
+    def resized(self, state: TorchState, sizes: Mapping[str, int], /) -> TorchState:
+        """Return larger tensors with the old contents at their beginning."""
+        grown = self.new_state(sizes)
+        for new, old in zip(grown, state, strict=True):
+            new[tuple(map(slice, old.shape))] = old
+        return grown
+
+    def copy_rows(self, state: TorchState, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
+        """Copy these columns of rows."""
+        places = torch.tensor([sources, targets], device=self.device)
+        with torch.inference_mode():
+            for spec, tensor in zip(self._state, state, strict=True):
+                axis = [getattr(dim, "name", "") for dim in spec.shape].index(LENGTH)
+                part = tensor.narrow(axis, columns.start, len(columns))
+                part[places[1]] = part[places[0]]
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], state: TorchState, /) -> Mapping[str, np.ndarray]:
+        """Compute all outputs, in memory of their own, and update the state."""
+        placed = self.placed(inputs)
+        return self.named(self._replayed(placed, state) if self._replayed else self.compute([*placed, *state]))
+
+    def _kept_in(self, spec: TensorSpec) -> torch.dtype:
+        kind: torch.dtype = getattr(torch, spec.dtype)
+        return self.dtype if kind.is_floating_point else kind
+
+
+def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)

@@ -1,0 +1,396 @@
+"""The whole engine over a model whose answers are known from loops over lists."""
+
+import json
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from mlbench import Prompt, UsageError
+from mlbench.execution.composed_engine import ComposedEngine
+from mlbench.execution.generation.engine import GenerationEngine
+
+
+@pytest.mark.parametrize("batch", [1, 3, 4, 16, "auto"])
+@pytest.mark.parametrize("prefill_tokens", [1, 7, 512])
+def test_every_prompt_gets_its_own_answer_whatever_runs_beside_it(world, batch, prefill_tokens):
+    made = world(30)
+    with made.engine(batch=batch, prefill_tokens=prefill_tokens, largest_batch=8) as engine:
+        engine.warm_up(made.samples())
+        assert made.answered(engine).answers == made.expected()
+
+
+@pytest.mark.parametrize("batching", ["in_flight", "static", "inline", "dynamic", "bucketed", "fixed"])
+def test_any_way_of_batching_gives_the_same_answers(world, batching):
+    made = world()
+    with made.engine(batching=batching) as engine:
+        assert made.answered(engine).answers == made.expected()
+        assert engine.statistics()["batching"] == ("static" if batching == "static" else "in_flight")
+
+
+def test_a_backend_without_state_answers_too(world):
+    made = world(plain=True)
+    with made.engine(prefill_tokens=16) as engine:
+        assert made.answered(engine).answers == made.expected()
+
+
+def test_a_graph_backend_gives_generation_programs_this_engine(world):
+    engine = world().engine()
+    assert isinstance(engine, GenerationEngine)
+    assert not isinstance(engine, ComposedEngine)
+
+
+def test_first_tokens_are_reported_before_the_answers_that_begin_with_them(world):
+    made = world()
+    with made.engine() as engine:
+        reply = made.answered(engine)
+    assert reply.firsts == {id_: answer[:1] for id_, answer in made.expected().items()}
+    assert reply.counts == {id_: len(answer) for id_, answer in made.expected().items()}
+
+
+def test_a_first_token_comes_while_the_others_are_still_running(world, kept):
+    made = world([Prompt(tokens=np.array([5, 6]))], min_new_tokens=24)
+    running = threading.Event()
+    made.backend.fails = lambda name, number: running.wait(10) if name == "decode" else None
+    reply = kept(1)
+    with made.engine(batch=1) as engine:
+        engine.submit(made.samples(0), reply)
+        deadline = time.monotonic() + 10
+        while not reply.firsts and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert reply.firsts and not reply.answers
+        running.set()
+        reply.wait()
+
+
+def test_an_ended_answer_leaves_its_slot_to_the_next(world):
+    made = world(60, max_new_tokens=40)
+    with made.engine(batch=4) as engine:
+        made.answered(engine)
+        statistics = engine.statistics()
+    tokens = sum(map(len, made.expected().values()))
+    assert statistics["new_tokens"] == tokens
+    assert statistics["decode"]["useful_tokens"] == tokens - 60  # the first of each comes from its prompt
+    assert statistics["decode"]["useful_tokens"] > 0.9 * statistics["decode"]["computed_tokens"]
+    with made.engine(batch=4, batching="static") as engine:
+        made.answered(engine)
+        assert engine.statistics()["decode"]["steps"] > 1.3 * statistics["decode"]["steps"]
+
+
+def test_samples_are_taken_while_others_run_and_each_goes_to_its_own_reply(world, kept):
+    made = world(24)
+    replies = [kept(1) for _ in made.prompts]
+    with made.engine() as engine:
+        for index, reply in enumerate(replies):
+            engine.submit(made.samples(index, first=index), reply)
+        for index, reply in enumerate(replies):
+            assert reply.wait().answers == made.expected(made.samples(index, first=index))
+
+
+def test_the_same_index_may_come_more_than_once(world):
+    made = world()
+    samples = made.samples(3, 3, 5, 3)
+    with made.engine() as engine:
+        assert made.answered(engine, samples).answers == made.expected(samples)
+
+
+def test_all_calls_of_the_backend_come_from_one_thread_that_is_not_the_callers(world):
+    made = world()
+    with made.engine(batch="auto", largest_batch=4) as engine:
+        engine.warm_up(made.samples())
+        made.answered(engine)
+    assert len(made.backend.threads) == 1
+    assert threading.get_ident() not in made.backend.threads
+
+
+def test_long_prompts_are_read_in_pieces_between_the_steps_of_those_that_run(world, kept):
+    made = world([Prompt(tokens=np.full(length, 9)) for length in (2, 60)], min_new_tokens=24)
+    reply = kept(2)
+
+    def long_one_comes_while_the_short_one_runs(name, number):
+        if name == "decode":
+            made.backend.fails = lambda name, number: None
+            engine.submit(made.samples(1, first=1001), reply)
+
+    made.backend.fails = long_one_comes_while_the_short_one_runs
+    with made.engine(prefill_tokens=10) as engine:
+        engine.submit(made.samples(0, first=1000), reply)
+        assert reply.wait().answers == made.expected()
+    calls = [name for name, _, _ in made.backend.calls]
+    assert calls[:14] == ["prefill", "decode"] * 7
+    assert "prefill" not in calls[14:]
+    assert [shape for name, shape, _ in made.backend.calls if name == "prefill"] == [(1, 2)] + [(1, 10)] * 6
+
+
+def test_no_more_than_the_needed_part_of_the_cache_is_looked_at(world):
+    made = world([Prompt(tokens=np.array([5, 6, 7]))])
+    with made.engine() as engine:
+        made.answered(engine)
+    assert {columns for _, _, columns in made.backend.calls} == {32}
+
+
+def test_few_sequences_are_decoded_in_few_rows(world):
+    made = world(20, max_new_tokens=40)
+    with made.engine(batch=16) as engine:
+        made.answered(engine)
+    rows = [shape[0] for name, shape, _ in made.backend.calls if name == "decode"]
+    assert set(rows) <= {1, 2, 3, 4, 6, 8, 12, 16}
+    assert rows[-1] <= 2  # the last that run have moved together
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        (Prompt(tokens=np.zeros(0, np.int64)), "the prompt is empty"),
+        (
+            Prompt(tokens=np.full(73, 5)),
+            "a prompt of 73 tokens and 24 new ones exceed the model's 96 positions",
+        ),
+        (ValueError("no such sample"), "ValueError: no such sample"),
+    ],
+)
+def test_a_request_that_can_never_be_served_is_refused_and_the_others_are_answered(world, prompt, reason):
+    sound = Prompt(tokens=np.full(72, 5))
+    made = world([sound, prompt, sound])
+    with made.engine() as engine:
+        reply = made.answered(engine)
+    assert reply.failures == {1001: reason}
+    assert reply.answers == made.expected(made.samples(0)) | made.expected(made.samples(2, first=1002))
+
+
+def test_beam_search_refuses_stop_sequences(world):
+    made = world([Prompt(tokens=np.array([5]), stop=(7, 8))], beams=2)
+    with made.engine() as engine:
+        assert made.answered(engine).failures == {1000: "a stop sequence, which beam search does not follow"}
+
+
+def test_a_decode_call_that_fails_fails_those_that_run_and_no_others(world):
+    made = world(12)
+
+    def fails(name, number):
+        if name == "decode" and number >= 5:
+            made.backend.fails = lambda name, number: None
+            raise RuntimeError("device lost\nand found again")
+
+    made.backend.fails = fails
+    with made.engine() as engine:
+        reply = made.answered(engine)
+        assert engine.statistics()["failed_samples"] == len(reply.failures)
+    assert 1 <= len(reply.failures) <= 4
+    assert set(reply.failures.values()) == {"RuntimeError: device lost"}
+    expected = made.expected()
+    assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
+
+
+def test_a_row_of_nans_fails_its_sequence_and_no_other(world):
+    made = world(6)
+
+    def spoils(name, number, outputs):
+        if name == "decode" and number == 6:
+            outputs["log_probabilities"][1] = np.nan
+        return outputs
+
+    made.backend.spoils = spoils
+    with made.engine(batch=3) as engine:
+        reply = made.answered(engine)
+    assert list(reply.failures.values()) == ["NaN in log_probabilities"]
+    assert len(reply.answers) == 5
+
+
+def test_outputs_for_another_number_of_rows_fail_the_call(world):
+    made = world(2)
+    made.backend.spoils = lambda name, number, outputs: {key: value[:1] for key, value in outputs.items()}
+    with made.engine() as engine:
+        reply = made.answered(engine)
+    assert set(reply.failures.values()) == {"ValueError: tokens (1, 2) and log_probabilities (1, 2) for 2 rows"}
+
+
+def test_an_answer_that_cannot_be_made_fails_its_sample(world):
+    made = world(3)
+    made.model.program.answer = lambda tokens: 1 / 0
+    with made.engine() as engine:
+        assert set(made.answered(engine).failures.values()) == {"ZeroDivisionError: division by zero"}
+
+
+def test_where_rows_cannot_be_added_fewer_run_at_a_time_and_all_are_answered(world):
+    made = world(20)
+    made.backend.room = 3 * 96
+    with made.engine(batch=8) as engine:
+        assert made.answered(engine).answers == made.expected()
+        assert engine.statistics()["cache"]["rows"] <= 3
+    assert made.backend.refusals == 1  # it is not asked again and again
+
+
+def test_a_request_for_which_the_cache_cannot_grow_fails_alone(world):
+    short, long = (Prompt(tokens=np.full(length, 9)) for length in (5, 300))
+    made = world([short, long, short], longest=400)
+    made.backend.room = 4 * 128
+    with made.engine(batch=4) as engine:
+        made.answered(engine, made.samples(0, 2, 0, 2))
+        reply = made.answered(engine)
+    assert list(reply.failures) == [1001]
+    assert reply.failures[1001].startswith("no room for a cache of 4 rows and 384 columns: MemoryError")
+
+
+def test_the_cache_grows_in_steps_and_keeps_what_it_holds(world):
+    made = world([Prompt(tokens=np.full(length, 9)) for length in (3, 200, 300, 5)], longest=400)
+    with made.engine(batch=4) as engine:
+        reply = made.answered(engine, made.samples(0, first=0))
+        second = made.answered(engine, made.samples(1, 2, 3))
+        assert engine.statistics()["cache"] == {"rows": 3, "columns": 384, "growths": 4}
+    assert reply.answers == made.expected(made.samples(0, first=0))
+    assert second.answers == made.expected(made.samples(1, 2, 3))
+    assert made.backend.sizes == [(1, 128), (1, 384), (2, 384), (3, 384)]
+
+
+def test_warming_up_takes_memory_for_all_slots_or_says_why_not(world):
+    made = world()
+    with made.engine(batch=8) as engine:
+        engine.warm_up(made.samples())
+        assert made.backend.sizes == [(8, 96)]
+    made.backend.room = 4 * 96
+    with (
+        made.engine(batch=8) as engine,
+        pytest.raises(UsageError, match=r"execution.batch is 8: no room for .* 8 rows"),
+    ):
+        engine.warm_up(made.samples())
+
+
+def test_a_number_of_slots_left_open_is_one_that_fits(world):
+    made = world()
+    made.backend.room = 5 * 96
+    with made.engine(batch="auto", largest_batch=64) as engine:
+        engine.warm_up(made.samples())
+        statistics = engine.statistics()
+        assert statistics["batch"] <= 4
+        assert set(statistics["sweep_tokens_per_s"]) <= {"1", "2", "4"}
+        assert made.answered(engine).answers == made.expected()
+
+
+def test_requests_wait_for_company_until_a_flush(world, kept):
+    made = world(3)
+    reply = kept(3)
+    with made.engine(max_wait_us=60_000_000) as engine:
+        engine.submit(made.samples(0, 1, 2), reply)
+        time.sleep(0.05)
+        assert not made.backend.calls
+        engine.flush()
+        reply.wait()
+
+
+def test_requests_wait_for_company_no_longer_than_told(world, kept):
+    made = world(3)
+    with made.engine(max_wait_us=1000) as engine:
+        reply = kept(3)
+        engine.submit(made.samples(0, 1, 2), reply)
+        assert reply.wait().answers == made.expected()
+
+
+def test_leaving_the_engine_ends_its_thread_and_nothing_is_answered_afterwards(world, kept):
+    made = world(200)
+    reply = kept(200)
+    with made.engine(batch=1) as engine:
+        engine.submit(made.samples(), reply)
+        while not reply.answers:
+            time.sleep(0.001)
+    answered = len(reply.answers)
+    assert answered < 200
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mlbench-generation")]
+    assert len(reply.answers) == answered
+
+
+def test_statistics_are_json_and_begin_anew_each_time(world):
+    made = world()
+    with made.engine() as engine:
+        assert json.loads(json.dumps(engine.statistics()))["samples"] == 0
+        made.answered(engine)
+        statistics = json.loads(json.dumps(engine.statistics()))
+        assert engine.statistics()["samples"] == 0
+    assert statistics["samples"] == 12
+    assert statistics["prefill"]["useful_tokens"] == sum(len(prompt.tokens) for prompt in made.prompts)
+    assert sum(statistics["steps_by_size"].values()) == statistics["decode"]["steps"]
+    sizes = {int(size): steps for size, steps in statistics["steps_by_size"].items()}
+    assert sum(size * steps for size, steps in sizes.items()) == statistics["decode"]["useful_tokens"]
+    assert statistics["busy_ns"] == statistics["prefill"]["busy_ns"] + statistics["decode"]["busy_ns"]
+    assert 0 < statistics["host_ns"]
+    assert statistics["longest_queue_ns"] <= statistics["queue_ns"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"batch": 0}, "execution.batch is 0"),
+        ({"prefill_tokens": 0}, "execution.prefill_tokens is 0"),
+        ({"workers": 2}, "execution.workers is 2"),
+        ({"batching": "magic"}, "execution.batching is 'magic'"),
+    ],
+)
+def test_a_plan_that_cannot_be_followed_is_refused(world, plan, message):
+    with pytest.raises(UsageError, match=message):
+        world().engine(**plan)
+
+
+def test_more_slots_than_the_graphs_have_rows_for_are_refused(world):
+    made = world(rows=16, beams=4)
+    with made.engine(batch=5) as engine, pytest.raises(UsageError, match="4 sequences at most"):
+        engine.warm_up(made.samples())
+
+
+def test_a_thousand_requests_with_failures_here_and_there_are_answered_once_each_and_no_slot_is_lost(world, kept):
+    random = np.random.default_rng(7)
+    prompts = world(1000).prompts
+    for index in random.choice(1000, 30, replace=False):
+        prompts[index] = Prompt(tokens=np.full(random.choice([0, 90]), 5))
+    made = world(prompts)
+
+    def fails(name, number):
+        if number % 97 == 0:
+            raise RuntimeError("now and then")
+
+    def spoils(name, number, outputs):
+        if number % 131 == 0:
+            outputs["log_probabilities"][-1] = np.nan
+        return outputs
+
+    made.backend.fails, made.backend.spoils = fails, spoils
+    reply = kept(1000)
+    with made.engine(batch=8, prefill_tokens=64) as engine:
+        position = 0
+        while position < 1000:
+            size = int(random.integers(1, 40))
+            engine.submit(made.samples(*range(position, min(1000, position + size)), first=position), reply)
+            position += size
+        reply.wait(60)
+        slots = engine._flight.slots
+        assert slots.taken == 0
+        assert not slots.held()
+        assert not slots.positions.any()
+        statistics = engine.statistics()
+    assert statistics["samples"] == len(reply.answers)
+    assert statistics["samples"] + len(reply.failures) == 1000
+    reasons = set(reply.failures.values())
+    assert {"the prompt is empty", "RuntimeError: now and then", "NaN in log_probabilities"} <= reasons
+    assert len(reply.answers) > 700
+    assert statistics["cache"]["rows"] == 8
+    expected = made.expected(made.samples(*sorted(reply.answers), first=0))
+    assert list(reply.answers[id_] for id_ in sorted(reply.answers)) == list(expected.values())
+
+
+def test_memory_stays_flat_over_many_requests(world):
+    made = world(40)
+    with made.engine(batch=8) as engine:
+        made.answered(engine)
+        made.backend.calls.clear()
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(5):
+                made.answered(engine)
+                made.backend.calls.clear()
+                engine.statistics()
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert after - before < 20_000  # of 200 requests: less than the tokens of their prompts

@@ -1,0 +1,150 @@
+"""Real networks on the PyTorch backend: token for token what Hugging Face's `generate` answers, however batched."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlbench import Decoding, EnginePlan, Model, Profile, Prompt, Samples, Variant, Weights
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from mlbench_pytorch.backend import PyTorch, PyTorchOptions  # noqa: E402
+
+from mlbench.toolkit.language import TokenProgram  # noqa: E402
+from mlbench.toolkit.language_reference import answers  # noqa: E402
+
+DATA = Path(__file__).parents[2] / "data"
+WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
+
+
+@pytest.fixture(autouse=True)
+def one_torch_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Prompts:
+    def __init__(self, prompts):
+        self.prompts = prompts
+
+    def sample(self, index):
+        return self.prompts[index]
+
+
+def engine(graphs, program, **plan):
+    model = Model(name="tiny", graphs=graphs, program=program, weights_fingerprint="none")
+    backend = PyTorch().configured(PyTorchOptions(device="cpu", threads=1))
+    return backend.engine(model, EnginePlan(batching="in_flight", **plan))
+
+
+def answered(running, dataset, indices, kept):
+    """Return the answers to samples that come in this order, in queries of one to ten."""
+    reply, position = kept(len(indices)), 0
+    while position < len(indices):
+        size = 1 + position % 10
+        part = indices[position : position + size]
+        running.submit(Samples(part, part, dataset), reply)
+        position += size
+    running.flush()
+    reply.wait(300)
+    assert not reply.failures
+    return reply.answers
+
+
+def golden(workload, name):
+    return json.loads((DATA / workload / "tiny_generate" / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_tiny_models_answer_as_the_official_references_settings_make_them(workload, kept):
+    expected, prompts = golden(workload, "expected"), golden(workload, "prompts")
+    settings = expected["generation"]
+    decoding = Decoding(
+        end_tokens=(expected["eos_token_id"],),
+        max_new_tokens=settings["max_new_tokens"],
+        min_new_tokens=settings["min_new_tokens"],
+        beams=settings.get("num_beams", 1),
+        longest=256,
+    )
+    folder = DATA / workload / "tiny_generate"
+    network = importlib.import_module(f"mlbench_{workload}.graphs").NETWORK
+    graphs = network.trained_graphs(folder, decoding, fingerprint="golden")
+    dataset = Prompts([Prompt(tokens=np.array(tokens)) for tokens in prompts])
+    with engine(graphs, TokenProgram(decoding), batch=3, prefill_tokens=24) as running:
+        found = answered(running, dataset, [2, 0, 3, 1], kept)
+    assert [found[index] for index in range(4)] == expected["new_token_ids"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "settings"),
+    [
+        ("llama2_70b", {"beams": 2, "max_new_tokens": 12, "min_new_tokens": 0, "end_tokens": (7, 9)}),
+        ("gptj", {"beams": 4, "max_new_tokens": 24, "min_new_tokens": 3, "end_tokens": (5,)}),
+        ("mixtral_8x7b", {"beams": 3, "max_new_tokens": 20, "min_new_tokens": 0, "end_tokens": (5, 6, 11)}),
+        ("llama2_70b", {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 4, "end_tokens": (7, 8, 9)}),
+        ("mixtral_8x7b", {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 1, "end_tokens": (5,), "stop": (40, 3)}),
+    ],
+)
+def test_random_networks_answer_random_prompts_as_generate_does(workload, settings, random_prompts, kept):
+    stop = settings.pop("stop", ())
+    decoding = Decoding(longest=128, **settings)
+    config = {**golden(workload, "config"), "vocab_size": 48, "initializer_range": 0.6}
+    graphs = importlib.import_module(f"mlbench_{workload}.graphs").NETWORK.random_graphs(config, decoding)
+    prompts = random_prompts(30, seed=3, stop=stop)
+    network = graphs["prefill"].module().network
+    with torch.inference_mode():
+        network.get_output_embeddings().weight[list(decoding.end_tokens)] *= 1.5  # so that answers end
+    program = TokenProgram(decoding)
+    # one at a time, as the official reference calls it
+    expected = [program.answer(*answers(network, [prompt], decoding)).tolist() for prompt in prompts]
+    assert len({len(answer) for answer in expected}) > 4
+    shared = {name: Shared(graph, network) for name, graph in graphs.items()}
+    order = np.random.default_rng(5).permutation(30).tolist()
+    for batch in (1, 7):
+        with engine(shared, program, batch=batch, prefill_tokens=48) as running:
+            found = answered(running, Prompts(prompts), order, kept)
+        assert [found[index] for index in range(30)] == expected
+
+
+class Shared:
+    """A graph whose module has this network."""
+
+    def __init__(self, graph, network):
+        self._graph = graph
+        self._network = network
+
+    def __getattr__(self, name):
+        return getattr(self._graph, name)
+
+    def module(self):
+        module = self._graph.module()
+        module.network = self._network
+        return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_mini_models_answer_every_sample_as_generate_does(workload, kept):
+    mini = Path(importlib.import_module(f"mlbench_{workload}").__file__).parent / "mini" / "mini.toml"
+    if not mini.is_file():
+        pytest.skip(f"{workload} ships no mini profile yet")
+    plugin = importlib.import_module(f"mlbench_{workload}").mlbench_workloads()[0]
+    variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=plugin.options)
+    dataset, model = plugin.dataset(variant), plugin.model(variant)
+    everything = list(range(dataset.count))
+    dataset.load(everything)
+    network = importlib.import_module(f"mlbench_{workload}.graphs").NETWORK.trained(model.files)
+    expected = answers(network, [dataset.sample(index) for index in everything], model.program.decoding)
+    random = np.random.default_rng(1)
+    for batch, prefill_tokens in ((16, 512), (5, 64)):
+        with engine(model.graphs, model.program, batch=batch, prefill_tokens=prefill_tokens) as running:
+            found = answered(running, dataset, random.permutation(dataset.count).tolist(), kept)
+        wrong = [index for index in everything if found[index] != model.program.answer(expected[index]).tolist()]
+        assert not wrong

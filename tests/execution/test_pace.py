@@ -1,0 +1,84 @@
+"""The pace of engines whose answers take as long as a clock says that only they move."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mlbench import Engine, InvalidRunError, Samples
+from mlbench.execution import pace
+from mlbench.execution.pace import measured_pace
+
+
+class Clock:
+    """A clock that only work moves."""
+
+    now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+    def perf_counter_ns(self):
+        return round(self.now_s * 1e9)
+
+
+class Timed(Engine):
+    """Takes so many seconds for a query, whatever its size, and remembers the queries."""
+
+    def __init__(self, clock, seconds):
+        self.clock = clock
+        self.seconds = seconds
+        self.queries = []
+
+    def submit(self, samples, reply):
+        self.queries.append(list(samples.indices))
+        self.clock.now_s += self.seconds
+        reply.complete(samples, np.zeros((len(samples), 1)))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pace, "time", clock)
+    return clock
+
+
+def samples(count):
+    return Samples(list(range(count)), list(range(count)), SimpleNamespace())
+
+
+def test_a_fast_engine_is_timed_often_and_its_rate_is_that_of_many_samples_together(clock):
+    engine = Timed(clock, 0.01)
+    found = measured_pace(engine, samples(64), 1, timeout_s=1)
+    assert found.latency_ns == found.fastest_ns == 10_000_000
+    assert [len(query) for query in engine.queries] == [1] * 30 + [100]
+    assert found.rate_per_s == pytest.approx(100 / 0.01)
+
+
+def test_queries_of_a_second_are_timed_three_times(clock):
+    engine = Timed(clock, 1.5)
+    assert measured_pace(engine, samples(8), 1, timeout_s=1).rate_per_s == pytest.approx(1 / 1.5)
+    assert engine.queries == [[0], [1], [2]]
+
+
+def test_a_query_that_takes_minutes_is_timed_once(clock):
+    engine = Timed(clock, 600)
+    found = measured_pace(engine, samples(43), 1, timeout_s=1)
+    assert engine.queries == [[0]]
+    assert found.latency_ns == 600_000_000_000
+    assert found.rate_per_s == pytest.approx(1 / 600)
+
+
+def test_queries_of_several_samples_go_round_the_samples(clock):
+    engine = Timed(clock, 4)
+    assert measured_pace(engine, samples(5), 2, timeout_s=1).rate_per_s == pytest.approx(2 / 4)
+    assert engine.queries == [[0, 1], [2, 3], [4, 0]]
+
+
+def test_a_sample_that_fails_is_named(clock):
+    class Failing(Timed):
+        def submit(self, samples, reply):
+            reply.fail(samples, "no memory")
+
+    with pytest.raises(InvalidRunError, match="sample 0: no memory"):
+        measured_pace(Failing(clock, 1), samples(3), 1, timeout_s=1)

@@ -1,0 +1,94 @@
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from mlbench import DataError
+from mlbench.toolkit.language import check_config, weight_files, weights_fingerprint
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model of two tensors."""
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 8, "rope_parameters": {"rope_theta": 1e6}}))
+    save_file({"a": torch.zeros(2), "b": torch.zeros(3)}, tmp_path / "model.safetensors")
+    return tmp_path
+
+
+@pytest.fixture
+def sharded(folder):
+    """The same in two files."""
+    (folder / "model.safetensors").unlink()
+    for number, (name, size) in enumerate([("a", 2), ("b", 3)], 1):
+        save_file({name: torch.zeros(size)}, folder / f"model-{number}.safetensors")
+    index = {"weight_map": {"b": "model-2.safetensors", "a": "model-1.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+class TestConfig:
+    def test_the_wanted_numbers_pass(self, folder):
+        check_config(folder, {"hidden_size": (8, 16), "rope_theta": (1e6,)})
+
+    @pytest.mark.parametrize(
+        ("wanted", "complaint"),
+        [
+            ({"hidden_size": (16,)}, "has hidden_size = 8, want 16"),
+            ({"num_layers": (2, 3)}, "has num_layers = None, want 2 or 3"),
+            ({"rope_theta": (1e4,)}, "has rope_theta = 1000000.0, want 10000.0"),
+        ],
+    )
+    def test_another_architecture_is_named(self, folder, wanted, complaint):
+        with pytest.raises(DataError, match=complaint):
+            check_config(folder, wanted)
+
+    @pytest.mark.parametrize(("content", "complaint"), [("{", "is not JSON"), ("[]", "is no JSON object")])
+    def test_a_damaged_description_is_refused(self, folder, content, complaint):
+        (folder / "config.json").write_text(content)
+        with pytest.raises(DataError, match=complaint):
+            check_config(folder, {})
+
+    def test_a_missing_description_is_named(self, tmp_path):
+        with pytest.raises(DataError, match=r"model description cannot be read: .*config\.json: No such file"):
+            check_config(tmp_path, {})
+
+
+class TestWeights:
+    def test_there_is_one_file_or_those_of_the_index(self, folder):
+        assert [path.name for path in weight_files(folder)] == ["model.safetensors"]
+
+    def test_the_index_lists_the_files(self, sharded):
+        assert [path.name for path in weight_files(sharded)] == ["model-1.safetensors", "model-2.safetensors"]
+
+    def test_weights_of_another_format_are_refused_with_the_way_to_convert_them(self, folder):
+        (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        with pytest.raises(DataError, match=r"holds no model\.safetensors .* Save it again as safetensors"):
+            weight_files(folder)
+
+    def test_a_missing_part_is_named(self, sharded):
+        (sharded / "model-2.safetensors").unlink()
+        with pytest.raises(DataError, match=r"weights file not found: .*model-2\.safetensors"):
+            weight_files(sharded)
+
+    @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"weight_map": 3}'])
+    def test_a_damaged_index_is_refused(self, sharded, content):
+        (sharded / "model.safetensors.index.json").write_text(content)
+        with pytest.raises(DataError, match="is no index of weights"):
+            weight_files(sharded)
+
+
+class TestFingerprint:
+    def test_it_stays_while_the_model_does(self, folder):
+        assert weights_fingerprint(folder) == weights_fingerprint(folder)
+        assert len(weights_fingerprint(folder)) == 64
+
+    def test_another_description_is_another_model(self, folder):
+        before = weights_fingerprint(folder)
+        (folder / "config.json").write_text("{}")
+        assert weights_fingerprint(folder) != before
+
+    def test_other_tensors_are_another_model(self, sharded):
+        before = weights_fingerprint(sharded)
+        save_file({"c": torch.zeros(3)}, sharded / "model-2.safetensors")
+        assert weights_fingerprint(sharded) != before

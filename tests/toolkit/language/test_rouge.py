@@ -1,0 +1,79 @@
+"""ROUGE against the values of the official scripts (MLPerf Inference v4.1) on synthetic texts."""
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from mlbench.toolkit.language.rouge import punkt_sentences, rouge, sentence_lines, text_scores
+
+DATA = Path(__file__).parents[2] / "data"
+WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
+
+
+def loaded(workload, name):
+    return json.loads((DATA / workload / name).read_text())
+
+
+def split_after_capitals(text):
+    """Split where a mark and a blank come before a capital letter; enough for the texts of these tests."""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_set_of_pairs_has_the_official_scores(workload):
+    pairs, wanted = loaded(workload, "rouge_prejoined/pairs.json"), loaded(workload, "rouge_prejoined/expected.json")
+    predictions, references = ([pair[side] for pair in pairs] for side in ("prediction", "reference"))
+    assert rouge(predictions, references, has_sentences=True) == wanted["aggregate"]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_each_pair_has_the_official_scores(workload):
+    pairs, wanted = loaded(workload, "rouge_prejoined/pairs.json"), loaded(workload, "rouge_prejoined/expected.json")
+    for pair, scores in zip(pairs, wanted["per_pair"], strict=True):
+        found = rouge([pair["prediction"]], [pair["reference"]], has_sentences=True)
+        assert found == {name: round(100 * scores[name], 4) for name in found}, pair["name"]
+        assert list(found) == ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+
+
+def test_scores_are_plain_numbers():
+    assert {type(score) for score in rouge(["a b"], ["a c"], has_sentences=True).values()} == {float}
+
+
+@pytest.mark.parametrize("case", loaded("gptj", "sentence_split/expected.json")["cases"], ids=lambda case: case["text"])
+def test_punkt_finds_the_official_sentences(case):
+    sentences = punkt_sentences()
+    if sentences is None:
+        pytest.skip("NLTK's sentence data is not installed")
+    assert sentence_lines(case["text"], sentences) == case["joined"]
+
+
+class TestWithoutPunkt:
+    """NLTK's sentence data is missing, as on most machines."""
+
+    @pytest.fixture(autouse=True)
+    def no_data(self, monkeypatch):
+        def missing(text):
+            raise LookupError("Resource 'punkt_tab' not found.")
+
+        monkeypatch.setattr("nltk.sent_tokenize", missing)
+
+    def test_only_rougelsum_is_missing_and_the_log_says_so(self, caplog):
+        text, reference = "One came. Two  went.\n", "One came. Two stayed."
+        with caplog.at_level(logging.WARNING):
+            found = text_scores([text], [reference])
+        with_sentences = text_scores([text], [reference], split_after_capitals)
+        assert with_sentences.keys() - found.keys() == {"rougeLsum"}
+        assert found.items() < with_sentences.items()
+        assert "punkt_tab" in caplog.text
+
+    @pytest.mark.parametrize(
+        "case", loaded("gptj", "sentence_split/expected.json")["cases"], ids=lambda case: case["text"]
+    )
+    def test_a_text_has_as_many_characters_as_with_sentences(self, case):
+        assert len(sentence_lines(case["text"], punkt_sentences())) == len(case["joined"])
+
+    def test_blanks_within_a_sentence_count(self):
+        assert sentence_lines(" It  closed.\n\nIt rained. ", punkt_sentences()) == "It  closed.\nIt rained."

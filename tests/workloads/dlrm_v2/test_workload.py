@@ -1,0 +1,146 @@
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlbench_dlrm_v2 import full_profile, mlbench_workloads
+from mlbench_dlrm_v2.architecture import OFFICIAL_HOT_SIZES
+from mlbench_dlrm_v2.day_files import Day, write_day
+from mlbench_dlrm_v2.workload import DlrmV2, DlrmV2Options
+
+from mlbench import DataError, Profile, UsageError, Variant, Weights
+
+DATA, WEIGHTS = Path("day_23"), Path("model_weights")
+
+
+def full(kind=Weights.TRAINED, **options):
+    return Variant(profile=Profile.FULL, weights=kind, options=DlrmV2Options(**options))
+
+
+def mini(kind=Weights.TRAINED, **options):
+    return Variant(profile=Profile.MINI, weights=kind, options=DlrmV2Options(**options))
+
+
+def test_the_plugin_brings_dlrm_v2():
+    (workload,) = mlbench_workloads()
+    assert (workload.name, workload.rules) == ("dlrm-v2", "dlrm-v2")
+
+
+def test_importing_the_plugin_loads_nothing_heavy():
+    program = "import sys, mlbench_dlrm_v2; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "mlbench_dlrm_v2.workload" in loaded
+    assert not {"numpy", "torch", "sklearn", "scipy", "safetensors", "yaml"} & set(loaded)
+
+
+@pytest.mark.slow
+def test_the_mini_profile_has_230_samples_of_60000_rows_and_targets_of_99_and_999_per_mille():
+    workload, variant = DlrmV2(), mini()
+    dataset = workload.dataset(variant)
+    assert (dataset.count, dataset.performance_count) == (230, 230)
+    assert dataset.truth.ends[-1] == 60_000
+    required, stricter = workload.metric(variant, dataset).targets
+    assert required.reference >= 79
+    assert required.lower == pytest.approx(required.reference * 0.99)
+    assert stricter.lower == pytest.approx(required.reference * 0.999)
+    assert (required.required, stricter.required) == (True, False)
+
+
+def test_random_weights_claim_no_accuracy():
+    workload = DlrmV2()
+    anything = workload.dataset(full(Weights.RANDOM, table_rows=3))
+    for variant in (mini(Weights.RANDOM), full(Weights.RANDOM)):
+        assert workload.metric(variant, anything) is None
+    mini_model, random_model = workload.model(mini()), workload.model(mini(Weights.RANDOM))
+    assert mini_model.weights_fingerprint != random_model.weights_fingerprint
+
+
+def test_without_files_random_weights_run_on_random_rows_of_the_official_shape():
+    workload, variant = DlrmV2(), full(Weights.RANDOM, table_rows=100)
+    dataset = workload.dataset(variant)
+    assert (dataset.count, dataset.performance_count) == (330_067, 204_800)
+    graph = workload.model(variant).graphs["ranker"]
+    assert graph.inputs[1].shape[1] == 214
+    assert "100" in graph.fingerprint
+    assert graph.fingerprint != workload.model(full(Weights.RANDOM, table_rows=99)).graphs["ranker"].fingerprint
+    assert list(graph.calibration()) == []
+
+
+class TestFilesInTheOfficialForm:
+    """The full profile on a day of 300 rows, and on a snapshot of another model."""
+
+    @pytest.fixture
+    def paths(self, tmp_path, golden, monkeypatch):
+        rng = np.random.default_rng(0)
+        hot = [rng.integers(3, size=(300, size), dtype=np.int32) for size in OFFICIAL_HOT_SIZES]
+        dense, labels = rng.random((300, 13), dtype=np.float32), rng.integers(2, size=(300, 1), dtype=np.int32)
+        write_day(tmp_path, Day(dense, hot, labels))
+        monkeypatch.setattr(full_profile, "OFFICIAL_ROWS", 300)
+        return {"data": tmp_path, "weights": golden / "snapshot_two_ranks"}
+
+    def test_rows_are_scored_against_the_official_reference(self, paths):
+        workload, variant = DlrmV2(), full(**paths)
+        dataset = workload.dataset(variant)
+        assert dataset.count == 1
+        assert dataset.truth.ends.tolist() == [150]
+        assert [target.reference for target in workload.metric(variant, dataset).targets] == [80.31, 80.31]
+
+    def test_calibration_rows_are_those_behind_the_validated_ones(self, paths):
+        (inputs,) = DlrmV2().model(full(**paths)).graphs["ranker"].calibration()
+        day = np.load(paths["data"] / "day_23_dense.npy")
+        np.testing.assert_array_equal(inputs["dense"], day[150:])
+
+    def test_the_weights_fingerprint_is_the_manifests(self, paths):
+        manifest = (paths["weights"] / ".snapshot_metadata").read_bytes()
+        assert DlrmV2().model(full(**paths)).weights_fingerprint == hashlib.sha256(manifest).hexdigest()
+
+    def test_a_snapshot_of_another_model_is_refused_when_a_backend_asks_for_it(self, paths):
+        graph = DlrmV2().model(full(**paths)).graphs["ranker"]
+        with pytest.raises(DataError, match=r"does not hold all of .*t_cat_0\.weight, \(40000000, 128\)"):
+            graph.module()
+
+    def test_random_weights_with_all_rows_take_the_official_data(self, paths):
+        variant = full(Weights.RANDOM, data=paths["data"], table_rows=40_000_000)
+        assert DlrmV2().dataset(variant).count == 1
+
+    def test_an_index_beyond_its_table_is_found_when_samples_are_loaded(self, paths):
+        day = np.load(paths["data"] / "day_23_sparse_multi_hot.npz")
+        arrays = {name: day[name] for name in day.files}
+        arrays["5"][7] = 3
+        np.savez(paths["data"] / "day_23_sparse_multi_hot.npz", **arrays)
+        dataset = DlrmV2().dataset(full(**paths))
+        with pytest.raises(DataError, match="row 7 has index 3 in categorical feature 5, whose table has 3 rows"):
+            dataset.load([0])
+
+
+@pytest.mark.parametrize(
+    ("variant", "complaint"),
+    [
+        (full(), "needs data"),
+        (full(data=DATA), "needs weights"),
+        (full(weights=WEIGHTS), "needs data"),
+        (full(data=DATA, weights=WEIGHTS, table_rows=5), "table_rows is for random weights"),
+        (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
+        (full(Weights.RANDOM, data=DATA), "need all rows of the tables, not the first 1000000"),
+        (full(Weights.RANDOM, table_rows=0), "table_rows is 0"),
+        (mini(data=DATA), "takes no options"),
+        (mini(table_rows=5), "takes no options"),
+    ],
+)
+def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        DlrmV2().dataset(variant)
+    with pytest.raises(UsageError, match=complaint):
+        DlrmV2().model(variant)
+
+
+def test_a_missing_data_folder_is_named():
+    with pytest.raises(DataError, match=r"data file not found: nowhere/day_23_dense\.npy"):
+        DlrmV2().dataset(full(data=Path("nowhere"), weights=WEIGHTS))
+
+
+def test_a_missing_checkpoint_is_named():
+    with pytest.raises(DataError, match=r"no checkpoint in nowhere: \.snapshot_metadata"):
+        DlrmV2().model(full(data=DATA, weights=Path("nowhere")))

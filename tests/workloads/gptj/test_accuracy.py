@@ -1,0 +1,97 @@
+"""The metric against what the MLPerf Inference v4.1 reference printed (tests/data/gptj/README.md)."""
+
+import ast
+import json
+import re
+
+import numpy as np
+import pytest
+from mlbench_gptj.accuracy import OFFICIAL, SummaryRouge
+
+from mlbench import InvalidRunError, LoggedReply
+from mlbench.loadgen.logs import read_accuracy
+from mlbench.toolkit.language import read_table, read_tokenizer
+
+CHECKED = {"rouge1", "rouge2", "rougeL", "gen_len"}
+
+
+def split_after_capitals(text):
+    """Split where a mark and a blank come before a capital letter; enough for the texts of these logs."""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)
+
+
+@pytest.fixture(scope="module")
+def metric_for(golden):
+    tokenizer = read_tokenizer(golden, sizes=(629,), end="<|endoftext|>", end_id=628)
+    references = read_table(golden / "cnn_eval.json", texts=("output",)).texts["output"]
+
+    def metric_for(dtype="int64", references=references):
+        return SummaryRouge(
+            references, tokenizer, targets=OFFICIAL.targets(), dtype=dtype, sentences=split_after_capitals
+        )
+
+    return metric_for
+
+
+@pytest.mark.parametrize("case", ["log_int64", "log_int32"])
+def test_a_log_gets_the_scores_and_the_line_of_the_reference(golden, metric_for, case):
+    wanted = json.loads((golden / case / "expected.json").read_text())
+    metric = metric_for(wanted["dtype"])
+    scores = metric.score(read_accuracy(golden / case / "mlperf_log_accuracy.json"))
+    assert scores == wanted["values"]
+    assert metric.line(scores) == wanted["printed_last_dict"]
+
+
+def test_blanks_before_punctuation_are_dropped_before_scoring(metric_for):
+    metric = metric_for(references=["It did n't rise . It fell ."])
+    ids = metric.tokenizer.encode("It did n't rise . It fell .").ids
+    scores = metric.score([LoggedReply(index=0, data=np.array(ids, "<i8").tobytes())])
+    assert scores["gen_len"] == len("It didn't rise.\nIt fell.")
+
+
+def test_a_reply_that_is_no_summary_names_its_sample(metric_for):
+    with pytest.raises(InvalidRunError, match="sample 3 has 9 bytes"):
+        metric_for().score([LoggedReply(index=3, data=bytes(9))])
+    with pytest.raises(InvalidRunError, match="sample 12 was answered, but there are 12"):
+        metric_for().score([LoggedReply(index=12, data=bytes(8))])
+
+
+def test_another_rounding_agrees_and_another_article_s_summary_does_not(golden, metric_for):
+    first, second, *_ = read_accuracy(golden / "log_int64" / "mlperf_log_accuracy.json")
+    tipped = np.frombuffer(first.data, "<i8").copy()
+    tipped[-5:] = 1
+    assert metric_for().agrees(tipped.tobytes(), first.data)
+    assert not metric_for().agrees(second.data, first.data)
+
+
+class TestTargets:
+    @pytest.mark.parametrize("variant", ["99", "99.9"])
+    def test_the_numbers_pass_that_the_submission_checker_passes(self, golden, variant):
+        cases = json.loads((golden / "accuracy_gate" / "cases.json").read_text())
+        verdicts = json.loads((golden / "accuracy_gate" / "expected.json").read_text())["cases"]
+        targets = [target for target in OFFICIAL.targets() if target.name == variant]
+        assert {target.score for target in targets} == CHECKED
+        tried = 0
+        for case, verdict in zip(cases, verdicts, strict=True):
+            line = case["accuracy_txt"].splitlines()[0]
+            if case["model"] == f"gptj-{variant}" and "hash=" in case["accuracy_txt"] and "np." not in line:
+                scores = ast.literal_eval(line)
+                assert all(target.is_met_by(scores[target.score]) for target in targets) is verdict["valid"]
+                tried += 1
+        assert tried == {"99": 5, "99.9": 1}[variant]
+
+    def test_only_the_first_variant_decides(self):
+        assert {target.name for target in OFFICIAL.targets() if target.required} == {"99"}
+
+    def test_officially_summaries_cannot_be_too_long(self):
+        assert {target.upper for target in OFFICIAL.targets()} == {None}
+        (limited, _) = [target for target in OFFICIAL.targets(most=1.1) if target.upper]
+        assert limited.score == "gen_len"
+        assert limited.upper == pytest.approx(4418565.8)
+
+
+@pytest.mark.parametrize("score", sorted(CHECKED))
+def test_the_line_is_what_the_submission_checker_looks_for(metric_for, score):
+    line = metric_for().line({"rouge1": 42.9865, "rouge2": 20.1, "rougeL": 30.0, "gen_len": 4016878, "gen_num": 2})
+    assert re.match(rf".*'{score}':\s([\d.]+).*", line)
+    assert "rougeLsum" not in line

@@ -1,0 +1,102 @@
+"""The metric against what the MLPerf Inference v4.1 reference printed (tests/data/mixtral_8x7b/README.md)."""
+
+import ast
+import json
+import re
+
+import numpy as np
+import pytest
+from mlbench_mixtral_8x7b.accuracy import OFFICIAL, MixedScores
+from mlbench_mixtral_8x7b.dataset import Task
+
+from mlbench import InvalidRunError, LoggedReply
+from mlbench.loadgen.logs import read_accuracy
+from mlbench.toolkit.language import read_table, read_tokenizer
+
+CHECKED = {"rouge1", "rouge2", "rougeL", "gsm8k", "mbxp", "tokens_per_sample"}
+
+
+def split_after_capitals(text):
+    """Split where a mark and a blank come before a capital letter; enough for the texts of these logs."""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)
+
+
+@pytest.fixture(scope="module")
+def metric_for(golden):
+    tokenizer = read_tokenizer(golden, sizes=(897,), end="</s>", end_id=2)
+    columns = read_table(golden / "dataset.pkl", texts=("dataset", "id", "gt_output")).texts
+    rows = zip(columns["dataset"], columns["id"], columns["gt_output"], strict=True)
+    tasks = [Task(dataset=dataset, id=id_, truth=truth) for dataset, id_, truth in rows]
+
+    def metric_for(dtype="int64", tasks=tasks):
+        return MixedScores(tasks, tokenizer, targets=OFFICIAL.targets(), dtype=dtype, sentences=split_after_capitals)
+
+    return metric_for
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["full_log_int64", "full_log_int32"])
+def test_a_log_gets_the_scores_and_the_line_of_the_reference(golden, metric_for, case):
+    wanted = json.loads((golden / case / "expected.json").read_text())
+    metric = metric_for(wanted["dtype"])
+    scores = metric.score(read_accuracy(golden / case / "mlperf_log_accuracy.json"))
+    assert scores == wanted["values"]
+    assert metric.line(scores) == wanted["printed_last_line"]
+
+
+def answered(metric, *texts):
+    """Return a log with these answers."""
+    ids = [[*metric.tokenizer.encode(text).ids, 2] for text in texts]
+    return [LoggedReply(index=index, data=np.array(row, "<i8").tobytes()) for index, row in enumerate(ids)]
+
+
+def test_a_data_set_without_answers_has_no_score_and_mbxp_none(metric_for):
+    metric = metric_for(tasks=[Task(dataset="GSM8K", id="train.1", truth="7")])
+    scores = metric.score(answered(metric, "The answer is 7"))
+    assert (scores["gsm8k"], scores["mbxp"], scores["gen_len"]) == (100, 0, 0)
+    assert not {"rouge1", "rougeLsum"} & scores.keys()
+    metric = metric_for(tasks=[Task(dataset="OpenOrca", id="flan.1", truth="The river.")])
+    scores = metric.score(answered(metric, "The river."))
+    assert (scores["rouge1"], scores["mbxp"], scores["gen_len"]) == (100, 0, 10)
+    assert "gsm8k" not in scores
+
+
+def test_a_second_reply_counts_as_a_reply_and_nowhere_else(metric_for):
+    metric = metric_for(tasks=[Task(dataset="GSM8K", id="train.1", truth="7")])
+    (right,) = answered(metric, "The answer is 7")
+    (wrong,) = answered(metric, "The answer is 8")
+    once, twice = metric.score([right]), metric.score([right, wrong])
+    assert (once["gen_num"], twice["gen_num"]) == (1, 2)
+    assert (twice["gsm8k"], twice["gen_tok_len"]) == (100, once["gen_tok_len"])
+    assert twice["tokens_per_sample"] == once["tokens_per_sample"] / 2
+
+
+def test_a_reply_that_is_no_answer_names_its_sample(metric_for):
+    with pytest.raises(InvalidRunError, match="sample 3 has 9 bytes"):
+        metric_for().score([LoggedReply(index=3, data=bytes(9))])
+
+
+class TestTargets:
+    def test_the_numbers_pass_that_the_submission_checker_passes(self, golden):
+        cases = json.loads((golden / "accuracy_gate" / "cases.json").read_text())
+        verdicts = json.loads((golden / "accuracy_gate" / "expected.json").read_text())["cases"]
+        assert {target.score for target in OFFICIAL.targets()} == CHECKED
+        for case, verdict in zip(cases, verdicts, strict=True):
+            scores = ast.literal_eval(case["accuracy_txt"].splitlines()[0])
+            is_met = all(target.is_met_by(scores.get(target.score, float("nan"))) for target in OFFICIAL.targets())
+            assert is_met is verdict["valid"], case["name"]
+
+    def test_all_are_required(self):
+        assert {(target.name, target.required) for target in OFFICIAL.targets()} == {("99", True)}
+
+    def test_fewer_problems_have_wider_shares(self):
+        targets = {target.score: target.lower for target in OFFICIAL.targets(gsm8k_share=0.96, mbxp_share=0.95)}
+        assert targets["gsm8k"] == pytest.approx(70.8288)
+        assert targets["mbxp"] == pytest.approx(57.114)
+        assert targets["rouge1"] == pytest.approx(45.036189)
+
+
+@pytest.mark.parametrize("score", sorted(CHECKED))
+def test_the_line_is_what_the_submission_checker_looks_for(metric_for, score):
+    line = metric_for().line(dict.fromkeys(CHECKED, 45.5))
+    assert re.match(rf".*'{score}':\s([\d.]+).*", line)

@@ -1,0 +1,69 @@
+import pytest
+import torch
+from mlbench_mixtral_8x7b.graphs import NETWORK, OFFICIAL_CONFIG
+
+from mlbench import Decoding
+
+DECODING = Decoding(end_tokens=(2,), max_new_tokens=1024, longest=2048)
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 24,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "initializer_range": 0.3,
+}
+
+
+def test_the_official_configuration_is_mixtral_8x7b():
+    with torch.device("meta"):
+        network = NETWORK.random(OFFICIAL_CONFIG)
+    assert sum(parameter.numel() for parameter in network.parameters()) == 46_702_792_704
+    assert network.config.rope_parameters["rope_theta"] == 1e6
+    assert network.config.rms_norm_eps == 1e-5
+    assert network.config.sliding_window is None
+
+
+def test_the_cache_holds_the_heads_that_query_heads_share():
+    state = NETWORK.random_graphs(OFFICIAL_CONFIG, DECODING)["decode"].state
+    assert len(state) == 2 * 32
+    assert {(spec.shape[1], spec.shape[3]) for spec in state} == {(8, 128)}
+
+
+@pytest.fixture
+def moe_layer():
+    return NETWORK.random(SMALL).model.layers[0].mlp
+
+
+def by_hand(layer, hidden):
+    """Compute the experts' sum a token at a time."""
+    result = torch.zeros_like(hidden)
+    for place, token in enumerate(hidden):
+        probabilities = (layer.gate.weight @ token).softmax(0)
+        best = probabilities.argsort(descending=True)[:2]
+        for expert in best:
+            gate, value = (layer.experts.gate_up_proj[expert] @ token).chunk(2)
+            inner = torch.nn.functional.silu(gate) * value
+            share = probabilities[expert] / probabilities[best].sum()
+            result[place] += share * (layer.experts.down_proj[expert] @ inner)
+    return result
+
+
+@pytest.mark.parametrize("is_exporting", [False, True])
+def test_experts_give_the_weighted_sum_of_the_two_best(moe_layer, monkeypatch, is_exporting):
+    hidden = torch.randn(13, 32, generator=torch.Generator().manual_seed(1))
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: is_exporting)
+    with torch.inference_mode():
+        found = moe_layer(hidden[None])[0]
+        torch.testing.assert_close(found, by_hand(moe_layer, hidden), atol=1e-5, rtol=1e-5)
+
+
+def test_an_expert_that_no_token_chose_is_not_computed_unless_exported(moe_layer):
+    hidden = torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        moe_layer.experts.gate_up_proj[1] = torch.nan
+        found = moe_layer.experts(hidden, torch.tensor([[0, 3]] * 64), torch.full((64, 2), 0.5))
+    assert bool(found.isfinite().all())

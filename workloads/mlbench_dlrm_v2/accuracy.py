@@ -1,0 +1,104 @@
+"""ROC AUC and the share of right guesses, as the official script computes them.
+
+Source: MLPerf Inference v4.1, recommendation/dlrm_v2/pytorch/tools/accuracy-dlrm.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mlbench import InvalidRunError, LoggedReply, Metric
+from mlbench.toolkit import share_targets
+from mlbench_dlrm_v2.dataset import Truth
+
+REFERENCE_AUC = 80.31
+"""Percent, of the fp32 model. Source: MLPerf Inference v4.1, submission_checker.py."""
+
+LARGEST_DIFFERENCE = 0.25
+MEAN_DIFFERENCE = 0.05
+"""How far the probabilities of a reply may be from the accuracy run's."""
+
+PREDICTION = np.dtype("<f4")
+
+
+class ClickAuc(Metric):
+    """Scores ``AUC`` and ``accuracy`` in percent over all rows of the samples logged, with the counts behind them."""
+
+    def __init__(self, truth: Truth | None, reference: float) -> None:
+        """Store what to compare with.
+
+        Args:
+            truth: the labels of replies that are predictions alone; None: each prediction is followed by its label.
+            reference: AUC of the reference implementation, percent.
+        """
+        self.targets = share_targets("AUC", reference, {"99": 0.99, "99.9": 0.999})
+        self._truth = truth
+
+    def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
+        """Return ``AUC``, ``accuracy``, ``good``, ``total`` and ``queries``; the first reply to a sample counts.
+
+        Raises:
+            InvalidRunError: a reply has not one number for each of its sample's rows, or is to no known sample; or a
+                label is neither 0 nor 1, or all are alike, which leaves the AUC undefined.
+        """
+        from sklearn.metrics import roc_auc_score
+
+        first: dict[int, LoggedReply] = {}
+        for reply in replies:
+            first.setdefault(reply.index, reply)
+        rows = [self._rows(reply) for reply in first.values()]
+        predictions, labels = (
+            (np.concatenate(parts) for parts in zip(*rows, strict=True)) if rows else (np.empty(0),) * 2
+        )
+        if len(wrong := labels[(labels != 0) & (labels != 1)]):
+            raise InvalidRunError(f"a label is {wrong[0]:g}, not 0 or 1.")
+        if not len(labels) or labels.min() == labels.max():
+            raise InvalidRunError(f"the labels of all {len(labels)} rows logged are alike, which leaves AUC undefined.")
+        good = int((predictions.round() == labels).sum())  # NumPy rounds 0.5 to 0, as the official script does
+        return {
+            "AUC": 100 * float(roc_auc_score(labels, predictions)),
+            "accuracy": 100 * good / len(labels),
+            "good": good,
+            "total": len(labels),
+            "queries": len(first),
+        }
+
+    def line(self, scores: Mapping[str, float]) -> str:
+        """Return ``AUC=80.233%, accuracy=96.606%, good=86111793, total=89137319, queries=330067``."""
+        shares = ", ".join(f"{name}={scores[name]:.3f}%" for name in ("AUC", "accuracy"))
+        return f"{shares}, " + ", ".join(f"{name}={scores[name]:.0f}" for name in ("good", "total", "queries"))
+
+    def agrees(self, reply: bytes, reference: bytes) -> bool:
+        """Tell whether no probability differs by more than 0.25, and they all by no more than 0.05 on average.
+
+        Another batch means other kernels and another order of summation. On the mini model fp32 did not differ at all,
+        bf16 moved a probability by 0.02 against fp32, and INT8 activations, quantised batch by batch, by 0.19 between
+        batch sizes, 0.036 on average over a reply. Replies to different samples are 0.2 apart on average.
+        """
+        if len(reply) != len(reference) or not len(reply) or len(reply) % PREDICTION.itemsize:
+            return False
+        differences = np.abs(np.frombuffer(reply, PREDICTION) - np.frombuffer(reference, PREDICTION))
+        return bool(differences.max() <= LARGEST_DIFFERENCE and differences.mean() <= MEAN_DIFFERENCE)
+
+    def _rows(self, reply: LoggedReply) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions and labels of a reply's rows."""
+        size = len(reply.data)
+        if self._truth is None:
+            if not size or size % (2 * PREDICTION.itemsize):
+                raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not pairs of float32.")
+            values = np.frombuffer(reply.data, PREDICTION).reshape(-1, 2)
+            predictions, labels = values[:, 0], values[:, 1]
+        else:
+            if not 0 <= reply.index < len(self._truth.starts):
+                known = len(self._truth.starts)
+                raise InvalidRunError(f"sample {reply.index} was answered, but there are {known} samples.")
+            labels = self._truth.labels[self._truth.starts[reply.index] : self._truth.ends[reply.index]]
+            if size != len(labels) * PREDICTION.itemsize:
+                wanted = f"one float32 for each of its {len(labels)} rows"
+                raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {wanted}.")
+            predictions = np.frombuffer(reply.data, PREDICTION)
+        if not np.isfinite(predictions).all():
+            raise InvalidRunError(f"the reply to sample {reply.index} holds a prediction that is not a number.")
+        return predictions, labels

@@ -1,0 +1,93 @@
+"""The full profile: day 23 of Criteo's click logs and the official checkpoint, from the user's paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import Graph, UsageError, Weights
+from mlbench_dlrm_v2.accuracy import REFERENCE_AUC
+from mlbench_dlrm_v2.architecture import OFFICIAL_TABLE_ROWS, Architecture, capped_tables
+from mlbench_dlrm_v2.dataset import (
+    OFFICIAL_ROWS,
+    AggregatedPairs,
+    calibration_inputs,
+    random_samples,
+    validation_samples,
+)
+from mlbench_dlrm_v2.graphs import random_ranker, trained_ranker
+from mlbench_dlrm_v2.snapshot import read_snapshot
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlbench_dlrm_v2.workload import DlrmV2Options
+
+
+@dataclass(frozen=True, slots=True)
+class FullProfile:
+    """The official model over the files that the options name."""
+
+    options: DlrmV2Options
+    weights: Weights
+
+    @property
+    def reference_auc(self) -> float:
+        """Percent, of the fp32 model."""
+        return REFERENCE_AUC
+
+    @property
+    def architecture(self) -> Architecture:
+        """The network's sizes; random tables are no longer than the option says."""
+        if self.weights is Weights.RANDOM:
+            return Architecture(table_rows=capped_tables(self.options.table_rows))
+        return Architecture()
+
+    def check(self) -> None:
+        """Raise `UsageError` for options that are missing, would not be read, or do not fit together."""
+        options, largest = self.options, max(OFFICIAL_TABLE_ROWS)
+        if self.weights is Weights.TRAINED:
+            if not (options.data and options.weights):
+                missing = "weights" if options.data else "data"
+                raise UsageError(
+                    f"the full profile of dlrm-v2 needs {missing}.", hint=f"Give it with --set workload.{missing}=PATH."
+                )
+            if options.table_rows != type(options)().table_rows:
+                raise UsageError("table_rows is for random weights.", hint="Leave out workload.table_rows.")
+            return
+        if options.weights:
+            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
+        if options.table_rows < 1:
+            raise UsageError(f"table_rows is {options.table_rows}.", hint="Want 1 or more.")
+        if options.data and options.table_rows < largest:
+            raise UsageError(
+                f"Criteo's indices need all rows of the tables, not the first {options.table_rows}.",
+                hint=f"Set workload.table_rows={largest}, which takes 97 GiB of memory, or leave out workload.data.",
+            )
+
+    def dataset(self) -> AggregatedPairs:
+        """Open the validation half of the day; without a path, random rows."""
+        if self.options.data is None:
+            return random_samples(self.architecture)
+        return validation_samples(Path(self.options.data), self.architecture, rows=OFFICIAL_ROWS)
+
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the official weights or random ones."""
+        calibrate = self._calibration_inputs if self.options.data else None
+        if weights is Weights.RANDOM:
+            return random_ranker(self.architecture, calibrate)
+        assert self.options.weights is not None
+        snapshot = read_snapshot(Path(self.options.weights))
+        return trained_ranker(
+            self.architecture,
+            lambda: snapshot,
+            fingerprint=snapshot.fingerprint,
+            calibrate=calibrate,
+            is_mapped=True,
+        )
+
+    def _calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
+        assert self.options.data is not None
+        return calibration_inputs(Path(self.options.data), self.architecture)

@@ -1,0 +1,193 @@
+"""The network as a graph, with trained or random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mlbench import DataError, Dim, Graph, GraphError, TensorSpec
+from mlbench.toolkit import ModuleGraph, load_weights
+from mlbench_dlrm_v2.architecture import DENSE_FEATURES, Architecture
+from mlbench_dlrm_v2.program import LARGEST_CALL
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor, nn
+
+Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
+
+RANDOM_SEED = 0
+RANDOM_DEVIATION = 0.1
+"""Of the numbers in a random embedding table."""
+
+LARGEST_JOINED_BYTES = 2**30
+"""Of embedding tables: so many may be copied to lie in one tensor."""
+
+LARGEST_ONNX_BYTES = 16 * 2**30
+"""Of embedding tables: an ONNX file is a copy of them in the cache, and runtimes read all of it into memory."""
+
+SPARSE = "sparse_arch."
+TABLE = SPARSE + "embedding_bag_collection.embedding_bags.t_cat_{}.weight"
+
+_ROWS = Dim(name="rows", smallest=1, usual=2048, largest=LARGEST_CALL)
+
+
+class WeightSource(Protocol):
+    """Tensors by their official names; what is missing or of another shape raises `DataError`."""
+
+    def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Return a tensor."""
+
+    def strips(self, name: str, shape: tuple[int, ...]) -> Sequence[Sequence[Tensor]]:
+        """Return a table as strips of columns from left to right, each in blocks of rows from the top down."""
+
+
+class StateDict:
+    """Tensors of a file."""
+
+    def __init__(self, state: Mapping[str, Tensor], file: Path) -> None:
+        """Store what the file holds, and its name for messages."""
+        self._state = state
+        self._file = file
+
+    def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Return a tensor; see `WeightSource`."""
+        if name not in self._state:
+            raise DataError(f"weights file lacks {name}: {self._file}.")
+        if (found := tuple(self._state[name].shape)) != shape:
+            raise DataError(f"{name} is {found}, not {shape}: {self._file}.")
+        return self._state[name]
+
+    def strips(self, name: str, shape: tuple[int, ...]) -> Sequence[Sequence[Tensor]]:
+        """Return a table in one piece; see `WeightSource`."""
+        return [[self.tensor(name, shape)]]
+
+
+def trained_ranker(
+    architecture: Architecture,
+    source: Callable[[], WeightSource],
+    *,
+    fingerprint: str,
+    calibrate: Calibrate | None,
+    is_mapped: bool = False,
+) -> Graph:
+    """Return the network with trained weights.
+
+    Args:
+        architecture: what the weights are of.
+        source: where they come from, called when a backend asks for the module.
+        fingerprint: a hash of them.
+        calibrate: yields inputs for quantisation.
+        is_mapped: whether the tables are memory-mapped files, which have no ONNX form.
+    """
+    return _ranker(
+        architecture,
+        lambda: trained_network(architecture, source()),
+        fingerprint=fingerprint,
+        calibrate=calibrate,
+        is_mapped=is_mapped,
+    )
+
+
+def random_ranker(architecture: Architecture, calibrate: Calibrate | None) -> Graph:
+    """Return the network with seeded weights, the same each time; the global generator stays as it was."""
+
+    def build() -> nn.Module:
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(RANDOM_SEED)
+            return new_network(architecture)
+
+    return _ranker(architecture, build, fingerprint=f"seed {RANDOM_SEED}, {architecture}", calibrate=calibrate)
+
+
+def weights_file(path: Path, *, sha256: str) -> StateDict:
+    """Read a safetensors file.
+
+    Raises:
+        DataError: it is missing or has another checksum.
+    """
+    return StateDict(load_weights(path, sha256=sha256), path)
+
+
+def new_network(architecture: Architecture) -> nn.Module:
+    """Return the network, freshly initialised, under the names of the official state dict."""
+    import torch
+
+    from mlbench_dlrm_v2.embedding_tables import EmbeddingTable, SeparateTables
+    from mlbench_dlrm_v2.network import Ranker
+
+    shapes = [(rows, architecture.dimension) for rows in architecture.table_rows]
+    tables = [EmbeddingTable(torch.randn(shape).mul_(RANDOM_DEVIATION)) for shape in shapes]
+    return Ranker(architecture, SeparateTables(tables, architecture.hot_sizes))
+
+
+def trained_network(architecture: Architecture, source: WeightSource) -> nn.Module:
+    """Return the network with weights from a source; large tables stay where they are, small ones are joined.
+
+    Raises:
+        DataError: a tensor is missing or of another shape.
+    """
+    from mlbench_dlrm_v2.embedding_tables import EmbeddingTable, JoinedTables, SeparateTables, SplitTable
+    from mlbench_dlrm_v2.network import Ranker
+
+    shapes = [(rows, architecture.dimension) for rows in architecture.table_rows]
+    if architecture.table_bytes <= LARGEST_JOINED_BYTES:
+        tables = [source.tensor(TABLE.format(number), shape) for number, shape in enumerate(shapes)]
+        embeddings: nn.Module = JoinedTables(tables, architecture.hot_sizes)
+    else:
+        parts = [source.strips(TABLE.format(number), shape) for number, shape in enumerate(shapes)]
+        embeddings = SeparateTables(
+            [EmbeddingTable(strips[0][0]) if _is_whole(strips) else SplitTable(strips) for strips in parts],
+            architecture.hot_sizes,
+        )
+    network = Ranker(architecture, embeddings)
+    for name, tensor in network.state_dict().items():
+        if not name.startswith(SPARSE):
+            tensor.copy_(source.tensor(name, tuple(tensor.shape)))
+    return network
+
+
+def _is_whole(strips: Sequence[Sequence[Tensor]]) -> bool:
+    return len(strips) == 1 and len(strips[0]) == 1
+
+
+def _ranker(
+    architecture: Architecture,
+    build: Callable[[], nn.Module],
+    *,
+    fingerprint: str,
+    calibrate: Calibrate | None,
+    is_mapped: bool = False,
+) -> Graph:
+    has_onnx = not is_mapped and architecture.table_bytes <= LARGEST_ONNX_BYTES
+    columns = sum(architecture.hot_sizes)
+    return (ModuleGraph if has_onnx else RankerWithoutOnnx)(
+        "ranker",
+        inputs=(
+            TensorSpec(name="dense", shape=(_ROWS, DENSE_FEATURES), dtype="float32"),
+            TensorSpec(name="indices", shape=(_ROWS, columns), dtype="int32"),
+        ),
+        outputs=(TensorSpec(name="logits", shape=(_ROWS,), dtype="float32"),),
+        build=build,
+        fingerprint=fingerprint,
+        calibrate=calibrate,
+    )
+
+
+class RankerWithoutOnnx(ModuleGraph):
+    """A network whose embedding tables are too large, or are memory-mapped files."""
+
+    def onnx(self) -> Path:
+        """Refuse.
+
+        Raises:
+            GraphError: always.
+        """
+        raise GraphError(
+            f"graph {self.name}: tables of more than {LARGEST_ONNX_BYTES >> 30} GiB, or mapped from a checkpoint, "
+            "have no ONNX form, which would be a copy of them.",
+            hint="Use a backend that runs torch modules, or random weights with fewer rows (workload.table_rows).",
+        )

@@ -1,0 +1,72 @@
+"""The mini profile: shipped weights of a small network, and clicks that are drawn again from their seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import Graph, Weights
+from mlbench.toolkit import MiniFolder, file_sha256, made_once, read_mini
+from mlbench_dlrm_v2 import clicks
+from mlbench_dlrm_v2.architecture import Architecture
+from mlbench_dlrm_v2.clicks import PlantedTruth
+from mlbench_dlrm_v2.dataset import AggregatedPairs, calibration_inputs, validation_samples
+from mlbench_dlrm_v2.day_files import write_day
+from mlbench_dlrm_v2.graphs import random_ranker, trained_ranker, weights_file
+
+if TYPE_CHECKING:
+    import numpy as np
+
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniProfile:
+    """What `mini.toml` says, beside the file it describes."""
+
+    files: MiniFolder
+    reference_auc: float
+    """Percent, measured by the recipe: fp32, torch, the shipped weights."""
+    seed: int
+    """Of the clicks."""
+    rows: int
+    """Of the day: the first half is validated on, the second calibrated on, neither was trained on."""
+    architecture: Architecture
+
+    def dataset(self) -> AggregatedPairs:
+        """Open the validation rows, drawing the day first where the cache does not have it."""
+        return validation_samples(self.day(), self.architecture, rows=self.rows)
+
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the shipped weights or random ones."""
+        if weights is Weights.RANDOM:
+            return random_ranker(self.architecture, self.calibration_inputs)
+        sha256 = self.files.sha256[WEIGHTS]
+        return trained_ranker(
+            self.architecture,
+            partial(weights_file, self.files.path / WEIGHTS, sha256=sha256),
+            fingerprint=sha256,
+            calibrate=self.calibration_inputs,
+        )
+
+    def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the rows of the day that are not validated on."""
+        return calibration_inputs(self.day(), self.architecture)
+
+    def truth(self) -> PlantedTruth:
+        """Return what decides the clicks."""
+        return PlantedTruth(self.seed, self.architecture.table_rows, self.architecture.hot_sizes)
+
+    def day(self) -> Path:
+        """Return the folder with the day's files in the official form, which are made once."""
+        made_from = [self.seed, self.rows, str(self.architecture), file_sha256(Path(clicks.__file__))]
+        return made_once("dlrm_v2", made_from, lambda folder: write_day(folder, self.truth().day(self.rows)))
+
+
+@cache
+def shipped_profile() -> MiniProfile:
+    """Return the mini profile of this package."""
+    return read_mini(MiniProfile, Path(__file__).parent / "mini")

@@ -1,0 +1,97 @@
+"""The official files of the full profile, each held against what is known of it.
+
+Source of the numbers: MLPerf Inference v4.1, language/gpt-j. The reference publishes no checksums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import Dataset, Graph, Target, UsageError, Weights
+from mlbench.toolkit.language import TokenProgram, check_config, check_options, read_tokenizer, weights_fingerprint
+from mlbench_gptj.accuracy import OFFICIAL
+from mlbench_gptj.dataset import OFFICIAL_ARTICLES, Articles, random_articles
+from mlbench_gptj.graphs import NETWORK, OFFICIAL_CONFIG
+from mlbench_gptj.program import summarising
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from mlbench_gptj.workload import GptJOptions
+
+END = "<|endoftext|>"
+
+VOCABULARIES = (50400, 50401)
+"""GPT-J's, which has tokens that nothing uses; with a padding token that the fine-tuning added."""
+TOKENIZER_SIZES = (50257, *VOCABULARIES)
+"""GPT-2's, which GPT-J reads with; and those."""
+
+_DECIDES = ("n_positions", "n_embd", "n_layer", "n_head", "rotary_dim", "bos_token_id", "eos_token_id")
+
+
+@dataclass(frozen=True, slots=True)
+class FullProfile:
+    """GPT-J 6B, fine-tuned to summarise, with the files a user names."""
+
+    options: GptJOptions
+
+    def check(self, weights: Weights) -> None:
+        """Raise `UsageError` for options that are missing or would not be read."""
+        options = self.options
+        check_options(
+            "gptj",
+            weights,
+            data=options.data,
+            weights=options.weights,
+            layers=options.layers,
+            most_layers=OFFICIAL_CONFIG["n_layer"],
+        )
+        if options.tokenizer and not options.data:
+            raise UsageError(
+                "gptj has a tokenizer, but no articles to read.", hint="Give them with --set workload.data=PATH."
+            )
+        if weights is Weights.RANDOM and options.data and not options.tokenizer:
+            raise UsageError(
+                "gptj has no tokenizer, which it needs to read articles.",
+                hint="Give its folder with --set workload.tokenizer=PATH.",
+            )
+
+    @property
+    def folder(self) -> Path | None:
+        """The Hugging Face folder; None for random weights."""
+        return Path(self.options.weights) if self.options.weights else None
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The official ones."""
+        return OFFICIAL.targets()
+
+    @property
+    def program(self) -> TokenProgram:
+        """How summaries are generated."""
+        return summarising(end_token=OFFICIAL_CONFIG["eos_token_id"], positions=OFFICIAL_CONFIG["n_positions"])
+
+    def dataset(self) -> Dataset:
+        """Open the official articles; where none are given, random prompts."""
+        if self.options.data is None:
+            return random_articles(vocabulary=OFFICIAL_CONFIG["vocab_size"])
+        return Articles(Path(self.options.data), self.tokenizer(), count=OFFICIAL_ARTICLES)
+
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer from its own folder, or from that of the weights."""
+        folder = self.options.tokenizer or self.options.weights
+        assert folder
+        return read_tokenizer(Path(folder), sizes=TOKENIZER_SIZES, end=END, end_id=OFFICIAL_CONFIG["eos_token_id"])
+
+    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
+        """Return ``prefill`` and ``decode``, with the user's weights or random ones."""
+        decoding = self.program.decoding
+        if weights is Weights.RANDOM:
+            layers = self.options.layers or OFFICIAL_CONFIG["n_layer"]
+            return NETWORK.random_graphs({**OFFICIAL_CONFIG, "n_layer": layers}, decoding)
+        assert self.folder
+        check_config(self.folder, {"vocab_size": VOCABULARIES, **{name: (OFFICIAL_CONFIG[name],) for name in _DECIDES}})
+        return NETWORK.trained_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

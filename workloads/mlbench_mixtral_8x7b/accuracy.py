@@ -1,0 +1,132 @@
+"""ROUGE, GSM8K and MBXP over one log, as the official script computes them.
+
+Source: MLPerf Inference v4.1, language/mixtral-8x7b/evaluate-accuracy.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlbench import LoggedReply, Target
+from mlbench.toolkit import Sandbox, share_targets
+from mlbench.toolkit.language import ROUGE_SCORES, Sentences, TokenMetric, decoded, text_scores
+from mlbench_mixtral_8x7b.dataset import GSM8K, MBXP, OPENORCA, Task
+from mlbench_mixtral_8x7b.gsm8k import is_right
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What the fp32 model reaches."""
+
+    rouge1: float
+    rouge2: float
+    rougeL: float
+    gsm8k: float
+    """Percent."""
+    mbxp: float
+    """Percent."""
+    tokens_per_sample: float
+
+    def targets(self, *, gsm8k_share: float = 0.99, mbxp_share: float = 0.99) -> tuple[Target, ...]:
+        """Return the targets of the one variant; fewer problems than the official ones need wider shares."""
+        return (
+            *share_targets("rouge1", self.rouge1, {"99": 0.99}),
+            *share_targets("rouge2", self.rouge2, {"99": 0.99}),
+            *share_targets("rougeL", self.rougeL, {"99": 0.99}),
+            *share_targets("gsm8k", self.gsm8k, {"99": gsm8k_share}),
+            *share_targets("mbxp", self.mbxp, {"99": mbxp_share}),
+            *share_targets("tokens_per_sample", self.tokens_per_sample, {"99": 0.9}, upper_share=1.1),
+        )
+
+
+OFFICIAL = Reference(rouge1=45.4911, rouge2=23.2829, rougeL=30.3615, gsm8k=73.78, mbxp=60.12, tokens_per_sample=145.9)
+"""Source: submission_checker.py."""
+
+
+class MixedScores(TokenMetric):
+    """Scores ROUGE over the answers to OpenOrca, ``gsm8k`` and ``mbxp`` in percent of their samples, and lengths.
+
+    Lengths are ``gen_len`` in characters of the answers to OpenOrca, ``gen_num`` in log entries, ``gen_tok_len`` in
+    tokens of all answers, and ``tokens_per_sample``. Without NLTK's sentence data ``rougeLsum`` is missing.
+    """
+
+    printed = (*ROUGE_SCORES, "gsm8k", "mbxp", "gen_len", "gen_num", "gen_tok_len", "tokens_per_sample")
+
+    def __init__(  # noqa: PLR0913 - what is scored against, and how
+        self,
+        tasks: Sequence[Task],
+        tokenizer: Tokenizer,
+        *,
+        targets: tuple[Target, ...],
+        dtype: str = "int64",
+        sentences: Sentences | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """Store what to score against; the other arguments are `TokenMetric`'s.
+
+        Args:
+            tasks: of each sample.
+            tokenizer: turns replies back into text.
+            targets: what the scores must reach.
+            dtype: how a token is stored.
+            sentences: splits a text into sentences.
+            sandbox: where the programs of MBXP are run; None for the strongest that stands here.
+        """
+        truths = [task.truth for task in tasks]
+        super().__init__(truths, tokenizer, targets=targets, dtype=dtype, sentences=sentences)
+        self._tasks = tasks
+        self._sandbox = sandbox
+
+    def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
+        """Return the scores over the samples that were answered; a data set without an answer has none, MBXP 0.
+
+        Answers to MBXP are programs, and are run; see `mlbench_mixtral_8x7b.mbxp`.
+
+        Raises:
+            InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
+        """
+        tokens = self.tokens(replies)
+        texts = decoded(list(tokens.values()), self.tokenizer)
+        answers: dict[str, list[tuple[str, Task]]] = {OPENORCA: [], GSM8K: [], MBXP: []}
+        for index, text in zip(tokens, texts, strict=True):
+            answers[self._tasks[index].dataset].append((text, self._tasks[index]))
+        gen_tok_len = sum(map(len, tokens.values()))
+        return {
+            **self._rouge(answers[OPENORCA]),
+            **_gsm8k(answers[GSM8K]),
+            "mbxp": self._mbxp(answers[MBXP]),
+            "gen_num": len(replies),  # a second reply to a sample counts here, and nowhere else
+            "gen_tok_len": gen_tok_len,
+            "tokens_per_sample": round(gen_tok_len / len(replies), 1),
+        }
+
+    def _rouge(self, answers: Sequence[tuple[str, Task]]) -> Mapping[str, float]:
+        if not answers:
+            return {"gen_len": 0}
+        texts, tasks = zip(*answers, strict=True)
+        return text_scores(texts, [task.truth for task in tasks], self.sentences)
+
+    def _mbxp(self, answers: Sequence[tuple[str, Task]]) -> float:
+        if not answers:
+            return 0.0
+        from mlbench_mixtral_8x7b.mbxp import MbxpSample, score_mbxp
+
+        samples = [MbxpSample(id=task.id, answer=text, test=task.truth) for text, task in answers]
+        result = score_mbxp(samples, self._sandbox or Sandbox.available())
+        for language, reason in result.unscored.items():
+            logger.warning("no %s program of MBXP was run: %s", language, reason)
+        return result.score
+
+
+def _gsm8k(answers: Sequence[tuple[str, Task]]) -> Mapping[str, float]:
+    if not answers:
+        return {}
+    return {"gsm8k": 100 * sum(is_right(text, task.truth) for text, task in answers) / len(answers)}

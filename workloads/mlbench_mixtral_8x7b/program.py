@@ -1,0 +1,24 @@
+"""How an answer is generated.
+
+Source: MLPerf Inference v4.1, language/mixtral-8x7b/SUT.py.
+"""
+
+from __future__ import annotations
+
+from mlbench import Decoding
+from mlbench.toolkit.language import TokenProgram
+
+END_TOKEN = 2
+MAX_NEW_TOKENS = 1024
+
+
+def answering(*, positions: int, max_new_tokens: int = MAX_NEW_TOKENS) -> TokenProgram:
+    """Return the program: the likeliest token each time, until the end token or 1,024 new tokens.
+
+    A program's prompt brings a stop sequence, after which the end token is forced.
+
+    Args:
+        positions: tokens of prompt and answer that the model has positions for.
+        max_new_tokens: another limit for a model with fewer positions.
+    """
+    return TokenProgram(Decoding(end_tokens=(END_TOKEN,), max_new_tokens=max_new_tokens, longest=positions))

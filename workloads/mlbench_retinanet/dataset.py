@@ -1,0 +1,208 @@
+"""OpenImages' validation subset, or images like it, prepared for the network when LoadGen asks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlbench import DataError, Dataset
+from mlbench_retinanet.preprocessing import prepare, read_image
+from mlbench_retinanet.program import PreparedImage
+
+PERFORMANCE_COUNT = 64
+"""Source: MLPerf Inference v4.1, mlperf.conf: retinanet.*.performance_sample_count_override."""
+
+ANNOTATIONS = "annotations/openimages-mlperf.json"
+"""Where the official downloader writes it; the loader looks for it there too."""
+
+RANDOM_SEED = 0
+
+
+class PreparedImages(Dataset):
+    """Images held ready for the network in blocks of memory: (3, height, width) float32 each."""
+
+    def __init__(
+        self,
+        image: Callable[[int], np.ndarray],
+        *,
+        count: int,
+        image_hw: tuple[int, int],
+        fingerprint: str,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store how an image is made.
+
+        Args:
+            image: returns the image of an index; called from several threads.
+            count: how many there are.
+            image_hw: their height and width, pixels.
+            fingerprint: a hash of the images and of what is to be found in them.
+            annotations: what is to be found, in COCO form; the sample with index i is its i-th image.
+        """
+        self.count = count
+        self.performance_count = min(PERFORMANCE_COUNT, count)
+        self.annotations = annotations
+        self._image = image
+        self._image_hw = image_hw
+        self._fingerprint = fingerprint
+        self._loaded: dict[int, PreparedImage] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the images and of what is to be found in them."""
+        return self._fingerprint
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Decode and prepare these images, on as many threads as there are processors.
+
+        Raises:
+            DataError: a file is missing or corrupt.
+        """
+        block = np.empty((len(indices), 3, *self._image_hw), dtype=np.float32)
+
+        def fill(place: int) -> None:
+            block[place] = self._image(indices[place])
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(fill, range(len(indices))))  # raises what a thread raised
+        self._loaded.update({index: PreparedImage(index, image) for index, image in zip(indices, block, strict=True)})
+
+    def unload(self, indices: Sequence[int]) -> None:
+        """Let these images go; a block of memory is freed with the last of its images."""
+        for index in indices:
+            self._loaded.pop(index, None)
+
+    def sample(self, index: int) -> PreparedImage:
+        """Return a loaded image and its index."""
+        return self._loaded[index]
+
+
+def open_images(folder: Path, *, image_hw: tuple[int, int], classes: int) -> PreparedImages:
+    """Open a folder in the official layout: the annotation file, and the images it lists, in its order.
+
+    Raises:
+        DataError: the annotation file is missing or malformed, or an image it lists is missing.
+    """
+    path = folder / ANNOTATIONS
+    annotations = read_annotations(path, classes)
+    files = located([image["file_name"] for image in annotations["images"]], folder, split="validation")
+
+    def image(index: int) -> np.ndarray:
+        return prepare(read_image(files[index]), image_hw)
+
+    return PreparedImages(
+        image,
+        count=len(files),
+        image_hw=image_hw,
+        fingerprint=_folder_fingerprint(path, files),
+        annotations=annotations,
+    )
+
+
+def random_images(image_hw: tuple[int, int]) -> PreparedImages:
+    """Return seeded noise in the shape of prepared images, in which nothing is to be found; no file is read."""
+
+    def image(index: int) -> np.ndarray:
+        return np.random.default_rng((RANDOM_SEED, index)).random((3, *image_hw), dtype=np.float32)
+
+    height, width = image_hw
+    fingerprint = f"uniform-seed{RANDOM_SEED}-{height}x{width}"
+    return PreparedImages(image, count=PERFORMANCE_COUNT, image_hw=image_hw, fingerprint=fingerprint)
+
+
+def calibration_inputs(
+    list_file: Path, folder: Path, *, image_hw: tuple[int, int], tensor: str
+) -> Iterator[Mapping[str, np.ndarray]]:
+    """Yield the images of a calibration list as the network's input ``tensor``, (1, 3, height, width) float32 each.
+
+    Raises:
+        DataError: the list or an image it names is missing or corrupt.
+    """
+    names = _text(list_file, what="calibration list").split()
+    if not names:
+        raise DataError(f"calibration list is empty: {list_file}.")
+    for file in located(names, folder, split="train"):
+        yield {tensor: prepare(read_image(file), image_hw)[np.newaxis]}
+
+
+def read_annotations(path: Path, classes: int) -> Mapping[str, Any]:
+    """Return an annotation file in COCO form.
+
+    Raises:
+        DataError: it is missing, no JSON, or lacks something that the images or the score need; names what.
+    """
+    try:
+        document: Any = json.loads(_text(path, what="annotation file"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"annotation file is not JSON: {path}, line {error.lineno}.") from None
+    for part in ("images", "annotations", "categories"):
+        if not isinstance(document, dict) or not isinstance(document.get(part), list) or not document[part]:
+            raise DataError(
+                f"annotation file has no {part}: {path}.", hint="Want OpenImages' annotations in COCO form."
+            )
+    _check_entries(document, path, classes)
+    return dict(document)
+
+
+def located(names: Sequence[str], folder: Path, *, split: str) -> list[Path]:
+    """Return where these image files lie: in the folder, or in ``<split>/data`` below, as the downloader puts them.
+
+    Raises:
+        DataError: one is in neither place. The reference would pass over it and shift every later sample.
+    """
+    places = (folder, folder / split / "data")
+    files = [next((place / name for place in places if (place / name).is_file()), None) for name in names]
+    missing = [name for name, file in zip(names, files, strict=True) if file is None]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(names)} images are missing in {folder} and its {split}/data, first {missing[0]}.",
+            hint="Download the data again.",
+        )
+    return [file for file in files if file is not None]
+
+
+def _check_entries(document: Mapping[str, Any], path: Path, classes: int) -> None:
+    """Raise `DataError` for an image without name or size, and for a box of an unknown image or class."""
+    try:
+        for number, image in enumerate(document["images"]):
+            if not (isinstance(image["file_name"], str) and image["height"] > 0 and image["width"] > 0):
+                raise DataError(f"image {number} of {path} has no name or no size.")
+        images = {image["id"] for image in document["images"]}
+        categories = {category["id"] for category in document["categories"]}
+        if not categories <= set(range(classes)):
+            raise DataError(
+                f"{path} has categories other than 0 to {classes - 1}.", hint="Want the annotations of release 2.1."
+            )
+        for number, box in enumerate(document["annotations"]):
+            x, y, width, height = box["bbox"]
+            is_known = box["image_id"] in images and box["category_id"] in categories
+            if not is_known or not np.isfinite([x, y, width, height, box["area"], box["iscrowd"]]).all():
+                raise DataError(f"annotation {number} of {path} is of an unknown image or category, or has no box.")
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"annotation file is malformed: {path}: {type(error).__name__} {error}.") from None
+
+
+def _text(path: Path, *, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{what} not found: {path}.", hint="It belongs to the official data.") from None
+    except OSError as error:
+        raise DataError(f"{what} cannot be read: {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{what} is not text: {path}.") from None
+
+
+def _folder_fingerprint(annotations: Path, files: Sequence[Path]) -> str:
+    """Hash the annotations, and names and sizes of the images; the contents of 24,781 would take minutes."""
+    digest = hashlib.sha256(annotations.read_bytes())
+    for file in files:
+        digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+    return digest.hexdigest()

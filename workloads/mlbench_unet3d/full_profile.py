@@ -1,0 +1,92 @@
+"""The full profile: KiTS19 and one of four official weights files, from the user's paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from mlbench import Dataset, Graph, UsageError, Weights
+from mlbench_unet3d.accuracy import REFERENCE_DICE
+from mlbench_unet3d.dataset import PreparedCases, RandomVolumes, calibration_inputs
+from mlbench_unet3d.graphs import (
+    IMAGE,
+    ONNX_IMAGE,
+    Architecture,
+    dynamic_onnx_segmenter,
+    fixed_onnx_segmenter,
+    random_segmenter,
+    trained_segmenter,
+)
+from mlbench_unet3d.kits19 import CASES
+from mlbench_unet3d.preprocessing import Grid
+
+if TYPE_CHECKING:
+    from mlbench_unet3d.workload import UNet3DOptions
+
+TORCH_MD5 = {".ptc": "2251109371f408c9f10a4320ffdcaef8", ".pth": "09c696e3ec13d83c628498bcd831eb5b"}
+"""3dunet_kits19_pytorch.ptc and 3dunet_kits19_pytorch_checkpoint.pth, zenodo record 5597155."""
+
+DYNAMIC_ONNX_MD5 = "82f0618fde78f9839e7c712274019b4a"
+"""3dunet_kits19_128x128x128_dynbatch.onnx, same record. Of its sibling for one window no checksum is published."""
+
+DYNAMIC = "dynbatch"
+"""What the name of the ONNX file for several windows has, and the other has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class FullProfile:
+    """The official model over the files that the options name."""
+
+    options: UNet3DOptions
+    reference_dice: ClassVar[float] = REFERENCE_DICE
+
+    def check(self, weights: Weights) -> None:
+        """Raise `UsageError` for a path that is missing or would not be read."""
+        options = self.options
+        if options.calibration and not options.data:
+            raise UsageError(
+                "3d-unet has a calibration list, but no scans.", hint="Give them with --set workload.data=PATH."
+            )
+        if weights is Weights.RANDOM and options.weights:
+            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
+        if weights is Weights.TRAINED and not (options.data and options.weights):
+            missing, what = ("data", "KiTS19's scans") if options.weights else ("weights", "trained weights")
+            raise UsageError(
+                f"the full profile of 3d-unet needs {what}.", hint=f"Give it with --set workload.{missing}=PATH."
+            )
+        if options.weights and Path(options.weights).suffix not in (*TORCH_MD5, ".onnx"):
+            raise UsageError(
+                f"{options.weights} is none of the official weights files of 3d-unet.",
+                hint="Want a .ptc, .pth or .onnx file of zenodo record 5597155.",
+            )
+
+    def dataset(self) -> Dataset:
+        """Open KiTS19; without a path, noise in volumes of like shapes."""
+        if self.options.data is None:
+            return RandomVolumes()
+        return PreparedCases(Path(self.options.data), CASES, Grid())
+
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the official weights or random ones."""
+        if weights is Weights.RANDOM:
+            return random_segmenter(Architecture(), self.calibration_inputs)
+        assert self.options.weights is not None
+        file = Path(self.options.weights)
+        if file.suffix in TORCH_MD5:
+            return trained_segmenter(Architecture(), file, self.calibration_inputs, md5=TORCH_MD5[file.suffix])
+        if DYNAMIC in file.name:
+            return dynamic_onnx_segmenter(file, self.calibration_inputs, md5=DYNAMIC_ONNX_MD5)
+        return fixed_onnx_segmenter(file, self.calibration_inputs)
+
+    def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield windows of the cases in the official calibration list; nothing without one."""
+        if self.options.calibration is None or self.options.data is None:
+            return iter(())
+        is_onnx = self.options.weights is not None and Path(self.options.weights).suffix == ".onnx"
+        return calibration_inputs(
+            Path(self.options.calibration), Path(self.options.data), Grid(), tensor=ONNX_IMAGE if is_onnx else IMAGE
+        )

@@ -1,0 +1,173 @@
+"""The network as a graph: the official layers at any width, or an official ONNX file as it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import DataError, Dim, Graph, TensorSpec
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_weights, verified
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+CLASSES = 3
+"""Background, kidney, tumour."""
+
+RANDOM_SEED = 0
+CHECKPOINT_KEY = "best_model_state_dict"
+
+IMAGE, ONNX_IMAGE = "image", "input"
+"""What the input is called: here, and in the official ONNX files."""
+
+Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
+"""Yields inputs of a graph, by name."""
+
+BATCH = Dim(name="batch", smallest=1, usual=2, largest=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """What distinguishes the official network from its small copy; the defaults are the official numbers."""
+
+    filters: tuple[int, ...] = (32, 64, 128, 256, 320)
+    """Channels on the way down, level by level; the bottleneck has as many as the last."""
+    window: int = 128
+    """Voxels along each side of the input; halved once a level, and once more in the bottleneck."""
+
+
+def build_network(architecture: Architecture) -> torch.nn.Module:
+    """Return the 3D U-Net, freshly initialised as torch does; the names in its state dict are the official ones."""
+    from mlbench_unet3d.network import UNet3D
+
+    return UNet3D(architecture.filters, CLASSES)
+
+
+def trained_segmenter(
+    architecture: Architecture, weights: Path, calibrate: Calibrate | None, *, sha256: str = "", md5: str = ""
+) -> Graph:
+    """Return the network with the weights of a file, which is read and verified when a backend asks for the module.
+
+    Args:
+        architecture: what the file holds.
+        weights: a safetensors file, or one of the official torch files.
+        calibrate: yields inputs for quantisation.
+        sha256: its checksum; or
+        md5: this one.
+    """
+
+    def build() -> torch.nn.Module:
+        state = load_weights(weights, sha256=sha256) if sha256 else official_state(weights, md5=md5)
+        return _loaded(architecture, state, weights)
+
+    return _segmenter(architecture, build, calibrate, weights_fingerprint=sha256 or md5)
+
+
+def random_segmenter(architecture: Architecture, calibrate: Calibrate | None) -> Graph:
+    """Return the network with seeded weights, the same each time; the global generator stays as it was."""
+
+    def build() -> torch.nn.Module:
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(RANDOM_SEED)
+            return build_network(architecture)
+
+    return _segmenter(architecture, build, calibrate, weights_fingerprint=f"random-seed{RANDOM_SEED}")
+
+
+def dynamic_onnx_segmenter(file: Path, calibrate: Calibrate | None, *, md5: str) -> Graph:
+    """Return MLCommons' ONNX checkpoint for any number of windows, as it is."""
+    return _onnx_segmenter(file, calibrate, md5=md5, batch=BATCH)
+
+
+def fixed_onnx_segmenter(file: Path, calibrate: Calibrate | None) -> Graph:
+    """Return MLCommons' ONNX checkpoint for one window, as it is; no checksum of it is published.
+
+    Raises:
+        DataError: the file is missing.
+    """
+    with verified(file, what="weights file").open("rb") as content:
+        md5 = hashlib.file_digest(content, "md5").hexdigest()
+    return _onnx_segmenter(file, calibrate, md5=md5, batch=1)
+
+
+def _onnx_segmenter(file: Path, calibrate: Calibrate | None, *, md5: str, batch: int | Dim) -> Graph:
+    window = Architecture().window
+    return OnnxFileGraph(
+        "segmenter",
+        file,
+        md5=md5,
+        inputs=(_spec(ONNX_IMAGE, batch, 1, window),),
+        outputs=(_spec("output", batch, CLASSES, window),),
+        calibrate=calibrate,
+        hint="Use a backend that runs ONNX files, or one of the torch checkpoints.",
+    )
+
+
+def official_state(file: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
+    """Return the weights in one of MLCommons' torch files: the TorchScript one (.ptc), or the checkpoint (.pth).
+
+    Only torch's own loader reads TorchScript, which can hold code: it gets to see the file with the right checksum
+    only. The checkpoint is read with ``weights_only``.
+
+    Raises:
+        DataError: the file is missing, has another checksum, or does not hold the weights.
+    """
+    import torch
+
+    verified(file, md5=md5, what="weights file")
+    try:
+        if file.suffix == ".ptc":
+            state = torch.jit.load(file, map_location="cpu").state_dict()  # type: ignore[no-untyped-call]
+        else:
+            state = torch.load(file, map_location="cpu", weights_only=True)[CHECKPOINT_KEY]
+    except Exception as error:  # the readers raise anything for a damaged file
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise DataError(f"weights file cannot be read: {file}: {reason}.") from None
+    return dict(state)
+
+
+def _loaded(architecture: Architecture, state: Mapping[str, torch.Tensor], origin: Path) -> torch.nn.Module:
+    """Return the network with these weights.
+
+    Raises:
+        DataError: a tensor is missing, unknown, or of another shape.
+    """
+    import torch
+
+    with torch.device("meta"):
+        network = build_network(architecture)
+    for name, tensor in network.state_dict().items():
+        if name not in state:
+            raise DataError(f"weights file lacks {name}: {origin}.")
+        if state[name].shape != tensor.shape:
+            raise DataError(f"{name} is {tuple(state[name].shape)}, not {tuple(tensor.shape)}: {origin}.")
+    network.load_state_dict({name: state[name].float() for name in network.state_dict()}, assign=True)
+    return network
+
+
+def _segmenter(
+    architecture: Architecture,
+    build: Callable[[], torch.nn.Module],
+    calibrate: Calibrate | None,
+    *,
+    weights_fingerprint: str,
+) -> Graph:
+    """Return the graph ``image`` (B, 1, W, W, W) float32 -> ``logits`` (B, 3, W, W, W) float32."""
+    return ModuleGraph(
+        "segmenter",
+        inputs=(_spec(IMAGE, BATCH, 1, architecture.window),),
+        outputs=(_spec("logits", BATCH, CLASSES, architecture.window),),
+        build=build,
+        fingerprint=f"{weights_fingerprint}-{'-'.join(map(str, architecture.filters))}-{architecture.window}",
+        calibrate=calibrate,
+    )
+
+
+def _spec(name: str, batch: int | Dim, channels: int, window: int) -> TensorSpec:
+    return TensorSpec(name=name, shape=(batch, channels, window, window, window), dtype="float32", layout="NCDHW")

@@ -1,0 +1,72 @@
+"""The mini profile: a small 3D-UNet and drawn scans, both shipped; `recipe.py` makes all of it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from mlbench import Graph, Weights
+from mlbench.toolkit import MiniFolder, read_mini
+from mlbench_unet3d.dataset import PreparedCases, calibration_inputs
+from mlbench_unet3d.graphs import IMAGE, Architecture, random_segmenter, trained_segmenter
+from mlbench_unet3d.preprocessing import Grid
+
+WEIGHTS, VALIDATION, CALIBRATION = "weights.safetensors", "validation.zip", "calibration.zip"
+CALIBRATION_LIST = "calibration.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniProfile:
+    """What `mini.toml` says, and how the files beside it are read."""
+
+    files: MiniFolder
+    reference_dice: float
+    """Mean over kidneys and tumours, measured by the recipe with the shipped weights in torch fp32."""
+    reference_kidney: float
+    reference_tumour: float
+    """Of the same measurement; not targets."""
+    spacing: tuple[float, float, float]
+    """Of the grid's voxels, mm."""
+    cases: tuple[str, ...]
+    """In the order of their samples."""
+    architecture: Architecture
+
+    @property
+    def grid(self) -> Grid:
+        """What scans are brought to."""
+        return Grid(spacing=self.spacing, window=self.architecture.window)
+
+    def dataset(self) -> PreparedCases:
+        """Open the validation scans."""
+        return PreparedCases(self.files.unpacked(VALIDATION), self.cases, self.grid)
+
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the shipped weights or random ones."""
+        if weights is Weights.RANDOM:
+            return random_segmenter(self.architecture, self.calibration_inputs)
+        return trained_segmenter(
+            self.architecture,
+            self.files.path / WEIGHTS,
+            self.calibration_inputs,
+            sha256=self.files.sha256[WEIGHTS],
+        )
+
+    def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield windows of scans that serve neither training nor validation."""
+        folder = self.files.unpacked(CALIBRATION)
+        return calibration_inputs(folder / CALIBRATION_LIST, folder, self.grid, tensor=IMAGE)
+
+
+def read_mini_profile(folder: Path) -> MiniProfile:
+    """Read `mini.toml` in a folder that the recipe wrote."""
+    return read_mini(MiniProfile, folder)
+
+
+@cache
+def shipped_profile() -> MiniProfile:
+    """Return the mini profile of this package."""
+    return read_mini_profile(Path(__file__).parent / "mini")
