@@ -15,17 +15,19 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 import numpy as np
+from mlbench_unet3d.graphs import CLASSES
+from mlbench_unet3d.sliding_window import gaussian_weights, window_starts
 from offline_rate import batch_program, mlbench_rate
 from rich.console import Console
 from rich.table import Table
 
 from mlbench import Dataset, Dim, EnginePlan, Executable, GraphBackend, Model, Profile, Samples, Variant, Weights
 from mlbench.discovery import Plugins
-from mlbench.toolkit import pad_rows
+from mlbench.toolkit import host_array, pad_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class Way:
 
     title: str
     batch: int
+    ours: int | Literal["auto"] = "auto"
+    """Samples per batch of mlbench: measured, or what the workload's tuning says."""
     run: Callable[[Model, Sequence[Any], Mapping[str, Executable]], object]
 
 
@@ -56,9 +60,30 @@ def padded_to_the_longest(model: Model, samples: Sequence[Any], graphs: Mapping[
     return np.stack(list(graphs["reader"](inputs).values()), axis=-1)
 
 
+def window_by_window(model: Model, samples: Sequence[Any], graphs: Mapping[str, Executable]) -> object:
+    """Segment one volume: a call per window, whole volumes of sums and weights, then quotient and argmax."""
+    (spec,) = model.graphs["segmenter"].inputs
+    (output,) = model.graphs["segmenter"].outputs
+    (volume,) = samples
+    window = spec.shape[-1]
+    assert isinstance(window, int)
+    weights = gaussian_weights(window)
+    sums = np.zeros((CLASSES, *volume.shape), dtype=np.float32)
+    norm = np.zeros_like(sums)
+    for z, y, x in window_starts(volume.shape, window):
+        part = (..., slice(z, z + window), slice(y, y + window), slice(x, x + window))
+        logits = host_array(graphs["segmenter"]({spec.name: volume[part][np.newaxis, np.newaxis]})[output.name])[0]
+        sums[part] += logits * weights
+        norm[part] += weights
+    return (sums / norm).argmax(axis=0).astype(np.uint8)
+
+
 WAYS = {
     "resnet50": Way(title="batches of 32", batch=32, run=in_one_call),
+    "retinanet": Way(title="one image", batch=1, run=in_one_call),
+    "3d-unet": Way(title="one volume, window by window", batch=1, ours=2, run=window_by_window),
     "bert": Way(title="one question, padded to the longest", batch=1, run=padded_to_the_longest),
+    "dlrm-v2": Way(title="one sample of 100 to 700 rows", batch=1, run=in_one_call),
 }
 
 
@@ -75,7 +100,7 @@ def rates(way: Way, backend: GraphBackend, model: Model, dataset: Dataset, round
     indices = list(range(dataset.count))
     dataset.load(indices)
     samples = Samples(indices, indices, dataset)
-    plan = EnginePlan(batching="bucketed")
+    plan = EnginePlan(batching="bucketed", batch=way.ours)
     graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
     found = []
     with backend.engine(model, plan) as engine:
