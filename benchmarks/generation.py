@@ -14,6 +14,7 @@ static batching answers those that wait when the last batch is over.
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import threading
 import time
@@ -24,7 +25,6 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from mlbench_pytorch.backend import PyTorch, PyTorchOptions
 from rich.console import Console
 from rich.table import Table
 
@@ -48,6 +48,8 @@ from mlbench.toolkit.language import TokenProgram
 
 Clock = Callable[[], float]
 CLOCKS: Mapping[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}
+
+OURS = "mlbench, in flight"
 
 DRAWN_PROMPTS = 384
 SHORTEST, LONGEST = 4, 128
@@ -261,14 +263,14 @@ def timed(clock: Clock, run: Callable[[], list[list[int]]]) -> tuple[float, list
     return sum(map(len, answers)) / (clock() - started), answers
 
 
-def compared(case: Case, engine: Engine, rounds: int, clock: Clock, few: int) -> dict[str, list[float]]:
-    """Return tokens per second of each way, a number per round; of the slow one with a few prompts only."""
+def compared(case: Case, engine: Engine, rounds: int, clock: Clock) -> dict[str, list[float]]:
+    """Return tokens per second of each way, a number per round."""
     prompts = case.prompts
     ways: dict[str, Callable[[], list[list[int]]]] = {
-        "mlbench, in flight": lambda: in_flight(engine, prompts),
+        OURS: lambda: in_flight(engine, prompts),
         "generate, static": lambda: static(case, prompts),
         "generate, static, sorted": lambda: sorted_static(case, prompts),
-        "generate_batch": lambda: continuous(case, prompts[:few]),
+        "generate_batch": lambda: continuous(case, prompts),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -318,45 +320,61 @@ def static_first_tokens(case: Case, prompts: Sequence[Prompt], arrivals_s: Seque
     return found
 
 
+def print_rates(console: Console, title: str, clock: str, found: Mapping[str, Sequence[float]]) -> None:
+    """Print tokens per second, and how many times mlbench's that is."""
+    table = Table(title=title)
+    table.add_column("way")
+    table.add_column(f"tokens/s ({clock})", justify="right")
+    table.add_column("mlbench / this one", justify="right")
+    ours = found[OURS]
+    for name, rates in found.items():
+        ratio = statistics.median(our / its for our, its in zip(ours, rates, strict=True))
+        table.add_row(name, f"{statistics.median(rates):,.0f}", f"{ratio:.2f}")
+    console.print(table)
+
+
+def print_first_tokens(console: Console, title: str, found: Mapping[str, Sequence[float]]) -> None:
+    """Print percentiles of times in seconds, which are sorted."""
+    table = Table(title=title)
+    table.add_column("way")
+    for heading in ("median", "p99", "mlbench / this one, p99"):
+        table.add_column(heading, justify="right")
+    last = {name: times[int(0.99 * len(times))] for name, times in found.items()}
+    for name, times in found.items():
+        row = (f"{1e3 * statistics.median(times):,.0f} ms", f"{1e3 * last[name]:,.0f} ms")
+        table.add_row(name, *row, f"{last[OURS] / last[name]:.2f}")
+    console.print(table)
+
+
 @click.command()
 @click.option("--lengths", type=click.Choice(["mini", "drawn"]), default="mini", show_default=True)
+@click.option("--backend", "backend_name", default="pytorch", show_default=True, help="Of mlbench.")
 @click.option("--slots", default=16, show_default=True)
 @click.option("--rounds", default=5, show_default=True)
-@click.option("--threads", default=1, show_default=True, help="Of torch.")
+@click.option("--threads", default=1, show_default=True)
 @click.option("--clock", type=click.Choice(list(CLOCKS)), default="wall", show_default=True)
-@click.option("--few", default=48, show_default=True, help="Prompts for generate_batch, which is slow on a CPU.")
 @click.option("--load", default=0.7, show_default=True, help="Share of static batching's rate at which prompts arrive.")
 @click.option("--arrivals", default=300, show_default=True, help="Prompts that arrive; 0: leave this part out.")
 def main(  # noqa: PLR0913, PLR0917 - one per option
-    lengths: str, slots: int, rounds: int, threads: int, clock: str, few: int, load: float, arrivals: int
+    lengths: str, backend_name: str, slots: int, rounds: int, threads: int, clock: str, load: float, arrivals: int
 ) -> None:
     """Print rates, their ratios, and the times to the first token."""
     torch.set_num_threads(threads)
     case = mini_case(slots) if lengths == "mini" else drawn_case(slots)
-    backend = PyTorch().configured(PyTorchOptions(device="cpu", threads=threads))
+    backend = Plugins.discover().backend(backend_name)
+    on_cpu = {"device": "cpu"} if backend_name == "pytorch" else {}
+    backend = backend.configured(dataclasses.replace(backend.options, threads=threads, **on_cpu))
     console, everything = Console(width=120), list(range(len(case.prompts)))
     with backend.engine(case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
         engine.warm_up(Samples(everything[:64], everything[:64], Listed(case.prompts)))
         in_flight(engine, case.prompts[: 2 * slots])
-        found = compared(case, engine, rounds, CLOCKS[clock], few)
-        table = Table(
-            title=f"{lengths} lengths, {slots} sequences, fp32, {threads} thread(s), median of {rounds} rounds"
-        )
-        for heading in ("way", f"tokens/s ({clock})", "mlbench / this one"):
-            table.add_column(heading, justify="left" if heading == "way" else "right")
-        for name, rates in found.items():
-            ratio = statistics.median(ours / its for ours, its in zip(found["mlbench, in flight"], rates, strict=True))
-            table.add_row(name, f"{statistics.median(rates):,.0f}", f"{ratio:.2f}")
-        console.print(table)
+        found = compared(case, engine, rounds, CLOCKS[clock])
+        title = f"{lengths} lengths, {slots} sequences, {backend_name}, fp32, {threads} thread(s), {rounds} rounds"
+        print_rates(console, title, clock, found)
         if arrivals:
-            rate_per_s, flown, waited = first_token_times(case, engine, load, arrivals)
-            table = Table(title=f"time to the first token, {arrivals} prompts at {rate_per_s:.1f}/s")
-            for heading in ("way", "median", "p99"):
-                table.add_column(heading, justify="left" if heading == "way" else "right")
-            for name, times in (("mlbench, in flight", flown), ("generate, static", waited)):
-                p99_s = times[int(0.99 * len(times))]
-                table.add_row(name, f"{1e3 * statistics.median(times):,.0f} ms", f"{1e3 * p99_s:,.0f} ms")
-            console.print(table)
+            rate_per_s, *times = first_token_times(case, engine, load, arrivals)
+            title = f"time to the first token, {arrivals} prompts at {rate_per_s:.1f}/s"
+            print_first_tokens(console, title, dict(zip((OURS, "generate, static"), times, strict=True)))
 
 
 if __name__ == "__main__":

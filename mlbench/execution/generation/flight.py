@@ -143,8 +143,8 @@ class Flight:
         if (tokens := self._search.first_tokens(whole)) is not None:
             requests = [slots.request(slot) for slot in whole]
             report_first(requests, tokens.astype(self._program.reply.dtype))
-        self._copy()
         self._finish(ended)
+        self._copy()
 
     def _decode(self) -> None:
         """Decode a token for each sequence that runs."""
@@ -164,9 +164,9 @@ class Flight:
             running = slots.running
         slots.positions.reshape(-1, beams)[running] += 1
         ended = self._search.advance(running, choices)
-        self._copy()
         if ended:
             self._finish(ended)
+        self._copy()
 
     def _finish(self, ended: list[int]) -> None:
         """Answer the requests of these slots, and free them."""
@@ -189,8 +189,7 @@ class Flight:
 
     def _copy(self) -> None:
         if copies := self._search.copies():
-            self._cache.copy_rows(copies.sources, copies.targets, copies.columns)
-            self.counts.copied_rows += len(copies.sources)
+            self._copy_rows(copies.sources, copies.targets, copies.columns)
 
     def _close_ranks(self) -> None:
         """Move sequences into holes where that makes steps smaller."""
@@ -198,10 +197,21 @@ class Flight:
         for source, target in slots.moves():
             columns = range(int(slots.positions[source * beams]))
             rows = [list(range(slot * beams, (slot + 1) * beams)) for slot in (source, target)]
-            self._cache.copy_rows(rows[0], rows[1], columns)
+            if not self._copy_rows(rows[0], rows[1], columns):
+                return
             self._search.move(source, target)
             slots.move(source, target)
-            self.counts.copied_rows += beams
+
+    def _copy_rows(self, sources: list[int], targets: list[int], columns: range) -> bool:
+        """Copy rows of the cache; where that fails, all that run are given up."""
+        try:
+            self._cache.copy_rows(sources, targets, columns)
+        except Exception as error:  # a backend's code; the run goes on, and is INVALID
+            logger.exception("rows could not be copied")
+            self._give_up(self.slots.running.tolist(), first_line(error))
+            return False
+        self.counts.copied_rows += len(sources)
+        return True
 
     def _give_up(self, held: list[int], reason: str) -> None:
         self._fail(self.slots.release(held), reason)

@@ -33,7 +33,7 @@ def complete(requests: Sequence[Request], outputs: Sequence[np.ndarray]) -> None
     """Answer requests; an answer's tokens are its elements."""
     for reply, samples, places in _by_reply(requests):
         given = [outputs[place] for place in places]
-        reply.complete(samples, given, list(map(len, given)))
+        reply.complete(samples, given, [int(np.size(output)) for output in given])
 
 
 def report_first(requests: Sequence[Request], tokens: np.ndarray) -> None:

@@ -95,6 +95,7 @@ class Executable:
 
     def copy_rows(self, state, sources, targets, columns):
         assert not set(sources) & set(targets)
+        self.backend.called("copy", {"input_ids": np.array(sources), "columns": columns})
         state[np.array(targets), columns.start : columns.stop] = state[np.array(sources), columns.start : columns.stop]
 
     def __call__(self, inputs, state):

@@ -184,6 +184,22 @@ def test_a_decode_call_that_fails_fails_those_that_run_and_no_others(world):
     assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
 
 
+def test_rows_that_cannot_be_copied_fail_those_that_run(world):
+    made = world(12, beams=3)
+
+    def fails(name, number):
+        if name == "copy" and number >= 9:
+            made.backend.fails = lambda name, number: None
+            raise RuntimeError("no stream")
+
+    made.backend.fails = fails
+    with made.engine(batch=3) as engine:
+        reply = made.answered(engine)
+    assert 1 <= len(reply.failures) <= 3
+    assert set(reply.failures.values()) == {"RuntimeError: no stream"}
+    assert len(reply.answers) == 12 - len(reply.failures)
+
+
 def test_a_row_of_nans_fails_its_sequence_and_no_other(world):
     made = world(6)
 
