@@ -3,8 +3,8 @@
     python benchmarks/reference_style.py
 
 Both sides call graphs that one backend compiled from the same weights, with the same threads. The reference's side is a
-bare loop without LoadGen, so what differs is batching, padding and the work of the host. Rounds alternate, and the
-median of the rounds' ratios is reported.
+bare loop without LoadGen, so what differs is batching, padding, workers and the work of the host. Rounds alternate, and
+the median of the rounds' ratios is reported.
 
 Source of the ways: MLPerf Inference v4.1, the reference application of each workload.
 """
@@ -111,7 +111,7 @@ def rates(way: Way, backend: GraphBackend, model: Model, dataset: Dataset, round
     indices = list(range(dataset.count))
     dataset.load(indices)
     samples = Samples(indices, indices, dataset)
-    plan = EnginePlan(batching="bucketed", batch=way.ours)
+    plan = EnginePlan(batching="bucketed", batch=way.ours, workers=2)  # as their tuning says
     graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
     found = []
     with backend.engine(model, plan) as engine:

@@ -103,6 +103,13 @@ class GraphBackend(Backend):
         per engine worker.
         """
 
+    def shared(self, workers: int) -> Self:
+        """Return this backend as each of several workers runs it, who have the machine's cores between them.
+
+        The backend itself, unless it knows how to take a part of the cores.
+        """
+        return self
+
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Compile the model's graphs, and batch samples through its program or, for generation, keep them in flight."""
         # the core's engines; the contract stays free of them

@@ -33,7 +33,7 @@ class ComposedEngine(Engine):
     def __init__(self, backend: GraphBackend, model: Model, plan: EnginePlan) -> None:
         if plan.batching not in BATCHING:
             raise UsageError(f"execution.batching is {plan.batching!r}.", hint=f"Choose from {', '.join(BATCHING)}.")
-        self._backend = backend
+        self._backend = backend.shared(plan.workers) if plan.workers > 1 else backend
         self._model = model
         assert isinstance(model.program, BatchProgram)
         self._program = model.program

@@ -2,6 +2,7 @@
 
 from mlbench.execution.compile_cache import made_once
 from mlbench.toolkit.arrays import host_array
+from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
 from mlbench.toolkit.language_graphs import CacheShape, language_graphs
 from mlbench.toolkit.language_network import LanguageNetwork
@@ -24,6 +25,7 @@ __all__ = [
     "Outcome",
     "Sandbox",
     "Wall",
+    "cores_each",
     "file_sha256",
     "host_array",
     "language_graphs",

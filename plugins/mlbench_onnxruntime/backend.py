@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
+from mlbench.toolkit import cores_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ class OnnxRuntimeOptions:
     provider: str = "cpu"
     """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
     threads: int = 0
-    """Per operator; 0: one per physical core."""
+    """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     """How far a session rewrites the graph when it loads."""
     spinning: bool = False
@@ -77,6 +78,10 @@ class OnnxRuntime(GraphBackend):
             rank=60,
         )
 
+    def shared(self, workers: int) -> Self:
+        """Give each worker its part of the cores: sessions that all take every core get in each other's way."""
+        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a session's run; its outputs are fresh arrays in each call."""
         import onnxruntime
@@ -108,7 +113,7 @@ class OnnxRuntime(GraphBackend):
         return {
             "provider": usable_provider(self.options.provider),
             "available_providers": onnxruntime.get_available_providers(),
-            "threads": self.options.threads or "one per physical core",
+            "threads": self.options.threads or "one per physical core, shared out among the workers",
             "onnxruntime": onnxruntime.__version__,
         }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
+from mlbench.toolkit import cores_each
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +25,7 @@ class PyTorchOptions:
     device: str = "auto"
     """``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else the CPU."""
     threads: int = 0
-    """Per operator on the CPU; 0: torch's own choice, one per physical core."""
+    """Per operator on the CPU; 0: one per physical core, shared out among `EnginePlan.workers`."""
     compile: bool = False
     """Pass the module through torch.compile, which compiles again for new shapes; needs a C++ compiler on a CPU."""
     compile_mode: str = "default"
@@ -56,6 +57,10 @@ class PyTorch(GraphBackend):
             versions={"torch": version},
             rank=50,
         )
+
+    def shared(self, workers: int) -> Self:
+        """Give each worker its part of the cores."""
+        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return the module, on its device and in its precision, as a callable of NumPy arrays."""

@@ -195,3 +195,27 @@ def test_a_number_below_one_is_refused(name):
 def test_an_unknown_way_of_batching_is_refused():
     with pytest.raises(UsageError, match=r"execution\.batching is 'magic'"):
         engine(Counting(), batching="magic")
+
+
+class Sharing(Counting):
+    """Takes a part of the cores when it is one of several."""
+
+    def __init__(self):
+        super().__init__()
+        self.workers = 1
+        self.compiled_for = []
+
+    def shared(self, workers):
+        self.workers = workers
+        return self
+
+    def compile(self, graph, precision):
+        self.compiled_for.append(self.workers)
+        return super().compile(graph, precision)
+
+
+@pytest.mark.parametrize(("workers", "compiled_for"), [(1, [1]), (3, [3, 3, 3])])
+def test_a_backend_learns_how_many_workers_have_the_cores_between_them(workers, compiled_for):
+    backend = Sharing()
+    with engine(backend, batching="dynamic", batch=1, workers=workers):
+        assert backend.compiled_for == compiled_for

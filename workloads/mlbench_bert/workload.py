@@ -35,6 +35,7 @@ class Bert(Workload):
     title = "BERT-large, question answering, SQuAD v1.1"
     rules = "bert"
     options = BertOptions()
+    tuning = Path(__file__).parent / "tuning.toml"
     mini_server_latency_ms = 300
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

@@ -33,6 +33,7 @@ class DlrmV2(Workload):
     title = "DLRM-DCN, click prediction, Criteo 1TB multi-hot"
     rules = "dlrm-v2"
     options = DlrmV2Options()
+    tuning = Path(__file__).parent / "tuning.toml"
     mini_server_latency_ms = 100
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

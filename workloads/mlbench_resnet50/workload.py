@@ -33,6 +33,7 @@ class ResNet50(Workload):
     title = "ResNet-50 v1.5, image classification, ImageNet 2012"
     rules = "resnet50"
     options = ResNet50Options()
+    tuning = Path(__file__).parent / "tuning.toml"
     mini_server_latency_ms = 100
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

@@ -198,7 +198,7 @@ def test_the_mini_profile_with_random_weights_claims_no_accuracy():
     assert workload.model(variant).weights_fingerprint != workload.model(mini()).weights_fingerprint
 
 
-@pytest.mark.parametrize(("profile", "largest_batch"), [("mini", 128), ("full", 32)])
+@pytest.mark.parametrize(("profile", "largest_batch"), [("mini", 128), ("full", 16)])
 def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_memory(profile, largest_batch):
     from mlbench.discovery import Plugins
     from mlbench.tuning import Circumstances, layered
