@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from mlbench.toolkit.sandbox import linux, seccomp
-from mlbench.toolkit.sandbox.job import Job, run_program, tasks_of_user
+from mlbench.toolkit.sandbox.job import Job, give_up_root, run_program, tasks_of_user
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 2, 4, 8
 _TRUNCATE, _DEVICE_CONTROL = 1 << 14, 1 << 15
@@ -46,7 +46,7 @@ def enter(job: Job, user: int) -> NoReturn:
     linux.gain_no_privileges()
     _restrict_files(job, version)
     if user:
-        linux.become(user, capabilities=_right_to_read())
+        give_up_root(user)
     os.chdir(job.folder)
     rules = seccomp.exposed(os.getpid(), scoped_signals=version >= 6, truncates=version >= 3)
     run_program(job, processes=processes, seccomp=rules)
@@ -73,13 +73,3 @@ def _allowed(job: Job, rights: int) -> Iterator[tuple[str, int]]:
         yield path, _READ
     for path in _DEVICES:
         yield path, _READ_FILE | _WRITE_FILE
-
-
-def _right_to_read() -> int:
-    """Return the capability to read what other users may not, where this process has it.
-
-    The interpreter may lie in root's own folder; Landlock, not the file's mode, decides what is read.
-    """
-    with open("/proc/self/status") as file:
-        permitted = next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm"))
-    return permitted & 1 << linux.CAP_DAC_READ_SEARCH

@@ -35,9 +35,14 @@ CAP_DAC_READ_SEARCH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def is_x86_64() -> bool:
+    """Tell whether the numbers of system calls are those here and in `seccomp`."""
+    return os.uname().machine == "x86_64"
+
+
 def require_x86_64() -> None:
-    """Raise OSError where the numbers of system calls are others than here and in `seccomp`."""
-    if os.uname().machine != "x86_64":
+    """Raise OSError on another machine."""
+    if not is_x86_64():
         raise OSError(errno.ENOSYS, f"only for x86-64, not {os.uname().machine}")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from mlbench.toolkit.sandbox import landlock, linux, namespaces
-from mlbench.toolkit.sandbox.job import Job, exit_code, is_root, run_program, spare_user, tasks_of_user
+from mlbench.toolkit.sandbox.job import Job, exit_code, give_up_root, is_root, run_program, spare_user, tasks_of_user
 from mlbench.toolkit.sandbox.outcome import Ending, Wall
 
 Streams = tuple[int, int, int]
@@ -50,9 +50,9 @@ def _run(job: Job, control: socket.socket, streams: Streams) -> dict[str, object
     user = 0
     if job.wall is not Wall.NONE:
         linux.require_x86_64()
-        if is_root():
-            user = spare_user()
-            _hand_over(job.folder, user)
+    if is_root() and linux.is_x86_64():  # also without a wall: the kernel counts no processes of root's
+        user = spare_user()
+        _hand_over(job.folder, user)
     if job.wall is Wall.NAMESPACES:
         namespaces.leave(user)
     refusal, tell = os.pipe()
@@ -86,8 +86,10 @@ def _become_program(job: Job, user: int, streams: Streams, refusal: int) -> NoRe
             case Wall.LANDLOCK:
                 landlock.enter(job, user)
             case Wall.NONE:
+                if user:
+                    give_up_root(user)
                 os.chdir(job.folder)
-                run_program(job, processes=job.limits.processes + tasks_of_user())
+                run_program(job, processes=job.limits.processes + (0 if user else tasks_of_user()))
     except OSError as error:
         os.write(refusal, _reason(error).encode())
     finally:  # whatever happens, this copy of the keeper ends here
