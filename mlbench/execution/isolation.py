@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from mlbench.errors import MlbenchError
 _LOG_TAIL_CHARACTERS = 4000
 _PULSE_S = 0.5
 _END_GRACE_S = 20.0
+_HELD = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+) kB$", re.MULTILINE)
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "memoryerror")
 
 
@@ -53,7 +55,7 @@ class Limits:
     stage_timeout_s: float
     """How long it may go without a sign of progress."""
     memory_bytes: int
-    """Resident memory of the child and its children."""
+    """Memory that the child and its children hold; pages of mapped files do not count."""
 
 
 class Channel:
@@ -219,13 +221,27 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 
 def _memory_of(pid: int) -> int:
+    """Return what a process and its children hold in memory; 0 when it ends this moment."""
     import psutil
 
     try:
         process = psutil.Process(pid)
-        return int(sum(each.memory_info().rss for each in [process, *process.children(recursive=True)]))
-    except psutil.Error:  # it ends this moment
+        return sum(held_bytes(each.pid) for each in [process, *process.children(recursive=True)])
+    except psutil.Error:
         return 0
+
+
+def held_bytes(pid: int) -> int:
+    """Return how much memory a process holds that the kernel cannot take back; 0 where the process is gone.
+
+    Pages of mapped files are not in it: they are dropped when memory runs short and read again, so a table of 100 GB
+    that is mapped from a file is no reason to end a run. Shared memory without a file is in it.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return 1024 * sum(int(kib) for kib in _HELD.findall(status))
 
 
 def _oom_kills() -> int:

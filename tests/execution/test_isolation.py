@@ -1,13 +1,16 @@
+import mmap
 import os
 import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mlbench import DataError, UnavailableError
-from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated
+from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated, held_bytes
 
+HERE = Path(__file__)
 LIMITS = Limits(stage_timeout_s=60, memory_bytes=8 * 2**30)
 
 
@@ -58,6 +61,14 @@ def grow(payload, channel):
         time.sleep(0.01)
 
 
+def read_a_mapped_file(payload, channel):
+    with open(payload["file"], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        read = sum(mapped[place] for place in range(0, len(mapped), mmap.PAGESIZE))
+        resident = psutil.Process().memory_info().rss
+        time.sleep(2)  # the guard looks twice a second
+    return {"read": read, "resident_bytes": resident}
+
+
 def leave_a_child_behind(payload, channel):
     pid = os.fork()
     if not pid:
@@ -67,18 +78,18 @@ def leave_a_child_behind(payload, channel):
 
 
 def isolated(function, tmp_path, payload=(), limits=LIMITS):
-    return call_isolated(f"{__name__}:{function.__name__}", dict(payload), tmp_path / "log.txt", limits)
+    return call_isolated(f"{HERE.stem}:{function.__name__}", dict(payload), tmp_path / "log.txt", limits)
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """Let the child import this file."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
 
 
 def test_the_outcome_of_a_child_comes_back_and_its_progress_is_heard(tmp_path):
     heard = []
-    outcome = call_isolated(f"{__name__}:add", {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append)
+    outcome = call_isolated(f"{HERE.stem}:add", {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append)
     assert outcome == {"sum": 3}
     assert heard == [{"stage": "add", "terms": 2}]
 
@@ -117,6 +128,26 @@ def test_a_missing_library_is_named_with_the_install_line(tmp_path):
 @pytest.mark.parametrize("function", [raise_memory_error, raise_allocator_error])
 def test_want_of_memory_is_told_as_such(tmp_path, function):
     assert isolated(function, tmp_path).kind is FailureKind.OUT_OF_MEMORY
+
+
+def test_pages_of_a_mapped_file_are_not_the_runs_memory(tmp_path):
+    """They are resident, and the kernel takes them back whenever it needs room."""
+    file, limit = tmp_path / "table", 2**28
+    with file.open("wb") as table:
+        table.write(b"\0" * (2 * limit))
+    limits = Limits(stage_timeout_s=60, memory_bytes=limit)
+    outcome = isolated(read_a_mapped_file, tmp_path, {"file": str(file)}, limits)
+    assert not isinstance(outcome, Failure), outcome
+    assert outcome["resident_bytes"] > 2 * limit
+
+
+def test_memory_without_a_file_is_the_runs_own_shared_or_not():
+    before = held_bytes(os.getpid())
+    with mmap.mmap(-1, 2**26) as shared:
+        shared.write(b"x" * 2**26)
+        own = bytearray(b"x" * 2**26)
+        assert held_bytes(os.getpid()) - before == pytest.approx(2**27, rel=0.05)
+        del own
 
 
 def test_a_run_that_outgrows_its_limit_is_ended_as_out_of_memory(tmp_path):
