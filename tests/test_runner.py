@@ -90,6 +90,22 @@ def test_an_unsound_reply_while_measuring_makes_the_run_invalid_and_names_the_sa
     assert told in printed
 
 
+def test_a_reply_that_the_metric_cannot_score_makes_the_run_invalid_and_is_named(mlbench, tmp_path, monkeypatch):
+    """Such a run is stored like any other: its speed counts for nothing, and why can be read."""
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
+    settings = [argument for key, value in QUICK.items() for argument in ("--set", f"{key}={value}")]
+    done = mlbench("run", "unscorable", "--backend", "null", "--scenario", "SingleStream", *settings)
+    assert done.exit_code == 1, done.output
+    (record,) = map(read, (tmp_path / "results").iterdir())
+    assert (record.status, record.verdict.is_valid, record.verdict.is_accurate) == ("completed", False, None)
+    assert record.verdict.not_applied["accuracy"] == "a reply cannot be scored"
+    (rule,) = (rule for rule in record.verdict.rules if rule.rule == "replies_sound")
+    assert (rule.measured, rule.passed) == (1, False)
+    assert "the reply to sample 7 is 0, not a label. (in the scoring)" in rule.fix
+    assert rule.fix in done.stderr
+
+
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 @pytest.mark.parametrize(
     ("workload", "scenario", "score", "least"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.metric import Metric
+from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_detail, result_of
 from mlbench.loadgen.settings import Mode
@@ -25,7 +26,11 @@ def judged(job: Job, limits: Limits, traffic: Mapping[Mode, Traffic], metric: Me
     rules = official_rules(job.workload.rules)
     detail = read_detail(folder / Mode.PERFORMANCE / "mlperf_log_detail.txt")
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
-    accuracy, agreed, unscored = _scored(folder, metric, faults, job)
+    try:
+        accuracy, agreed, unscored = _scored(folder, metric, faults, job)
+    except InvalidRunError as error:  # a reply of a form that only the metric knows to be wrong
+        accuracy, agreed, unscored = None, None, "a reply cannot be scored"
+        faults.append(f"{error} (in the scoring)")
     verdict = judge(
         RunFacts(
             workload=job.workload.name,
@@ -58,7 +63,11 @@ def judged(job: Job, limits: Limits, traffic: Mapping[Mode, Traffic], metric: Me
 def _scored(
     folder: Path, metric: Metric | None, faults: Sequence[str], job: Job
 ) -> tuple[Accuracy | None, Agreement | None, str]:
-    """Return scores and agreement, or why there are none."""
+    """Return scores and agreement, or why there are none.
+
+    Raises:
+        InvalidRunError: the metric cannot score a reply.
+    """
     if metric is None:
         if job.wants_accuracy:
             return None, None, f"{job.variant.weights} weights make no claim of accuracy"

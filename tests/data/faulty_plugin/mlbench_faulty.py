@@ -1,4 +1,7 @@
-"""Backends that go wrong in the middle of a run: they answer with zeros, and at dataset sample 7 something happens."""
+"""Backends that go wrong in the middle of a run: they answer with zeros, and at dataset sample 7 something happens.
+
+And a workload whose replies cannot be scored.
+"""
 
 import os
 import signal
@@ -7,7 +10,20 @@ import time
 
 import numpy as np
 
-from mlbench import Backend, Engine, Probe, hookimpl
+from mlbench import (
+    Backend,
+    BatchProgram,
+    Dataset,
+    Engine,
+    InvalidRunError,
+    Metric,
+    Model,
+    Probe,
+    ReplySpec,
+    Target,
+    Workload,
+    hookimpl,
+)
 
 WHERE = 7
 
@@ -73,6 +89,59 @@ def fill_memory(samples, zeros, reply):
     while True:
         held.append(np.ones(2**21))
         time.sleep(0.01)
+
+
+class Unscorable(Workload):
+    """A workload whose metric finds every reply wrong in a way that only a metric can see."""
+
+    name = "unscorable"
+    rules = "resnet50"
+
+    def dataset(self, variant):
+        return Numbers()
+
+    def model(self, variant):
+        return Model(name=self.name, graphs={}, program=Label(), weights_fingerprint="none")
+
+    def metric(self, variant, dataset):
+        return Strict()
+
+
+class Numbers(Dataset):
+    count = performance_count = 8
+    fingerprint = "numbers"
+
+    def load(self, indices):
+        pass
+
+    def unload(self, indices):
+        pass
+
+    def sample(self, index):
+        return index
+
+
+class Label(BatchProgram):
+    reply = ReplySpec(dtype="float32", shape=(1,))
+
+    def run(self, samples, graphs):
+        return np.zeros((len(samples), 1), np.float32)
+
+
+class Strict(Metric):
+    targets = (Target(score="top1", reference=100.0, lower=99.0, name="99"),)
+
+    def score(self, replies):
+        wrong = next(reply for reply in replies if reply.index == WHERE)
+        raise InvalidRunError(f"the reply to sample {wrong.index} is 0, not a label.")
+
+    def line(self, scores):
+        return ""
+
+
+@hookimpl
+def mlbench_workloads():
+    return [Unscorable()]
 
 
 @hookimpl
