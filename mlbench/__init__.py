@@ -5,7 +5,7 @@ These names are the contract between the core and its plugins; `mlbench.toolkit`
 
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.engine import Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import Decoding, GenerationProgram, Prompt
 from mlbench.contracts.graph import (
     Array,
@@ -51,6 +51,7 @@ __all__ = [
     "GenerationProgram",
     "Graph",
     "GraphBackend",
+    "GraphCalls",
     "GraphError",
     "IncomparableRunsError",
     "InvalidRunError",

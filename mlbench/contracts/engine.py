@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,19 @@ class Samples:
     def data(self) -> list[Any]:
         """Return the samples themselves, as the workload's program takes them."""
         return [self.dataset.sample(index) for index in self.indices]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphCalls:
+    """How often a graph was called with these shapes."""
+
+    graph: str
+    """Its name in the model."""
+    shapes: Mapping[str, Sequence[int]]
+    """Of each input."""
+    state_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of the state's varying dimensions, as `StatefulExecutable.new_state` takes them."""
+    count: int
 
 
 class Reply(ABC):
@@ -87,6 +100,10 @@ class Engine(ABC):
     def statistics(self) -> Mapping[str, Any]:
         """What the engine counted since `warm_up` (batch sizes, padding, waiting), as JSON values for the record."""
         return {}
+
+    def calls(self) -> Sequence[GraphCalls]:
+        """Which graphs were called, with which shapes, since this was last asked; empty where nobody counted."""
+        return ()
 
     def __enter__(self) -> Self:
         return self

@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
-from mlbench.contracts.engine import Engine, Reply, Samples
-from mlbench.contracts.graph import Executable
+from mlbench.contracts.engine import Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.errors import UsageError
 from mlbench.execution.batch_sweep import best_batch
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
+from mlbench.execution.call_counts import CountedExecutable, merged
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ComposedEngine(Engine):
         assert isinstance(model.program, BatchProgram)
         self._program = model.program
         self._plan = plan
-        self._graphs: list[Mapping[str, Executable]] = []
+        self._graphs: list[Mapping[str, CountedExecutable]] = []
         self._counts = BatchCounts()
         self._counting = threading.Lock()
         for name in ("batch", "workers"):
@@ -123,10 +123,18 @@ class ComposedEngine(Engine):
             "sweep_samples_per_s": {str(size): round(rate, 1) for size, rate in self._sweep.items()},
         }
 
-    def _compiled(self) -> Mapping[str, Executable]:
-        return {name: self._backend.compile(graph, self._plan.precision) for name, graph in self._model.graphs.items()}
+    def calls(self) -> Sequence[GraphCalls]:
+        """Return the calls of all workers."""
+        return merged(executable.counts for graphs in self._graphs for executable in graphs.values())
 
-    def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, Executable]) -> None:
+    def _compiled(self) -> Mapping[str, CountedExecutable]:
+        precision = self._plan.precision
+        return {
+            name: CountedExecutable(self._backend.compile(graph, precision), name)
+            for name, graph in self._model.graphs.items()
+        }
+
+    def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> None:
         """Run batches of these sizes, with the shortest and the longest of the samples.
 
         Stops at a batch that is slow twice: its first call may compile, but samples that take as long warm up in vain.
@@ -136,7 +144,7 @@ class ComposedEngine(Engine):
                 if self._is_slow(part, graphs) and self._is_slow(part, graphs):
                     return
 
-    def _is_slow(self, data: Sequence[Any], graphs: Mapping[str, Executable]) -> bool:
+    def _is_slow(self, data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> bool:
         """Run a batch, and tell whether that took long."""
         started_s = time.perf_counter()
         self._program.run(data, graphs)
@@ -148,11 +156,11 @@ class ComposedEngine(Engine):
         for thread, graphs in zip(self._threads, self._graphs, strict=True):
             thread.submit(self._work, graphs)
 
-    def _work(self, graphs: Mapping[str, Executable]) -> None:
+    def _work(self, graphs: Mapping[str, CountedExecutable]) -> None:
         while batch := self._queue.take():
             self._run(batch.samples, batch.reply, graphs)
 
-    def _run(self, samples: Samples, reply: Reply, graphs: Mapping[str, Executable]) -> None:
+    def _run(self, samples: Samples, reply: Reply, graphs: Mapping[str, CountedExecutable]) -> None:
         started_ns = time.perf_counter_ns()
         try:
             data = samples.data()

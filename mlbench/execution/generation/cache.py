@@ -14,6 +14,7 @@ from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
 from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
 from mlbench.contracts.model import Model
+from mlbench.execution.call_counts import CallCounts
 from mlbench.execution.generation.host_state import HostState, host_array
 from mlbench.execution.generation.requests import first_line
 
@@ -64,6 +65,7 @@ class Cache:
         self._prefill = _stateful(backend, model.graphs[PREFILL], precision)
         self._decode = _stateful(backend, model.graphs[DECODE], precision)
         self.limits = Limits.of(model.graphs)
+        self.counts = {name: CallCounts(name) for name in (PREFILL, DECODE)}
         self._columns = np.arange(longest)
         self._longest = longest
         self._state: object = None
@@ -97,13 +99,13 @@ class Cache:
         """Read pieces of prompts, (n, tokens), into rows of the cache that begin at these positions."""
         span = self._span(int(positions.max()) + input_ids.shape[1])
         inputs = {"input_ids": input_ids, "positions": positions, "slots": rows, "last": last, "columns": span}
-        return self._called(self._prefill, inputs, len(rows))
+        return self._called(PREFILL, inputs, len(rows))
 
     def decode(self, input_ids: np.ndarray, positions: np.ndarray) -> Choices:
         """Take a token for each of the first rows."""
         span = self._span(int(positions.max()) + 1)
         inputs = {"input_ids": input_ids, "positions": positions, "columns": span}
-        return self._called(self._decode, inputs, len(positions))
+        return self._called(DECODE, inputs, len(positions))
 
     def copy_rows(self, sources: Sequence[int], targets: Sequence[int], columns: range) -> None:
         """Copy these columns of rows."""
@@ -112,9 +114,11 @@ class Cache:
     def _span(self, needed: int) -> np.ndarray:
         return self._columns[: min(_rounded(needed, SPAN_STEP), self.length)]
 
-    def _called(self, executable: StatefulExecutable, inputs: Mapping[str, np.ndarray], rows: int) -> Choices:
+    def _called(self, graph: str, inputs: Mapping[str, np.ndarray], rows: int) -> Choices:
+        executable = self._prefill if graph == PREFILL else self._decode
         started_ns = time.perf_counter_ns()
         outputs = executable(inputs, self._state)
+        self.counts[graph].note(inputs, ((SLOTS, self.rows), (LENGTH, self.length)))
         tokens, log_probabilities = host_array(outputs["tokens"]), host_array(outputs["log_probabilities"])
         if tokens.ndim != 2 or len(tokens) != rows or tokens.shape != log_probabilities.shape:
             raise ValueError(f"tokens {tokens.shape} and log_probabilities {log_probabilities.shape} for {rows} rows")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
-from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.contracts.engine import Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram, Prompt
 from mlbench.contracts.model import Model
 from mlbench.errors import UsageError
+from mlbench.execution.call_counts import merged
 from mlbench.execution.generation.admission import Admission
 from mlbench.execution.generation.cache import Cache
 from mlbench.execution.generation.counts import Counts
@@ -110,6 +111,10 @@ class GenerationEngine(Engine):
             "cache": {"rows": cache.rows, "columns": cache.length, "growths": cache.growths} if cache else {},
             "sweep_tokens_per_s": {str(size): round(rate, 1) for size, rate in was.sweep.items()} if was else {},
         }
+
+    def calls(self) -> Sequence[GraphCalls]:
+        """Return the calls of both graphs."""
+        return merged(self._cache.counts.values()) if self._cache else ()
 
     def _opened_cache(self) -> Cache:
         if self._cache is None:

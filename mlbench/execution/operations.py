@@ -1,0 +1,175 @@
+"""What one call of a graph takes at least: operations and bytes, counted on its torch module without computing.
+
+The module runs on tensors that have shapes and no numbers. Operations are those of matrix products, convolutions and
+attention, two for each multiplication with its addition, by torch's own formulas; and the additions of embedding bags.
+All else (activations, norms, softmax) is left out: it is little, and runtimes differ in how they do it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from mlbench.contracts.engine import GraphCalls
+from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.errors import MlbenchError
+from mlbench.execution.call_costs import CallCost, NotCountedError
+
+_PRODUCT = re.compile(
+    r"(^|_)(mm|bmm|addmm|addbmm|mv|addmv|dot|vdot|matmul|bilinear|lstm|gru|rnn)(_|$)|conv|attention|^_?linear|mkldnn_"
+)
+"""Names of operators that multiply matrices. One that torch has no formula for must not be passed over in silence."""
+
+_RESAMPLES = re.compile("^_?upsample|grid_sample")
+
+aten = torch.ops.aten
+
+_ROWS_OF_RESULT = {aten.embedding, aten.index_select, aten.gather, aten.index}
+"""Read as many numbers of their first argument as they return, or their second: `embedding` looks up rows."""
+
+_BAGS = {aten._embedding_bag, aten._embedding_bag_forward_only}
+
+_WRITES = {aten.index_put_: 2, aten.index_put: 2, aten.index_copy_: 3, aten.scatter_: 3}
+"""Write as many numbers into their first argument as the argument at this place has."""
+
+
+class OperationCounter:
+    """Counts calls of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Build the module.
+
+        Raises:
+            NotCountedError: there is no module.
+        """
+        self._graph = graph
+        try:
+            self._module = graph.module()
+        except MlbenchError as error:
+            raise NotCountedError(error.message) from None
+
+    def cost(self, call: GraphCalls) -> CallCost:
+        """Count one call with these shapes of inputs and state.
+
+        Raises:
+            NotCountedError: the module does what depends on numbers, or an operator has no formula.
+        """
+        graph = self._graph
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+                inputs = [_empty(spec, call.shapes[spec.name]) for spec in graph.inputs]
+                state = [_empty(spec, _shape(spec, call.state_sizes)) for spec in graph.state]
+                ledger = _Ledger([*self._module.parameters(), *self._module.buffers(), *state], inputs)
+                with ledger:
+                    returned = self._module(*inputs, *state)
+        except NotCountedError:
+            raise
+        except Exception as error:  # a workload's module, in circumstances it was not written for
+            reason = (str(error).splitlines() or [""])[0][:200]
+            raise NotCountedError(f"graph {graph.name}: {type(error).__name__}: {reason}") from error
+        outputs = [returned] if isinstance(returned, Tensor) else list(returned)
+        return ledger.cost(outputs[: len(graph.outputs)])
+
+
+def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)
+
+
+def _empty(spec: TensorSpec, shape: Sequence[int]) -> Tensor:
+    return torch.empty(tuple(shape), dtype=getattr(torch, spec.dtype))
+
+
+class _Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operator, and adds up what each tensor that was there before the call gives and takes.
+
+    Each use of a tensor counts, but together they never count more than all of it: what is used twice may stay in a
+    cache in between. What the call makes for itself does not count, for the same reason.
+    """
+
+    def __init__(self, kept: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
+        """Take note of the tensors that are there before the call: weights and state, and what is given to it."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._origins = {_storage(tensor): tensor for tensor in (*kept, *inputs)}
+        self._kept = {_storage(tensor) for tensor in kept}
+        self._touched: dict[int, int] = {}
+        self._held: list[Tensor] = []  # or a new tensor takes the place in memory of one that is gone
+        self._operations = 0
+
+    def cost(self, outputs: Sequence[Tensor]) -> CallCost:
+        """Return the sums, outputs included."""
+        numbers, other_bytes = 0, sum(_bytes(tensor) for tensor in outputs)
+        for origin, touched in self._touched.items():
+            tensor = self._origins[origin]
+            count = min(touched, tensor.untyped_storage().nbytes() // tensor.element_size())
+            if origin in self._kept and tensor.is_floating_point():
+                numbers += count
+            else:
+                other_bytes += count * tensor.element_size()
+        return CallCost(operations=self._operations, numbers=numbers, other_bytes=other_bytes)
+
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result, operator = func(*args, **(kwargs or {})), func.overloadpacket
+        if func.is_view:
+            self._follow(args[0], result)
+            return result
+        if func.namespace == "prim":  # asks a tensor where it lies
+            return result
+        self._operations += _operations(operator, args, kwargs or {}, result)
+        for place, tensor in enumerate(tree_leaves((args, kwargs))):
+            if isinstance(tensor, Tensor) and (origin := self._origin(tensor)) is not None:
+                count = _numbers_used(operator, args, result, tensor, is_first=place == 0)
+                self._touched[origin] = self._touched.get(origin, 0) + count
+        return result
+
+    def _origin(self, tensor: Tensor) -> int | None:
+        found = self._origins.get(_storage(tensor))
+        return None if found is None else _storage(found)
+
+    def _follow(self, viewed: Tensor, views: Any) -> None:
+        """Let views count as what they show; of a real tensor a view is one without numbers, in another place."""
+        if (origin := self._origin(viewed)) is not None:
+            for view in tree_leaves(views):
+                self._held.append(view)
+                self._origins.setdefault(_storage(view), self._origins[origin])
+
+
+def _operations(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> int:
+    if (formula := flop_registry.get(operator)) is not None:
+        count: Callable[..., int] = formula
+        return int(count(*args, **kwargs, out_val=result))
+    if operator in _BAGS:
+        bags, width = result[0].shape
+        return int((args[1].numel() - bags) * width)
+    name = operator.__name__
+    if _PRODUCT.search(name) and not _RESAMPLES.search(name):
+        raise NotCountedError(f"torch has no formula for the operator {name}")
+    return 0
+
+
+def _numbers_used(operator: Any, args: Sequence[Any], result: Any, tensor: Tensor, *, is_first: bool) -> int:
+    """Return how many numbers of a tensor an operator reads or writes."""
+    if is_first and operator in _ROWS_OF_RESULT:
+        return int(result.numel())
+    if is_first and operator in _BAGS:
+        return int(args[1].numel() * tensor.shape[1])
+    if is_first and operator in _WRITES:
+        return int(args[_WRITES[operator]].numel())
+    return tensor.numel()
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
