@@ -78,6 +78,10 @@ class Plugins:
         spelled = {known.lower(): known for known in self.scenarios}
         return self._named(spelled.get(name.lower(), name), self.scenarios, "scenario")
 
+    def power_meter(self, name: str) -> PowerMeter:
+        """Return a power meter; raises as `backend` does."""
+        return self._named(name, self.power_meters, "power meter")
+
     def best_backend(self) -> Backend:
         """Return the available backend with the highest rank. Raises `PluginError` when none is available."""
         ranked = [

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 @click.command("list", short_help="Workloads, backends and scenarios, and what is missing for which.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(as_json: bool) -> None:
-    """List workloads, backends and scenarios; of what cannot be used, the reason and the install line."""
+    """List workloads, backends, power meters and scenarios; of what cannot be used, the reason and the install line."""
     from mlbench.discovery import Plugins
 
     plugins = Plugins.discover()
     listing = {
         "workloads": list(_workloads(plugins)),
         "backends": list(_backends(plugins)),
+        "power meters": list(_power_meters(plugins)),
         "scenarios": [{"name": each.name, "title": each.title} for each in plugins.scenarios.values()],
         "broken": [
             {"name": each.name, "distribution": each.distribution, "reason": each.reason} for each in plugins.broken
@@ -60,10 +61,17 @@ def _backends(plugins: Plugins) -> Iterator[dict[str, Any]]:
         }
 
 
+def _power_meters(plugins: Plugins) -> Iterator[dict[str, Any]]:
+    for meter in plugins.power_meters.values():
+        reason = meter.probe()
+        yield {"name": meter.name, "title": meter.title, "is_available": not reason, "reason": reason, "install": ""}
+
+
 def _described(row: dict[str, Any]) -> str:
     if "distribution" in row:
         return click.style(f"broken: {row['reason']} (from {row['distribution']})", fg="red")
     if not row.get("is_available", True):
-        return f"{row['title']}; " + click.style(f"not here: {row['reason']}; {row['install']}", fg="yellow")
+        why = "; ".join(filter(None, (row["reason"], row["install"])))
+        return f"{row['title']}; " + click.style(f"not here: {why}", fg="yellow")
     details = row.get("scenarios") or row.get("precisions")
     return f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import mlperf_loadgen
@@ -22,6 +22,9 @@ from mlbench.loadgen.watchdog import Signs, Watchdog
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a Python thread may keep the interpreter from LoadGen's; the default of 5 ms would show in every latency."""
+
+
+_NOTHING = nullcontext()
 
 
 class Traffic:
@@ -46,10 +49,19 @@ class Traffic:
         return self._ledger.faults()
 
 
-def drive(test: Test, engine: Engine, dataset: Dataset, folder: Path, signs: Signs) -> Traffic:
+def drive(  # noqa: PLR0913 - a test has these parts
+    test: Test,
+    engine: Engine,
+    dataset: Dataset,
+    folder: Path,
+    signs: Signs,
+    *,
+    section: AbstractContextManager[object] = _NOTHING,
+) -> Traffic:
     """Run one test to its end; LoadGen's logs are in ``folder``, which is created.
 
-    Call it from one thread of the process at a time.
+    Call it from one thread of the process at a time. ``section`` is entered when samples are loaded, and left when they
+    have been answered; it must not raise.
 
     Raises:
         DataError: the dataset could not load a sample.
@@ -60,7 +72,7 @@ def drive(test: Test, engine: Engine, dataset: Dataset, folder: Path, signs: Sig
     with Completer() as completer:
         reply = CheckedReply(test.reply, ledger, completer, wants_tokens=test.tokens is not None)
         sut = Sut(engine, dataset, reply, ledger, completer)
-        qsl = Qsl(dataset, sut.abort)
+        qsl = Qsl(dataset, sut.abort, section)
         watchdog = Watchdog(ledger, stall_timeout_s=test.load.stall_timeout_s, abort=sut.abort, signs=signs)
         with watchdog, _quiet_interpreter():
             _start(test, sut, qsl, dataset, folder)

@@ -25,6 +25,8 @@ MARKER = ":::MLLOG"
 _LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
 """Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
 
+_SAMPLE_RATES = {"Offline": "result_samples_per_second", "Server": "result_completed_samples_per_sec"}
+_QUERY_TIMES = {"SingleStream": "result_mean_latency_ns", "MultiStream": "result_mean_query_latency_ns"}
 _COUNTS = {
     "result_query_count": "queries",
     "result_overlatency_query_count": "late_queries",
@@ -106,6 +108,18 @@ def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = 
         latency_ns=_latencies(detail.values),
         counts={name: int(detail.values[key]) for key, name in _COUNTS.items() if key in detail.values},
     )
+
+
+def samples_per_s(detail: DetailLog, scenario: Scenario) -> float | None:
+    """Return how many samples a performance run completed per second; None where its log does not say.
+
+    The streams have one query at a time, so the mean time of a query is the other side of their rate.
+    """
+    key = _SAMPLE_RATES.get(scenario.loadgen) or _QUERY_TIMES[scenario.loadgen]
+    found = float(detail.values.get(key, 0))
+    if found <= 0:
+        return None
+    return found if scenario.loadgen in _SAMPLE_RATES else 1e9 * detail.values["generated_samples_per_query"] / found
 
 
 def read_accuracy(path: Path) -> list[LoggedReply]:

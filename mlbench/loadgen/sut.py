@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
@@ -57,19 +58,27 @@ class Sut:
 
 
 class Qsl:
-    """LoadGen's sample library over a dataset. A sample that cannot be loaded ends the run after it, by name."""
+    """LoadGen's sample library over a dataset. A sample that cannot be loaded ends the run after it, by name.
 
-    def __init__(self, dataset: Dataset, abort: Callable[[str], None]) -> None:
+    ``section`` is entered when samples have been loaded, and left before they are unloaded: between the two lies what
+    LoadGen measures, and little else.
+    """
+
+    def __init__(self, dataset: Dataset, abort: Callable[[str], None], section: AbstractContextManager[object]) -> None:
         self._dataset = dataset
         self._abort = abort
+        self._section = section
+        self._entered = ExitStack()
         self.error: Exception | None = None
 
     def load(self, indices: Sequence[int]) -> None:
         """Bring samples into memory, outside the measured time."""
         self._guard(self._dataset.load, indices)
+        self._entered.enter_context(self._section)
 
     def unload(self, indices: Sequence[int]) -> None:
         """Let samples go."""
+        self._entered.close()
         self._guard(self._dataset.unload, indices)
 
     def _guard(self, call: Callable[[Sequence[int]], None], indices: Sequence[int]) -> None:

@@ -110,8 +110,10 @@ class OnnxRuntime(GraphBackend):
         """Return which ONNX Runtime it was, and what it can run on here."""
         import onnxruntime
 
+        provider = usable_provider(self.options.provider)
         return {
-            "provider": usable_provider(self.options.provider),
+            **({"device": "cpu"} if provider == "CPUExecutionProvider" else {}),
+            "provider": provider,
             "available_providers": onnxruntime.get_available_providers(),
             "threads": self.options.threads or "one per physical core, shared out among the workers",
             "onnxruntime": onnxruntime.__version__,
