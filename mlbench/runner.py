@@ -13,15 +13,18 @@ import psutil
 
 from mlbench import __version__
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError, UsageError
 from mlbench.execution.isolation import Failure, Limits, call_isolated
 from mlbench.folders import results_folder, system_settings_file
-from mlbench.records.environment import observe_environment
+from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import RunFolder, new_run_id
 from mlbench.records.run_record import FailureRecord, RunRecord, SettingRecord
+from mlbench.roofline.ceilings import known_ceilings
+from mlbench.roofline.share import share_of
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier
 from mlbench.tuning import Circumstances, Settings, layered
@@ -47,6 +50,8 @@ class RunRequest:
     precision: Precision | None = None
     """None: the backend's first."""
     wants_accuracy: bool = True
+    power: str = AUTO
+    """A power meter's name; ``auto``: all that can measure here; ``none``."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings of the command line."""
     suite_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -121,6 +126,8 @@ def check(request: RunRequest, plugins: Plugins) -> Precision:
         MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
     """
     settings_of(request, plugins)
+    if request.power not in (AUTO, NONE) and (reason := plugins.power_meter(request.power).probe()):
+        raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
     probe = plugins.backend(request.backend).probe()
     if not probe.is_available:
         raise UnavailableError(f"backend {request.backend} cannot run here: {probe.reason}.", hint=probe.install)
@@ -152,6 +159,7 @@ def run_benchmark(request: RunRequest, plugins: Plugins, on_progress: Listener =
             _limits(settings),
             on_progress,
         )
+        environment, fields = observe_environment(), _outcome_fields(outcome)
         record = RunRecord(
             run_id=folder.run_id,
             created=created,
@@ -164,9 +172,9 @@ def run_benchmark(request: RunRequest, plugins: Plugins, on_progress: Listener =
                 key: SettingRecord(value=value, layer=settings.by_key[key].layer)
                 for key, value in settings.plain().items()
             },
-            environment=observe_environment(),
+            environment=environment,
             **_asked(request),
-            **_outcome_fields(outcome),
+            **fields | _roofline_fields(fields, precision, environment),
         )
         stored = folder.store(record)
     plugins.tell_stored(stored)
@@ -183,6 +191,7 @@ def _payload(request: RunRequest, settings: Settings, precision: Precision, fold
         **_asked(request),
         "precision": precision,
         "wants_accuracy": request.wants_accuracy,
+        "power": request.power,
         "settings": settings.plain(),
         "folder": str(folder.resolve()),
     }
@@ -201,3 +210,12 @@ def _outcome_fields(outcome: Mapping[str, Any] | Failure) -> dict[str, Any]:
     if isinstance(outcome, Failure):
         return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
     return {"status": "completed", **outcome}
+
+
+def _roofline_fields(fields: Mapping[str, Any], precision: Precision, environment: Environment) -> dict[str, Any]:
+    """Return the share of the machine's ceilings, where they are known, and what is not measured."""
+    if fields["status"] == "failed":
+        return {}
+    share, reason = share_of(fields["work"], precision, fields["runtime"], known_ceilings(environment))
+    missing = {} if share else {"roofline": reason}
+    return {"roofline": share, "not_measured": {**fields["not_measured"], **missing}}

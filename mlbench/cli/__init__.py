@@ -17,7 +17,7 @@ COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline"),
     *("query", "export", "published"),
-    *("settings", "doctor", "check"),
+    *("settings", "doctor", "check", "roofline"),
 )
 
 

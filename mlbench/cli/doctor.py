@@ -29,6 +29,8 @@ def command() -> None:
     click.echo(f"results     {results_folder()}")
     click.echo(f"cache       {cache_folder()}")
     click.echo(f"settings    {system_settings_file()}{'' if system_settings_file().is_file() else ' (none)'}")
+    for line in _ceilings(environment):
+        click.echo(line)
     for line in _plugins(Plugins.discover()):
         click.echo(line)
 
@@ -56,6 +58,18 @@ def _noise(noise: Noise, load_average: float | None) -> Iterator[str]:
     )
 
 
+def _ceilings(environment: Environment) -> Iterator[str]:
+    from mlbench.reports.units import scaled
+    from mlbench.roofline.ceilings import known_ceilings
+
+    known = known_ceilings(environment)
+    for device in known.devices if known else ():
+        products = ", ".join(f"{name} {scaled(each.per_s, 'op/s')}" for name, each in device.operations.items())
+        yield f"ceilings    {device.device}: {products}, memory {scaled(device.bytes.per_s, 'B/s')}"
+    if not known:
+        yield "ceilings    not known: run `mlbench roofline` once"
+
+
 def _plugins(plugins: Plugins) -> Iterator[str]:
     for backend in plugins.backends.values():
         probe = backend.probe()
@@ -63,5 +77,7 @@ def _plugins(plugins: Plugins) -> Iterator[str]:
             yield f"backend     {backend.name}: ready, {', '.join(probe.devices) or 'no device'}"
         else:
             yield f"backend     {backend.name}: {probe.reason}; {probe.install}"
+    for meter in plugins.power_meters.values():
+        yield f"power meter {meter.name}: {meter.probe() or 'ready'}"
     for broken in plugins.broken:
         yield f"broken      {broken.name} (from {broken.distribution}): {broken.reason}"

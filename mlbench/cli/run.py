@@ -47,6 +47,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
 )
 @click.option("--tag", default="", metavar="NAME", help="Name the runs as a set, for `mlbench compare` and others.")
+@click.option("--power", default="auto", show_default=True, metavar="NAME", help="A power meter, auto or none.")
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @overrides_option
@@ -65,6 +66,7 @@ def command(
     wants_accuracy: bool,
     repeats: int,
     tag: str,
+    power: str,
     suite: Path | None,
     fresh: bool,
     overrides: dict[str, str],
@@ -100,6 +102,7 @@ def command(
             overrides=overrides,
             results=results,
             tag=tag,
+            power=power,
         ):
             if isinstance(each, RunRequest):
                 check(each, plugins)

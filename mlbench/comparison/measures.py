@@ -33,8 +33,20 @@ def measures_of(record: RunRecord) -> Iterator[Measure]:
     """Yield what a completed run is compared by.
 
     Its result; in Server the 99th percentile of the latency instead, or those of first token and time per token where
-    the workload is judged by them, since the rate is what was asked for, not what the system can do.
+    the workload is judged by them, since the rate is what was asked for, not what the system can do. Where power was
+    measured, also the energy of a sample; runs that were measured by different meters share no such measure.
     """
+    yield from _speeds(record)
+    if record.energy and record.energy.joules_per_sample:
+        yield Measure(
+            name=f"energy per sample ({record.energy.source}: {record.energy.covers})",
+            value=record.energy.joules_per_sample,
+            unit="J",
+            higher_is_better=False,
+        )
+
+
+def _speeds(record: RunRecord) -> Iterator[Measure]:
     result = record.result
     if result is None or result.value is None:
         return

@@ -87,7 +87,10 @@ class Backend(ABC):
         return configured
 
     def observe(self) -> Mapping[str, Any]:
-        """Return facts about the runtime worth keeping in the record (threads, instruction set), after a run."""
+        """Return facts about the runtime worth keeping in the record (threads, instruction set), after a run.
+
+        ``device`` is ``cpu`` or the accelerator's name as torch gives it: the run is held against its ceilings.
+        """
         return {}
 
 

@@ -32,6 +32,8 @@ class Job:
     plan: EnginePlan
     load: LoadSettings
     wants_accuracy: bool
+    power: str
+    """``auto``, ``none``, or the name of a meter."""
     folder: Path
 
     @classmethod
@@ -53,6 +55,7 @@ class Job:
             plan=plan,
             load=settings.fill("load", LoadSettings()),
             wants_accuracy=payload["wants_accuracy"],
+            power=payload["power"],
             folder=Path(payload["folder"]),
         )
 

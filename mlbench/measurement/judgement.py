@@ -10,7 +10,7 @@ from typing import Any
 from mlbench.contracts.metric import Metric
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
-from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_detail, result_of
+from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.rules.facts import RunFacts, Verdict
@@ -20,11 +20,12 @@ from mlbench.rules.verdict import judge
 from mlbench.scoring import Accuracy, Agreement, agreement, score
 
 
-def judged(job: Job, limits: Limits, traffic: Mapping[Mode, Traffic], metric: Metric | None) -> Mapping[str, Any]:
-    """Read LoadGen's logs, score, and hold every rule against them."""
+def judged(
+    job: Job, limits: Limits, detail: DetailLog, traffic: Mapping[Mode, Traffic], metric: Metric | None
+) -> Mapping[str, Any]:
+    """Score the accuracy test's replies, and hold every rule against the performance test's log."""
     folder = job.folder
     rules = official_rules(job.workload.rules)
-    detail = read_detail(folder / Mode.PERFORMANCE / "mlperf_log_detail.txt")
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
     try:
         accuracy, agreed, unscored = _scored(folder, metric, faults, job)

@@ -6,6 +6,7 @@ import dataclasses
 import resource
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,18 @@ from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
 from mlbench.execution.pace import Pace, crowded, measured_pace
 from mlbench.loadgen.drive import Traffic, drive
+from mlbench.loadgen.logs import DetailLog, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, Signs, test_of
 from mlbench.measurement.judgement import judged
+from mlbench.measurement.metering import Metering
 from mlbench.measurement.overhead import overhead_ns_per_sample
+from mlbench.measurement.work import count_operations, work_of
+from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Limits, limits_of
 
 _TYPICAL_SAMPLES = 64
+_UNMEASURED = nullcontext()
 _ACCURACY_SPEED = 20
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
@@ -44,6 +50,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     model = job.workload.model(job.variant)
     metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    metering = Metering.asked_for(job.power, plugins)
     channel.progress("compile")
     with job.backend.engine(model, job.plan) as engine:
         channel.progress("warm-up")
@@ -53,16 +60,29 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         if metric:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         load = _filled(job.load, limits, pace)
-        engine.statistics()  # what was counted so far is not the measured part's
-        traffic[Mode.PERFORMANCE] = tests.drive(Mode.PERFORMANCE, load)
-        facts = {"engine": engine.statistics(), "runtime": job.backend.observe()}
+        metering.watch_idle()
+        engine.statistics(), engine.calls()  # what was counted so far is not the measured part's
+        traffic[Mode.PERFORMANCE] = tests.drive(Mode.PERFORMANCE, load, metering)
+        calls, facts = engine.calls(), {"engine": engine.statistics(), "runtime": job.backend.observe()}
         peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
     channel.progress("overhead")
     overhead_ns = overhead_ns_per_sample(job, plugins, model, channel)
+    channel.progress("operations")
+    uncounted = count_operations(calls, job, payload, model, channel)
     channel.progress("score")
+    detail = read_detail(job.folder / Mode.PERFORMANCE / "mlperf_log_detail.txt")
+    issued = traffic[Mode.PERFORMANCE].issued
+    work = None if uncounted else work_of(calls, model, job, facts["engine"], issued)
+    energy = metering.values(samples=issued, tokens=_tokens(job, detail, issued))
     return {
         **facts,
-        **judged(job, limits, traffic, metric),
+        **judged(job, limits, detail, traffic, metric),
+        "work": work and {**work, "samples_per_s": samples_per_s(detail, job.scenario)},
+        "energy": energy,
+        "not_measured": {
+            **({} if work else {"work": f"not counted: {uncounted}"}),
+            **({} if energy else {"energy": f"not measured: {metering.reason}"}),
+        },
         "load": dataclasses.asdict(load),
         "limits": dataclasses.asdict(limits),
         "seeds": dataclasses.asdict(limits.seeds),
@@ -73,8 +93,15 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
             "weights": model.weights_fingerprint,
             **{f"graph {name}": graph.fingerprint for name, graph in model.graphs.items()},
         },
-        "samples": {"dataset": dataset.count, "issued": traffic[Mode.PERFORMANCE].issued},
+        "samples": {"dataset": dataset.count, "issued": issued},
     }
+
+
+def _tokens(job: Job, detail: DetailLog, samples: int) -> float | None:
+    """Return how many tokens so many samples brought, by LoadGen's two rates; None where tokens are not judged."""
+    key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
+    rate_per_s = samples_per_s(detail, job.scenario)
+    return samples * float(detail.values[key]) / rate_per_s if key and rate_per_s else None
 
 
 def _warmed_up(engine: Engine, dataset: Dataset, job: Job, *, is_generation: bool) -> Pace:
@@ -127,9 +154,9 @@ class _Tests:
         rate_per_s = traffic.answered / (time.perf_counter() - started)
         return traffic, dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
 
-    def drive(self, mode: Mode, load: LoadSettings) -> Traffic:
+    def drive(self, mode: Mode, load: LoadSettings, section: AbstractContextManager[object] = _UNMEASURED) -> Traffic:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
         self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.dataset.count)
         signs = Signs(channel=self.channel, stage=mode)
-        return drive(test, self.engine, self.dataset, self.job.folder / mode, signs)
+        return drive(test, self.engine, self.dataset, self.job.folder / mode, signs, section=section)

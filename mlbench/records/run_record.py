@@ -117,14 +117,70 @@ class SettingRecord(Stored):
 
 
 class EnergyRecord(Stored):
-    """What a power meter measured over the performance run."""
+    """What power meters measured over the performance run, idling included."""
 
     joules: float
     seconds: float
     source: str
-    """Where the number comes from: ``RAPL package-0``."""
+    """Where the number comes from: ``RAPL``."""
     covers: str
-    """What it includes: ``CPU package``."""
+    """What it includes: ``package-0, package-0 dram``."""
+    leaves_out: str = ""
+    """What of the machine it does not include."""
+    parts: dict[str, float] = Field(default_factory=dict)
+    """The joules of each part that was measured by itself."""
+    readings: int = 2
+    """How often the counters were read, begin and end included."""
+    idle_w: float | None = None
+    """What the same parts drew just before, with the engine ready and nothing to do."""
+    idle_seconds: float | None = None
+    """How long that was measured."""
+    joules_per_sample: float | None = None
+    joules_per_token: float | None = None
+    """Null where the workload is not judged by tokens."""
+
+
+class GraphWorkRecord(Stored):
+    """What one graph was called for."""
+
+    graph: str
+    calls: int
+    shapes: int
+    """How many different shapes the calls had."""
+    operations: int
+    """Of all calls, two for each multiplication with its addition."""
+    bytes: int
+    """Of all calls: weights, state, inputs and outputs, each at least once."""
+
+
+class WorkRecord(Stored):
+    """What the graph calls of the performance run take at least, padding included."""
+
+    graphs: list[GraphWorkRecord]
+    operations_per_sample: float
+    bytes_per_sample: float
+    samples_per_s: float | None
+    """Completed while measuring."""
+    useful_share: float | None
+    """Of the rows or tokens that were computed, those that belong to samples; the others are padding."""
+
+
+class RooflineRecord(Stored):
+    """The work done per second, held against what this machine was measured to do at most."""
+
+    device: str
+    """``cpu``, or the accelerator's name."""
+    precision: str
+    operations_per_s: float
+    bytes_per_s: float
+    operations_ceiling_per_s: float
+    bytes_ceiling_per_s: float
+    bound: Literal["compute", "memory"]
+    """The ceiling that is nearer for this mix of operations and bytes."""
+    share: float
+    """Of that ceiling; above 1 where a cache served what counts as memory."""
+    measured: AwareDatetime
+    """When the ceilings were."""
 
 
 def _utc(moment: datetime) -> datetime:
@@ -167,6 +223,10 @@ class RunRecord(Stored):
     overhead_ns_per_sample: int | None = None
     """What the harness itself costs here, measured with the null backend; null where it was not."""
     energy: EnergyRecord | None = None
+    work: WorkRecord | None = None
+    roofline: RooflineRecord | None = None
+    not_measured: dict[str, str] = Field(default_factory=dict)
+    """Of ``energy``, ``work`` and ``roofline`` those that are null, and why."""
     peak_memory_bytes: int | None = None
     """The most that the run's process held in the CPU's memory; null where the run failed."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from mlbench.records.run_record import RuleRecord, RunRecord
-from mlbench.reports.units import duration, quantity
+from mlbench.reports.units import duration, quantity, three_digits
 
 DISCLAIMER = (
     "Unverified results, not reviewed by MLCommons. MLPerf is a trademark of MLCommons; these are not MLPerf results."
@@ -60,6 +60,9 @@ def table(records: Sequence[RunRecord]) -> Table:
     shown.add_column("result", justify="right")
     shown.add_column("p99 latency", justify="right")
     shown.add_column("harness", justify="right")
+    extras = [(heading, cell) for heading, cell in _EXTRAS.items() if any(map(cell, records))]
+    for heading, _ in extras:
+        shown.add_column(heading, justify="right")
     for heading in ("performance", "accuracy"):
         shown.add_column(heading)
     for record in records:
@@ -72,6 +75,7 @@ def table(records: Sequence[RunRecord]) -> Table:
             result(record),
             _p99(record),
             _overhead(record),
+            *(cell(record) or "-" for _, cell in extras),
             Text(standing(record), style=style),
             accuracy(record),
         )
@@ -168,3 +172,16 @@ def _p99(record: RunRecord) -> str:
 
 def _overhead(record: RunRecord) -> str:
     return "-" if record.overhead_ns_per_sample is None else duration(record.overhead_ns_per_sample)
+
+
+def _share(record: RunRecord) -> str:
+    return f"{record.roofline.share:.0%} {record.roofline.bound}" if record.roofline else ""
+
+
+def _energy(record: RunRecord) -> str:
+    energy = record.energy
+    return f"{three_digits(energy.joules_per_sample)} J" if energy and energy.joules_per_sample else ""
+
+
+_EXTRAS: Mapping[str, Callable[[RunRecord], str]] = {"of ceiling": _share, "per sample": _energy}
+"""Columns that a table has only where some run has something to put there."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import EnergyRecord, RunRecord
 from mlbench.reports.console import DISCLAIMER, accuracy, problems, result, rule_line, standing
-from mlbench.reports.units import duration
+from mlbench.reports.units import duration, scaled, three_digits
 
 
 def page(record: RunRecord) -> str:
@@ -28,6 +28,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
         yield from ("", "Rules")
         yield from (f"  {rule_line(rule)}" for rule in record.verdict.rules)
         yield from (f"  n/a  {rule}: {reason}" for rule, reason in record.verdict.not_applied.items())
+    if record.status == "completed":
+        yield from ("", "Machine", *_machine(record))
     yield from ("", "Engine")
     yield from (f"  {key:<22} {value}" for key, value in {**record.engine, **record.runtime}.items())
     yield from ("", "Conditions", *_conditions(record))
@@ -46,6 +48,38 @@ def _latencies(record: RunRecord) -> Iterator[str]:
         yield f"  {name.replace('_', ' '):<34} {duration(nanoseconds)}"
     if record.overhead_ns_per_sample is not None:
         yield f"  {'of it the harness, about':<34} {duration(record.overhead_ns_per_sample)}"
+
+
+def _machine(record: RunRecord) -> Iterator[str]:
+    """Yield how well the machine was used and what it drew, or why that is not known."""
+    if work := record.work:
+        yield (
+            f"  {'work per sample':<22} {scaled(work.operations_per_sample, 'op')} and "
+            f"{scaled(work.bytes_per_sample, 'B')} at least"
+        )
+        if work.useful_share is not None:
+            yield f"  {'of it for samples':<22} {work.useful_share:.1%}; the rest is padding"
+    if roofline := record.roofline:
+        yield (
+            f"  {'reached':<22} {scaled(roofline.operations_per_s, 'op/s')} of "
+            f"{scaled(roofline.operations_ceiling_per_s, 'op/s')}, {scaled(roofline.bytes_per_s, 'B/s')} of "
+            f"{scaled(roofline.bytes_ceiling_per_s, 'B/s')}"
+        )
+        yield f"  {'share of the ceiling':<22} {roofline.share:.1%} of {roofline.bound} on {roofline.device}"
+    if energy := record.energy:
+        yield f"  {'energy':<22} {', '.join(_joules(energy))}"
+        yield f"  {'measured':<22} {energy.covers}, by {energy.source}, in {energy.seconds:.1f} s"
+        yield f"  {'not in it':<22} {energy.leaves_out}"
+    for name, reason in record.not_measured.items():
+        yield f"  {name:<22} {reason}"
+
+
+def _joules(energy: EnergyRecord) -> Iterator[str]:
+    yield f"{scaled(energy.joules, 'J')}"
+    for unit, joules in (("sample", energy.joules_per_sample), ("token", energy.joules_per_token)):
+        if joules is not None:
+            yield f"{three_digits(joules)} J/{unit}"
+    yield f"{energy.joules / energy.seconds:.1f} W" + ("" if energy.idle_w is None else f", idle {energy.idle_w:.1f} W")
 
 
 def _conditions(record: RunRecord) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 
 
@@ -25,6 +26,14 @@ def three_digits(value: float) -> str:
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".")  # 99.99 becomes 100.
+
+
+def scaled(value: float, unit: str) -> str:
+    """Return a large number with a decimal prefix: ``1.23 Top/s``, ``25.1 GB``."""
+    for size, prefix in _PREFIXES:
+        if abs(value) >= size:
+            return f"{three_digits(value / size)} {prefix}{unit}"
+    return f"{three_digits(value)} {unit}"
 
 
 def clock(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """Backends that go wrong in the middle of a run: they answer with zeros, and at dataset sample 7 something happens.
 
-And a workload whose replies cannot be scored.
+And a workload whose replies cannot be scored, and a power meter that always says the same.
 """
 
 import os
@@ -14,10 +14,12 @@ from mlbench import (
     Backend,
     BatchProgram,
     Dataset,
+    Energy,
     Engine,
     InvalidRunError,
     Metric,
     Model,
+    PowerMeter,
     Probe,
     ReplySpec,
     Target,
@@ -137,6 +139,30 @@ class Strict(Metric):
 
     def line(self, scores):
         return ""
+
+
+class Steady(PowerMeter):
+    """A meter of a part that draws a hundred watts, whatever happens."""
+
+    name = "steady"
+
+    def probe(self):
+        return ""
+
+    def __enter__(self):
+        self._began_s = time.monotonic()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self._seconds = time.monotonic() - self._began_s
+
+    def energy(self):
+        return Energy(joules=100 * self._seconds, seconds=self._seconds, source="steady", covers="a heater")
+
+
+@hookimpl
+def mlbench_power_meters():
+    return [Steady()]
 
 
 @hookimpl

@@ -1,0 +1,100 @@
+"""Power meters around the measured section, and around a pause before it: what a run drew, and what idling does."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from mlbench.contracts.power import AUTO, NONE, Energy, PowerMeter
+from mlbench.discovery import Plugins
+
+logger = logging.getLogger(__name__)
+
+IDLE_S = 2.0
+"""How long the machine is watched doing nothing, before the test."""
+
+
+class Metering:
+    """A context manager that measures with all its meters, or tells why it does not; it never raises."""
+
+    def __init__(self, meters: Sequence[PowerMeter], reason: str = "") -> None:
+        """Store the meters, which can measure here, or why there are none."""
+        self._meters = meters
+        self._stack = ExitStack()
+        self._energies: list[Energy] = []
+        self._idle_w: float | None = None
+        self.reason = reason
+        """Why nothing is measured."""
+
+    @classmethod
+    def asked_for(cls, power: str, plugins: Plugins) -> Self:
+        """Return the metering that a request names: ``auto``, ``none``, or a meter."""
+        if power == NONE:
+            return cls([], "not asked for")
+        meters = plugins.power_meters if power == AUTO else {power: plugins.power_meter(power)}
+        reasons = {name: meter.probe() for name, meter in meters.items()}
+        able = [meter for name, meter in meters.items() if not reasons[name]]
+        if not able:
+            told = [f"{name}: {reason}" for name, reason in reasons.items()]
+            return cls([], "; ".join(told) or "no power meter is installed")
+        whole = [meter for meter in able if meter.covers_machine]
+        return cls(whole[:1] or able)
+
+    def watch_idle(self, seconds: float = IDLE_S) -> None:
+        """Measure what the machine draws while nothing is asked of it, where it can be measured."""
+        if self._meters:
+            with self:
+                time.sleep(seconds)
+            if self._energies:
+                idle = _together(self._energies)
+                self._idle_w = idle.joules / idle.seconds
+
+    def __enter__(self) -> Self:
+        self._energies = []
+        self._guarded(lambda: [self._stack.enter_context(meter) for meter in self._meters])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._guarded(self._stack.close)
+        self._guarded(lambda: self._energies.extend(meter.energy() for meter in self._meters))
+
+    def values(self, *, samples: int, tokens: float | None) -> Mapping[str, Any] | None:
+        """Return what the last section drew, as the record's values; None with `reason` set when nothing is known."""
+        if not self._energies:
+            return None
+        energy = _together(self._energies)
+        return {
+            **dataclasses.asdict(energy),
+            "idle_w": self._idle_w,
+            "idle_seconds": None if self._idle_w is None else IDLE_S,
+            "joules_per_sample": energy.joules / samples if samples else None,
+            "joules_per_token": energy.joules / tokens if tokens else None,
+        }
+
+    def _guarded(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:  # a plugin's code, called in the middle of a test
+            logger.exception("a power meter failed")
+            self.reason = f"a meter failed: {type(error).__name__}: {error}"
+            self._meters, self._energies = [], []
+
+
+def _together(energies: Sequence[Energy]) -> Energy:
+    """Add up what meters of different parts measured at the same time."""
+    return Energy(
+        joules=sum(each.joules for each in energies),
+        seconds=max(each.seconds for each in energies),
+        source=", ".join(each.source for each in energies),
+        covers=", ".join(each.covers for each in energies),
+        leaves_out="; ".join(f"{each.source}: {each.leaves_out}" for each in energies if each.leaves_out),
+        parts={name: joules for each in energies for name, joules in each.parts.items()},
+        readings=max(each.readings for each in energies),
+    )

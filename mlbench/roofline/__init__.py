@@ -1,0 +1,1 @@
+"""What this machine can do at most, measured once, and how near to it a run came."""

@@ -1,0 +1,109 @@
+"""The ceilings of a machine: measured once, kept in the cache under what they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import AwareDatetime, ValidationError
+
+from mlbench.errors import MlbenchError
+from mlbench.execution.isolation import Failure, Limits, call_isolated
+from mlbench.folders import cache_folder
+from mlbench.records.environment import Environment
+from mlbench.records.stored import Stored
+from mlbench.records.whole_file import write_whole
+
+_LIBRARIES = ("torch", "numpy")
+_SILENCE_S = 300.0
+_MEMORY_SHARE = 0.8
+
+
+class Ceiling(Stored):
+    """The most of something per second, and how it was reached."""
+
+    per_s: float
+    how: str
+    """``4096 x 4096 matrices``."""
+
+
+class DeviceCeilings(Stored):
+    """What one device can do at most."""
+
+    device: str
+    """``cpu``, or the accelerator's name."""
+    operations: dict[str, Ceiling]
+    """Of matrix products, by precision; two operations for each multiplication with its addition."""
+    bytes: Ceiling
+    """Of memory, read and written together."""
+    not_measured: dict[str, str]
+    """Precisions without a ceiling, and why."""
+
+
+class Ceilings(Stored):
+    """What a machine can do at most."""
+
+    measured: AwareDatetime
+    machine: str
+    """`Environment.machine` of it."""
+    threads: int
+    """Of the CPU, that were used."""
+    libraries: dict[str, str]
+    devices: list[DeviceCeilings]
+
+
+def ceilings_file(environment: Environment) -> Path:
+    """Return where the ceilings of a machine are kept: they depend on hardware, allowance, drivers and libraries."""
+    allowance = environment.allowance
+    facts = [
+        *(environment.machine, allowance.threads, allowance.cpu_quota, environment.kernel),
+        *(f"{each.name} {each.driver} {each.power_limit_w}" for each in environment.accelerators),
+        *(environment.libraries.get(name, "") for name in _LIBRARIES),
+    ]
+    key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    return cache_folder() / "roofline" / f"{key}.json"
+
+
+def known_ceilings(environment: Environment) -> Ceilings | None:
+    """Return what was measured on this machine; None where nothing was, or the file is damaged."""
+    try:
+        return Ceilings.model_validate_json(ceilings_file(environment).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValidationError):
+        return None
+
+
+def measured_ceilings(
+    environment: Environment, on_progress: Callable[[Mapping[str, Any]], None] = lambda progress: None
+) -> Ceilings:
+    """Measure this machine, for some seconds a precision, and keep what was found.
+
+    Raises:
+        UnavailableError: torch is not installed.
+        MlbenchError: the measurement came to a bad end.
+    """
+    file = ceilings_file(environment)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    log = file.with_suffix(".log")
+    memory_bytes = environment.allowance.memory_bytes or environment.memory_bytes or 2**33
+    found = call_isolated(
+        "mlbench.roofline.probe:measure_devices",
+        {"threads": environment.allowance.threads},
+        log,
+        Limits(stage_timeout_s=_SILENCE_S, memory_bytes=int(_MEMORY_SHARE * memory_bytes)),
+        on_progress,
+    )
+    if isinstance(found, Failure):
+        raise MlbenchError(f"the ceilings could not be measured: {found.kind}: {found.message}.", hint=f"See {log}.")
+    ceilings = Ceilings.model_validate(
+        {
+            **found,
+            "machine": environment.machine,
+            "threads": environment.allowance.threads,
+            "libraries": {name: environment.libraries[name] for name in _LIBRARIES if name in environment.libraries},
+        }
+    )
+    write_whole(file, ceilings.model_dump_json(indent=2) + "\n")
+    return ceilings

@@ -1,0 +1,50 @@
+"""How near to a machine's ceilings a run came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlbench.roofline.ceilings import Ceilings
+
+ONCE = "run `mlbench roofline` once: the ceilings of this machine are not known"
+
+
+def share_of(
+    work: Mapping[str, Any] | None, precision: str, runtime: Mapping[str, Any], ceilings: Ceilings | None
+) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the work done per second and its share of the nearer ceiling, as the record's values, or why not.
+
+    The nearer ceiling is the one that alone would take longer for the work of a sample.
+    """
+    device = runtime.get("device")
+    if not work or not work["samples_per_s"]:
+        return None, "the work of a sample is not known"
+    if not ceilings:
+        return None, ONCE
+    if not isinstance(device, str):
+        return None, "the backend does not say on which device it computed"
+    found = next((each for each in ceilings.devices if each.device == device), None)
+    if found is None:
+        return None, f"the ceilings of {device} are not known"
+    if precision not in found.operations:
+        return None, f"no ceiling at {precision}: {found.not_measured.get(precision, 'not measured')}"
+    operations_per_s, bytes_per_s = (
+        work["samples_per_s"] * work[name] for name in ("operations_per_sample", "bytes_per_sample")
+    )
+    shares = {
+        "compute": operations_per_s / found.operations[precision].per_s,
+        "memory": bytes_per_s / found.bytes.per_s,
+    }
+    bound = max(shares, key=lambda name: shares[name])
+    return {
+        "device": device,
+        "precision": precision,
+        "operations_per_s": operations_per_s,
+        "bytes_per_s": bytes_per_s,
+        "operations_ceiling_per_s": found.operations[precision].per_s,
+        "bytes_ceiling_per_s": found.bytes.per_s,
+        "bound": bound,
+        "share": shares[bound],
+        "measured": ceilings.measured,
+    }, ""
