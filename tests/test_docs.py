@@ -21,7 +21,17 @@ from mlbench.discovery import GROUP, Plugins
 from mlbench.errors import MlbenchError
 from mlbench.execution.isolation import FailureKind
 from mlbench.records.environment import Allowance, Environment
-from mlbench.records.run_record import AccuracyRecord, ResultRecord, RunRecord, TargetRecord, VerdictRecord
+from mlbench.records.run_record import (
+    AccuracyRecord,
+    EnergyRecord,
+    GraphWorkRecord,
+    ResultRecord,
+    RooflineRecord,
+    RunRecord,
+    TargetRecord,
+    VerdictRecord,
+    WorkRecord,
+)
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import RULES
 from mlbench.runner import RunRequest, settings_of
@@ -200,7 +210,13 @@ def test_every_field_of_a_record_is_explained(field):
     assert re.search(rf"^\|.*`{field}(\.\w+)?`.*\|", READING, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("record", [ResultRecord, AccuracyRecord, TargetRecord, VerdictRecord, Environment, Allowance])
+PARTS = [
+    *(ResultRecord, AccuracyRecord, TargetRecord, VerdictRecord, Environment, Allowance),
+    *(EnergyRecord, GraphWorkRecord, WorkRecord, RooflineRecord),
+]
+
+
+@pytest.mark.parametrize("record", PARTS)
 def test_every_field_of_a_part_of_a_record_is_named(record):
     text = re.sub(r"`\w+\.", "`", READING)
     assert [field for field in record.model_fields if f"`{field}`" not in text] == []

@@ -32,8 +32,6 @@ class Job:
     plan: EnginePlan
     load: LoadSettings
     wants_accuracy: bool
-    power: str
-    """``auto``, ``none``, or the name of a meter."""
     folder: Path
 
     @classmethod
@@ -55,7 +53,6 @@ class Job:
             plan=plan,
             load=settings.fill("load", LoadSettings()),
             wants_accuracy=payload["wants_accuracy"],
-            power=payload["power"],
             folder=Path(payload["folder"]),
         )
 

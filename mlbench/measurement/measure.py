@@ -50,7 +50,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     model = job.workload.model(job.variant)
     metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    metering = Metering.asked_for(job.power, plugins)
+    metering = Metering.asked_for(payload["power"], plugins)
     channel.progress("compile")
     with job.backend.engine(model, job.plan) as engine:
         channel.progress("warm-up")
