@@ -218,7 +218,8 @@ def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
     sizes, peaks = [0], [0]
     for folder in runs_in(results):
         record = read(folder)
-        seconds.setdefault(_kind(record), []).append(record.duration_ns / 1e9)
+        if record.duration_ns is not None:
+            seconds.setdefault(_kind(record), []).append(record.duration_ns / 1e9)
         sizes.append(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
         peaks.append(record.peak_memory_bytes or 0)
     known = [median(seconds[kind]) for request in requests if (kind := _kind(request)) in seconds]

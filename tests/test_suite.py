@@ -142,6 +142,13 @@ def test_a_cost_is_what_earlier_runs_of_the_kind_took(requests, tmp_path, a_run)
     assert cost.peak_memory_bytes == 5 << 30
 
 
+def test_a_run_of_unknown_duration_makes_no_guess(requests, tmp_path, a_run):
+    folder = tmp_path / "results" / "one"
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text(a_run(run_id="one", backend="null", duration_ns=None).text())
+    assert cost_of(requests(TWO_BY_TWO), tmp_path / "results").unknown_runs == 8
+
+
 def test_the_schema_beside_the_code_is_that_of_the_code():
     """Write it anew with ``python -m mlbench.suite``."""
     assert SCHEMA_FILE.read_text() == schema_text()

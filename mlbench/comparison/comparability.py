@@ -24,7 +24,7 @@ def _hardware(record: RunRecord) -> str:
     environment, allowance = record.environment, record.environment.allowance
     devices = ", ".join(accelerator.name for accelerator in environment.accelerators) or "no accelerator"
     quota = "" if allowance.cpu_quota is None else f", quota {allowance.cpu_quota:g}"
-    return f"{environment.cpu.model}, {allowance.threads} threads{quota}, {devices} ({environment.machine})"
+    return f"{environment.processor}{quota}, {devices} ({environment.machine})"
 
 
 def _clocks(record: RunRecord) -> str:
@@ -40,8 +40,10 @@ def _model(record: RunRecord) -> str:
 IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
     **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
     "settings": _settings,
+    "variant": lambda record: record.imported.variant if record.imported else "none",
 }
-"""What makes runs repeats of each other. Settings are those set by hand; the others follow from the rest."""
+"""What makes runs repeats of each other. Settings are those set by hand; the others follow from the rest. The variant
+is the accuracy that an imported result was submitted for."""
 
 CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,

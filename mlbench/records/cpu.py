@@ -25,11 +25,11 @@ class Cpu(Stored):
     sockets: int | None
     cores: int | None
     """Physical ones."""
-    threads: int
+    threads: int | None
     numa_nodes: int | None
     flags: list[str]
     """Of the instruction sets that matter, those it has."""
-    is_virtual: bool
+    is_virtual: bool | None
     """Whether it is a virtual machine's."""
     governor: str | None
     """How its clock is governed: ``performance``."""

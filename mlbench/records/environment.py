@@ -33,8 +33,8 @@ _NO_LIMIT_BYTES = 2**60
 class Allowance(Stored):
     """What of the machine this process may use; null: all of it."""
 
-    threads: int
-    """Hardware threads it may run on."""
+    threads: int | None
+    """Hardware threads it may run on; null where nobody said."""
     cpu_quota: float | None
     """In processors: 2.0 is two of them all the time."""
     memory_bytes: int | None
@@ -61,6 +61,12 @@ class Environment(Stored):
     """Processes that wanted to run during the last minute: a busy machine gives noisy numbers."""
     libraries: dict[str, str]
     """Versions, by distribution name."""
+
+    @property
+    def processor(self) -> str:
+        """What computed where no accelerator did: ``AMD EPYC 9374F, 8 threads``."""
+        threads = self.allowance.threads
+        return self.cpu.model if threads is None else f"{self.cpu.model}, {threads} threads"
 
 
 def observe_environment(root: Path = Path("/")) -> Environment:

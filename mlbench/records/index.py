@@ -20,7 +20,7 @@ from mlbench.records.run_record import RECORD_FILE
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 1
+VERSION = 2
 """Of the tables below; another one begins anew."""
 
 _AT_A_TIME = 5000
@@ -29,6 +29,7 @@ _LARGEST_BYTES = 64 << 20
 _COLUMNS = {
     **dict.fromkeys(("run_id", "mlbench_version", "workload", "backend", "scenario", "profile", "tier"), "VARCHAR"),
     **dict.fromkeys(("weights", "precision", "tag", "status", "loadgen_version"), "VARCHAR"),
+    "imported": "STRUCT(path VARCHAR, division VARCHAR, submitter VARCHAR, system VARCHAR, variant VARCHAR)",
     "format": "INTEGER",
     "created": "TIMESTAMP",
     "repeat": "INTEGER",
@@ -67,7 +68,8 @@ VIEWS = {
             environment.machine, environment.cpu.model AS cpu, environment.allowance.threads AS threads,
             environment.accelerators[1].name AS accelerator, len(environment.accelerators) AS accelerators,
             environment.os, environment.kernel, environment.python, environment.load_average,
-            environment.libraries, fingerprints, settings, load, engine, runtime, mlbench_version, loadgen_version
+            environment.libraries, fingerprints, settings, load, engine, runtime, mlbench_version, loadgen_version,
+            imported
         FROM records""",
     "accuracy": """
         SELECT run_id, workload, backend, scenario, precision, profile, target.score, target."value",

@@ -22,14 +22,14 @@ _SHOWN = 3
 """How many candidates an ambiguous name lists."""
 
 
-def new_run_id(created: datetime, *parts: str) -> str:
+def new_run_id(created: datetime, *parts: str, ending: str = "") -> str:
     """Return a name that sorts by time: ``20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2a``.
 
-    The four digits at the end are random, so that two runs begun in the same second do not meet.
+    Without an ending it gets four random digits, so that two runs begun in the same second do not meet.
     """
     moment = created.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     plain = [re.sub(r"[^\w.+-]", "_", part) for part in parts]
-    return "-".join([moment, *plain, secrets.token_hex(2)])
+    return "-".join([moment, *plain, ending or secrets.token_hex(2)])
 
 
 class RunFolder:

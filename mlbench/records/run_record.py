@@ -183,6 +183,28 @@ class RooflineRecord(Stored):
     """When the ceilings were."""
 
 
+class ImportRecord(Stored):
+    """A result of an official tree. mlbench read its logs, and saw neither the run nor the machine.
+
+    What the tree does not say is null, ``unknown`` or empty in the record. ``backend`` is submitter and system;
+    ``profile``, ``tier`` and ``weights`` name the rules it is judged by, the official ones.
+    """
+
+    path: str
+    """The result's folder inside the tree: ``closed/AMD/results/8xMI300X/bert-99/Offline``."""
+    log_sha256: str
+    """Of LoadGen's detail log."""
+    division: str
+    """``closed``, ``open`` or ``network``."""
+    submitter: str
+    system: str
+    """Its folder's name."""
+    variant: str
+    """The accuracy that the result was submitted for: ``99``, ``99.9``, ``range``."""
+    description: dict[str, JsonValue]
+    """The system, in the submitter's words; empty where the tree has none."""
+
+
 def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
@@ -199,9 +221,10 @@ class RunRecord(Stored):
     run_id: str
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""
-    duration_ns: int
-    """From request to record, everything included."""
+    duration_ns: int | None
+    """From request to record, everything included; null in an imported run."""
     mlbench_version: str
+    """Of the mlbench that made the record."""
 
     workload: str
     backend: str
@@ -214,6 +237,9 @@ class RunRecord(Stored):
     """The set of runs that this one belongs to, as the user or a suite file named it."""
     repeat: int = 1
     """Which of several runs of the same request it is, from 1."""
+
+    imported: ImportRecord | None = None
+    """Where the run comes from, when somebody else made it; null: this is a run of mlbench."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None

@@ -127,10 +127,9 @@ def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
 def conditions(records: Sequence[RunRecord]) -> str:
     """Return in a line what all the runs of a table have in common."""
     first = records[0]
-    cpu = first.environment.cpu
     tiers = ", ".join(sorted({record.tier for record in records}))
     profiles = ", ".join(sorted({record.profile for record in records}))
-    return f"{cpu.model}, {first.environment.allowance.threads} threads; profile {profiles}, tier {tiers}"
+    return f"{first.environment.processor}; profile {profiles}, tier {tiers}"
 
 
 def problems(record: RunRecord) -> Iterator[str]:

@@ -17,6 +17,8 @@ def page(record: RunRecord) -> str:
 def _lines(record: RunRecord) -> Iterator[str]:
     yield f"{record.workload} on {record.backend}, {record.scenario}, {record.precision}"
     yield f"  run       {record.run_id}"
+    if record.imported:
+        yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
     yield f"  result    {result(record)}, {standing(record)}"
     yield f"  accuracy  {accuracy(record)}"
@@ -84,7 +86,7 @@ def _joules(energy: EnergyRecord) -> Iterator[str]:
 
 def _conditions(record: RunRecord) -> Iterator[str]:
     environment = record.environment
-    yield f"  {'machine':<22} {environment.cpu.model}, {environment.allowance.threads} threads"
+    yield f"  {'machine':<22} {environment.processor}"
     for accelerator in environment.accelerators:
         yield f"  {'accelerator':<22} {accelerator.name}"
     yield f"  {'system':<22} {environment.os}, kernel {environment.kernel}, Python {environment.python}"

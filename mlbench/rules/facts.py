@@ -31,8 +31,8 @@ class RunFacts:
     """Of the performance run: the first value of each key of LoadGen's detail log."""
     loadgen_errors: Sequence[str] = ()
     """What its error lines say."""
-    reply_faults: Sequence[str] = ()
-    """What was wrong with replies, each naming its sample."""
+    reply_faults: Sequence[str] | None = ()
+    """What was wrong with replies, each naming its sample; None: nobody looked at them."""
     replies_checked: int | None = None
     """How many replies of the performance run were held against the accuracy run's; None: none could be."""
     replies_differing: Sequence[int] = ()

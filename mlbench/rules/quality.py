@@ -18,8 +18,10 @@ NAMED = 10
 """So many samples are named in a fix."""
 
 
-def replies_sound(facts: RunFacts) -> RuleResult:
+def replies_sound(facts: RunFacts) -> RuleResult | None:
     """Every sample of the performance run was answered once, in the promised form."""
+    if facts.reply_faults is None:
+        return None
     count, first = len(facts.reply_faults), next(iter(facts.reply_faults), "")
     return RuleResult(
         rule="replies_sound",

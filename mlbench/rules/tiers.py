@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -83,20 +83,35 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     Raises:
         UsageError: v4.1 has no rules of that name.
     """
-    rules, name, row = official_rules(workload.rules), scenario.loadgen, _table()[tier]
-    official, is_mini = scenario_rules(name), profile is Profile.MINI
-    server_latency_ms = (workload.mini_server_latency_ms if is_mini else None) or rules.server_latency_ms
-    is_by_latency = name == "Server" and rules.tokens is not Tokens.MEASURED
-    is_by_tokens = name == "Server" and rules.tokens is Tokens.MEASURED
-    return Limits(
+    rules, row, is_mini = official_rules(workload.rules), _table()[tier], profile is Profile.MINI
+    official = official_limits(rules, scenario)
+    is_by_latency = scenario.loadgen == "Server" and rules.tokens is not Tokens.MEASURED
+    own_ms = workload.mini_server_latency_ms if is_mini and is_by_latency else None
+    is_offline = official.offline_min_samples is not None
+    return replace(
+        official,
         min_duration_ms=tier.min_duration_ms,
-        min_query_count=row["min_query_count"].get(name, official.min_query_count),
-        offline_min_samples=_offline_min_samples(rules, row, dataset) if name == "Offline" else None,
+        min_query_count=row["min_query_count"].get(scenario.loadgen, official.min_query_count),
+        offline_min_samples=_offline_min_samples(rules, row, dataset) if is_offline else None,
         performance_sample_count=min(rules.performance_sample_count, dataset.count if is_mini else rules.samples),
+        server_latency_ms=own_ms or official.server_latency_ms,
+    )
+
+
+def official_limits(rules: WorkloadRules, scenario: Scenario) -> Limits:
+    """Return the limits that the rules set, whoever made the run: nothing relaxed, and nothing of mlbench's own."""
+    name = scenario.loadgen
+    official, is_by_tokens = scenario_rules(name), rules.tokens is Tokens.MEASURED
+    is_server = name == "Server"
+    return Limits(
+        min_duration_ms=OFFICIAL_MIN_DURATION_MS,
+        min_query_count=official.min_query_count,
+        offline_min_samples=rules.offline_min_samples if name == "Offline" else None,
+        performance_sample_count=rules.performance_sample_count,
         samples_per_query=official.samples_per_query,
-        server_latency_ms=server_latency_ms if is_by_latency else None,
-        ttft_ms=rules.ttft_ms if is_by_tokens else None,
-        tpot_ms=rules.tpot_ms if is_by_tokens else None,
+        server_latency_ms=rules.server_latency_ms if is_server and not is_by_tokens else None,
+        ttft_ms=rules.ttft_ms if is_server and is_by_tokens else None,
+        tpot_ms=rules.tpot_ms if is_server and is_by_tokens else None,
         equal_issue=rules.equal_issue,
         tokens=rules.tokens,
         seeds=SEEDS.normal,

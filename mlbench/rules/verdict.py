@@ -48,6 +48,8 @@ def judge(facts: RunFacts) -> Verdict:
     """Apply every rule to a finished performance run and, where there is one, its accuracy run."""
     performance = [result for rule in RULES if (result := rule(facts)) is not None]
     not_applied = {}
+    if facts.reply_faults is None:
+        not_applied["replies_sound"] = facts.unchecked_reason or "nobody looked at the replies"
     if facts.replies_checked is None:
         not_applied["replies_agree"] = facts.unchecked_reason or "no accuracy run to compare with"
     if facts.scores is None:
