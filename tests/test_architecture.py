@@ -27,6 +27,7 @@ ROOMS = {
     "suite": {"discovery", "records", "rules", "runner"},
     "comparison": {"records"},
     "reports": {"comparison", "records"},
+    "submission": {"loadgen", "records", "rules"},
     "conformance": {"discovery", "execution", "loadgen", "toolkit", "tuning"},
     "cli": {
         "comparison",
@@ -38,6 +39,7 @@ ROOMS = {
         "roofline",
         "rules",
         "runner",
+        "submission",
         "suite",
         "toolkit",
     },

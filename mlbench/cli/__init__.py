@@ -16,7 +16,7 @@ from mlbench.errors import MlbenchError
 COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline"),
-    *("query", "export", "published"),
+    *("query", "export", "import", "published"),
     *("settings", "doctor", "check", "roofline"),
 )
 

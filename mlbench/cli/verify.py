@@ -22,6 +22,11 @@ def command(run: str, results: Path) -> int:
 
     folder = find_run(results, run)
     record = read(folder)
+    if record.imported:
+        raise UsageError(
+            f"run {record.run_id} was imported: the replies that could be scored once more are not in its tree.",
+            hint="See `mlbench show`.",
+        )
     if record.status != "completed":
         raise UsageError(f"run {record.run_id} has no result to verify: it failed.", hint="See `mlbench show`.")
     found = list(differences(record.model_dump(mode="json"), folder, Plugins.discover()))

@@ -1,0 +1,56 @@
+"""``mlbench import``: results of an official tree as run folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.options import results_option
+
+if TYPE_CHECKING:
+    from mlbench.submission.importing import Imported
+
+
+@click.command("import", short_help="Results of an official submission tree, as stored runs.")
+@click.argument("tree", type=click.Path(path_type=Path))
+@click.option("--tag", default="", metavar="NAME", help="Name the runs as a set, for `mlbench compare` and others.")
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print what was imported and what could not be read as JSON.")
+def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
+    """Store a run for each result in TREE, the folder that holds closed, open or network.
+
+    Each is read from its LoadGen log and judged by the rules of v4.1; a result that is there already is left alone.
+    What cannot be read is listed with its reason. Exit status: 0, or 1 when something could not be read.
+    """
+    from mlbench.discovery import Plugins
+    from mlbench.submission.importing import import_tree
+
+    imported = import_tree(tree, results, tag=tag, on_stored=Plugins.discover().tell_stored)
+    if as_json:
+        click.echo(_json(imported, tree))
+    else:
+        _tell(imported, tree)
+    return 1 if imported.unread else 0
+
+
+def _tell(imported: Imported, tree: Path) -> None:
+    from mlbench.reports.console import one_line
+
+    for record in imported.records:
+        click.echo(one_line(record))
+    for unread in imported.unread:
+        click.echo(f"not read: {unread.path.relative_to(tree)}: {unread.reason}", err=True)
+    known = f", {imported.known} known already" if imported.known else ""
+    click.echo(f"{len(imported.records)} imported{known}, {len(imported.unread)} not read", err=True)
+
+
+def _json(imported: Imported, tree: Path) -> str:
+    content = {
+        "imported": [record.model_dump(mode="json") for record in imported.records],
+        "known": imported.known,
+        "unread": [{"path": str(unread.path.relative_to(tree)), "reason": unread.reason} for unread in imported.unread],
+    }
+    return json.dumps(content, indent=2)

@@ -1,0 +1,1 @@
+"""Official result trees. This room alone knows MLCommons' folder and file names."""

@@ -1,0 +1,99 @@
+"""What a tree says of a system and an implementation, in the terms of a run record.
+
+Only what needs no guess is translated; the description itself is kept beside it, whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlbench.errors import DataError
+from mlbench.records.accelerators import Accelerator
+from mlbench.records.cpu import Cpu
+from mlbench.records.environment import Allowance, Environment
+
+UNKNOWN = "unknown"
+
+
+def read_description(file: Path) -> dict[str, Any]:
+    """Return a JSON object.
+
+    Raises:
+        DataError: the file is missing, or holds none.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise DataError(f"is no JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise DataError("is no JSON object.")
+    return found
+
+
+def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
+    """Return the machine that a submitter describes; what is not said is unknown.
+
+    Args:
+        owner: submitter and system: what tells this machine from all others.
+        description: of the system; may be empty.
+    """
+    nodes = _count(description, "number_of_nodes")
+    sockets = _product(nodes, _count(description, "host_processors_per_node"))
+    accelerators = _product(nodes, _count(description, "accelerators_per_node")) or 0
+    return Environment(
+        machine=hashlib.sha256(owner.encode()).hexdigest()[:12],
+        cpu=Cpu(
+            model=_text(description, "host_processor_model_name"),
+            architecture=UNKNOWN,
+            sockets=sockets,
+            cores=_product(sockets, _count(description, "host_processor_core_count")),
+            threads=None,
+            numa_nodes=None,
+            flags=[],
+            is_virtual=None,
+            governor=None,
+            turbo=None,
+        ),
+        memory_bytes=None,
+        allowance=Allowance(threads=None, cpu_quota=None, memory_bytes=None, container=None),
+        accelerators=[_accelerator(_text(description, "accelerator_model_name"))] * accelerators,
+        devices=[],
+        os=_text(description, "operating_system"),
+        kernel=UNKNOWN,
+        libc=UNKNOWN,
+        python=UNKNOWN,
+        load_average=None,
+        libraries={},
+    )
+
+
+def runtime_of(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the software that a submitter names; versions are part of free text there."""
+    return {key: str(description[key]) for key in ("framework", "other_software_stack") if description.get(key)}
+
+
+def _accelerator(name: str) -> Accelerator:
+    return Accelerator(
+        name=name, memory_bytes=None, driver=UNKNOWN, power_limit_w=None, max_clock_mhz=None, ecc=None, mig=None
+    )
+
+
+def _text(description: Mapping[str, Any], key: str) -> str:
+    value = description.get(key)
+    return value.strip() if isinstance(value, str) and value.strip() else UNKNOWN
+
+
+def _count(description: Mapping[str, Any], key: str) -> int | None:
+    """Return a number that some write as text; None for ``N/A`` and whatever else is none."""
+    text = str(description.get(key, "")).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one * other

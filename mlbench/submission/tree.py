@@ -1,0 +1,190 @@
+"""The folders of an official results tree, and which results they hold.
+
+    <root>/<division>/<submitter>/systems/<system>.json
+                                 /measurements/<system>/<model>/<Scenario>/<system>*.json
+                                 /results/<system>/<model>/<Scenario>/performance/run_1/mlperf_log_detail.txt
+                                                                     /accuracy/accuracy.txt
+
+Source: MLCommons' submission guide; what the submission checker v4.1 reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.contracts.scenario import Scenario
+from mlbench.errors import DataError, UsageError
+from mlbench.loadgen import scenarios
+from mlbench.rules.official import WorkloadRules, official_rules, official_workloads
+
+DIVISIONS = ("closed", "open", "network")
+RESULTS = "results"
+SYSTEMS = "systems"
+MEASUREMENTS = "measurements"
+MODEL_MAPPING = "model_mapping.json"
+SUMMARY = "mlperf_log_summary.txt"
+DETAIL = "mlperf_log_detail.txt"
+ACCURACY = "accuracy.txt"
+
+_SCENARIOS: Mapping[str, Scenario] = {
+    each.name.lower(): each
+    for each in (scenarios.SINGLE_STREAM, scenarios.MULTI_STREAM, scenarios.SERVER, scenarios.OFFLINE)
+}
+_RESNET = ("resnet50", "mobilenet", "efficientnet")
+"""A model with one of these in its name enters as ResNet-50."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """What a model folder stands for."""
+
+    rules: WorkloadRules
+    variant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One scenario folder of a tree: a result, or something that looks like one."""
+
+    root: Path
+    division: str
+    submitter: str
+    system: str
+    model: str
+    scenario: str
+    """As the folder is called; some submitters write it in lower case."""
+
+    @property
+    def path(self) -> str:
+        """The folder inside the tree."""
+        return "/".join((self.division, self.submitter, RESULTS, self.system, self.model, self.scenario))
+
+    @property
+    def performance(self) -> Path:
+        """Where LoadGen's logs of the performance test are."""
+        return self.root / self.path / "performance" / "run_1"
+
+    @property
+    def accuracy(self) -> Path:
+        """Where those of the accuracy test are, and the score."""
+        return self.root / self.path / "accuracy"
+
+    @property
+    def submitter_folder(self) -> Path:
+        """Everything of the submitter in this division."""
+        return self.root / self.division / self.submitter
+
+    @property
+    def system_file(self) -> Path:
+        """The description of the system."""
+        return self.submitter_folder / SYSTEMS / f"{self.system}.json"
+
+    @property
+    def measurement_file(self) -> Path:
+        """The description of the implementation, under the first name that there is, else under the plain one."""
+        folder = self.submitter_folder / MEASUREMENTS / self.system / self.model / self.scenario
+        found = sorted(folder.glob("*.json"))
+        plain = folder / f"{self.system}_{self.scenario}.json"
+        return next((file for file in found if file.name.startswith(self.system)), plain)
+
+
+def entries_of(root: Path) -> list[Entry]:
+    """Return every scenario folder of a tree, in alphabetical order.
+
+    Raises:
+        UsageError: it is no folder, or no submitter's results are in it.
+    """
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
+        raise UsageError(f"{root} {what}.", hint=f"Name the folder that holds {' or '.join(DIVISIONS)}.")
+    found = list(_entries(root))
+    if not found:
+        raise UsageError(f"no official results in {root}.", hint=_hint(root))
+    return found
+
+
+def benchmark_of(entry: Entry) -> Benchmark:
+    """Return the benchmark and accuracy variant that a model folder stands for.
+
+    In the open division a submitter may map names of its own to the official ones.
+
+    Raises:
+        DataError: v4.1 has no such model.
+    """
+    mapping = _model_mapping(entry) if entry.division == "open" else {}
+    name = mapping.get(entry.model, entry.model)
+    known = _benchmarks()
+    if name in known:
+        return known[name]
+    if name == "ssd-resnet34":
+        return known["retinanet"]
+    if any(part in name for part in _RESNET):
+        return known["resnet50"]
+    for model in ("bert-99.9", "bert-99"):
+        if model in name:
+            return known[model]
+    raise DataError(f"v4.1 has no model {name!r}.")
+
+
+def scenario_of(entry: Entry) -> Scenario:
+    """Return the scenario that a folder stands for; raises `DataError` for any other name."""
+    try:
+        return _SCENARIOS[entry.scenario.lower()]
+    except KeyError:
+        raise DataError(f"there is no scenario {entry.scenario!r}.") from None
+
+
+def _entries(root: Path) -> Iterator[Entry]:
+    for division in DIVISIONS:
+        for submitter in _folders(root / division):
+            for system in _folders(submitter / RESULTS):
+                for model in _folders(system):
+                    for scenario in _folders(model):
+                        yield Entry(
+                            root=root,
+                            division=division,
+                            submitter=submitter.name,
+                            system=system.name,
+                            model=model.name,
+                            scenario=scenario.name,
+                        )
+
+
+def _folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+
+
+def _hint(root: Path) -> str:
+    if root.name in DIVISIONS:
+        return f"Name the folder that holds {root.name!r}."
+    divisions = [name for name in DIVISIONS if (root / name).is_dir()]
+    if not divisions:
+        return f"Name the folder that holds {' or '.join(DIVISIONS)}."
+    return f"{divisions[0]} holds no <submitter>/{RESULTS}/<system>/<model>/<scenario>."
+
+
+def _benchmarks() -> Mapping[str, Benchmark]:
+    """Return the names of model folders: those of LoadGen, with the variant where there are several."""
+    known = {}
+    for name in official_workloads():
+        rules = official_rules(name)
+        for variant in rules.variants:
+            folder = f"{name}-{variant}" if len(rules.variants) > 1 else name
+            known[folder] = Benchmark(rules=rules, variant=variant)
+    return {**known, "resnet": known["resnet50"]}
+
+
+def _model_mapping(entry: Entry) -> Mapping[str, str]:
+    file = entry.submitter_folder / MODEL_MAPPING
+    if not file.is_file():
+        return {}
+    try:
+        mapping = json.loads(file.read_text(encoding="utf-8"))
+        return {str(name): str(model) for name, model in mapping.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise DataError(f"{file} is no mapping of model names: {error}.") from None

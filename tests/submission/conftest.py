@@ -1,0 +1,85 @@
+"""Official trees in small: real LoadGen logs, and descriptions as a submitter writes them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+LOGS = Path(__file__).parents[1] / "data" / "loadgen"
+
+SYSTEM = {
+    "division": "closed",
+    "submitter": "Acme",
+    "status": "available",
+    "system_name": "Acme Anvil 8",
+    "system_type": "datacenter",
+    "number_of_nodes": "2",
+    "host_processor_model_name": "AMD EPYC 9374F",
+    "host_processors_per_node": 2,
+    "host_processor_core_count": 32,
+    "host_memory_capacity": "1.5TiB",
+    "accelerators_per_node": "4",
+    "accelerator_model_name": "Anvil A1",
+    "accelerator_memory_capacity": "192 GB",
+    "framework": "AnvilRT 2.1",
+    "operating_system": "Ubuntu 22.04.4 LTS",
+    "other_software_stack": "driver 5.5",
+}
+IMPLEMENTATION = {
+    "input_data_types": "int8",
+    "retraining": "no",
+    "starting_weights_filename": "resnet50_v1.onnx",
+    "weight_data_types": "INT8",
+    "weight_transformations": "none",
+}
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def add(root):
+    """Add a result to the tree: its log by name or folder, and the lines of its accuracy.txt."""
+
+    def add(
+        log,
+        scenario,
+        model="resnet50",
+        *,
+        accuracy="accuracy=76.078%, good=38039, total=50000",
+        division="closed",
+        system="anvil_8",
+        edit=lambda text: text,
+    ):
+        submitter = root / division / "Acme"
+        folder = submitter / "results" / system / model / scenario
+        performance = folder / "performance" / "run_1"
+        performance.mkdir(parents=True)
+        for kind in ("detail", "summary"):
+            file = LOGS / f"{log}.{kind}.txt" if isinstance(log, str) else log / f"mlperf_log_{kind}.txt"
+            shutil.copy(file, performance / f"mlperf_log_{kind}.txt")
+        detail = performance / "mlperf_log_detail.txt"
+        detail.write_text(edit(detail.read_text()))
+        if accuracy is not None:
+            (folder / "accuracy").mkdir()
+            (folder / "accuracy" / "accuracy.txt").write_text(f"{accuracy}\nhash={'0' * 64}\n")
+        (submitter / "systems").mkdir(exist_ok=True)
+        (submitter / "systems" / f"{system}.json").write_text(json.dumps({**SYSTEM, "division": division}))
+        measurements = submitter / "measurements" / system / model / scenario
+        measurements.mkdir(parents=True)
+        (measurements / f"{system}_anvilrt_{scenario}.json").write_text(json.dumps(IMPLEMENTATION))
+        return folder
+
+    return add
+
+
+def at_full_length(text):
+    """Return a log as if its second had been ten minutes, and its 32 samples the official number."""
+    for key, value in (("effective_min_duration_ms", 600000), ("effective_performance_sample_count", 24576)):
+        lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in text.splitlines() if f'"{key}"' in line]
+        for record in lines:
+            text = text.replace(f'"key": "{key}", "value": {record["value"]}', f'"key": "{key}", "value": {value}')
+    return text
