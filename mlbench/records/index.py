@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.errors import DataError, UsageError
 from mlbench.folders import cache_folder
+from mlbench.records.run_folder import names_in
 from mlbench.records.run_record import RECORD_FILE
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ VERSION = 2
 
 _AT_A_TIME = 5000
 _LARGEST_BYTES = 64 << 20
+_SETTLED_NS = 2_000_000_000
+"""Clocks of file systems tick as slowly as this."""
 
 _COLUMNS = {
     **dict.fromkeys(("run_id", "mlbench_version", "workload", "backend", "scenario", "profile", "tier"), "VARCHAR"),
@@ -91,19 +94,24 @@ def indexed(results: Path) -> Path:
     """
     import duckdb
 
-    names = _run_names(results)
-    if not names:
-        raise UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
+    if not results.is_dir():
+        raise _no_runs(results)
+    changed_ns = _changed_ns(results)
     key = hashlib.sha256(f"{VERSION} {results.resolve()}".encode()).hexdigest()[:16]
     file = cache_folder() / "records" / f"{key}.duckdb"
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with duckdb.connect(file) as database:
-            _bring_up_to_date(database, results, names)
+            if not _is_current(database, changed_ns):
+                _bring_up_to_date(database, results)
+                _stamp(database, changed_ns)
+            (count,) = database.execute("SELECT count(*) FROM records").fetchall()[0]
     except duckdb.IOException as error:
         raise UsageError(
             f"the index of {results} cannot be opened: {_first_line(error)}.", hint="Is another query running?"
         ) from None
+    if not count:
+        raise _no_runs(results)
     return file
 
 
@@ -116,25 +124,37 @@ def folders_tagged(results: Path, tag: str) -> list[Path]:
     return [results / name for (name,) in found]
 
 
-def _run_names(results: Path) -> list[str]:
-    """Return the names of run folders; of a hundred thousand, without looking into each."""
-    try:
-        with os.scandir(results) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except FileNotFoundError:
-        return []
+def _no_runs(results: Path) -> UsageError:
+    return UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
 
 
-def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str]) -> None:
+def _changed_ns(results: Path) -> int:
+    """Return when a run folder last came or went; 0 where that was too little ago to tell the next change from it."""
+    changed_ns = results.stat().st_mtime_ns
+    return changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else 0
+
+
+def _is_current(database: duckdb.DuckDBPyConnection, changed_ns: int) -> bool:
+    """Tell whether nothing came or went since the tables were last brought up to date."""
+    database.execute("CREATE TABLE IF NOT EXISTS seen (changed_ns BIGINT)")
+    return changed_ns > 0 and database.execute("SELECT changed_ns FROM seen").fetchall() == [(changed_ns,)]
+
+
+def _stamp(database: duckdb.DuckDBPyConnection, changed_ns: int) -> None:
+    database.execute("DELETE FROM seen")
+    database.execute("INSERT INTO seen VALUES (?)", [changed_ns])
+
+
+def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path) -> None:
     columns = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
     database.execute(f"CREATE TABLE IF NOT EXISTS records (folder VARCHAR, {columns})")
     known = {name for (name,) in database.execute("SELECT folder FROM records").fetchall()}
-    present = set(names)
-    new = [name for name in names if name not in known and (results / name / RECORD_FILE).is_file()]
+    present = set(names_in(results))
+    new = [name for name in present - known if (results / name / RECORD_FILE).is_file()]
     if gone := known - present:
         database.execute("DELETE FROM records WHERE folder IN (SELECT unnest(?))", [list(gone)])
     if new:
-        _read_new(database, results, new)
+        _read_new(database, results, sorted(new))
 
 
 def _read_new(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str]) -> None:

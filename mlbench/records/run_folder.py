@@ -105,13 +105,18 @@ def remove_abandoned(results: Path) -> None:
             os.close(descriptor)
 
 
+def names_in(results: Path) -> list[str]:
+    """Return what may be run folders, by name; of a hundred thousand, without looking into each."""
+    try:
+        with os.scandir(results) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def runs_in(results: Path) -> list[Path]:
     """Return the complete run folders, oldest first; none where the folder is missing."""
-    if not results.is_dir():
-        return []
-    return sorted(
-        folder for folder in results.iterdir() if not folder.name.startswith(".") and (folder / RECORD_FILE).is_file()
-    )
+    return [results / name for name in sorted(names_in(results)) if (results / name / RECORD_FILE).is_file()]
 
 
 def find_run(results: Path, name: str) -> Path:
@@ -125,12 +130,15 @@ def find_run(results: Path, name: str) -> Path:
         return given
     if given.name == RECORD_FILE and given.is_file():
         return given.parent
-    runs = runs_in(results)
-    fitting = [run for run in runs if run.name.startswith(name) or run.name.endswith(f"-{name}")]
+    names = names_in(results)
+    fitting = sorted(each for each in names if each.startswith(name) or each.endswith(f"-{name}"))
+    fitting = [each for each in fitting if (results / each / RECORD_FILE).is_file()]
     if not fitting:
-        newest = f"The newest is {runs[-1].name}." if runs else "It holds no runs."
-        raise UsageError(f"no run {name!r} in {results}.", hint=newest)
+        newest = next((each for each in sorted(names, reverse=True) if (results / each / RECORD_FILE).is_file()), None)
+        raise UsageError(
+            f"no run {name!r} in {results}.", hint=f"The newest is {newest}." if newest else "It holds no runs."
+        )
     if len(fitting) > 1:
-        shown = ", ".join(run.name for run in fitting[:_SHOWN]) + (", ..." if len(fitting) > _SHOWN else "")
+        shown = ", ".join(fitting[:_SHOWN]) + (", ..." if len(fitting) > _SHOWN else "")
         raise UsageError(f"{len(fitting)} runs fit {name!r}: {shown}.", hint="Give more of the name.")
-    return fitting[0]
+    return results / fitting[0]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 
 import duckdb
@@ -66,6 +67,17 @@ def test_new_runs_are_seen_and_deleted_ones_gone(results, store):
     store("two")
     assert ask(results, "SELECT run_id FROM runs ORDER BY run_id").rows == (("one",), ("two",))
     shutil.rmtree(first)
+    assert ask(results, "SELECT run_id FROM runs").rows == (("two",),)
+
+
+def test_a_folder_is_looked_through_again_only_when_a_run_came_or_went(results, store):
+    first = store("one")
+    os.utime(results, (1, 1))  # long ago, so that the next change can be told from this
+    assert ask(results, "SELECT run_id FROM runs").rows == (("one",),)
+    shutil.rmtree(first)
+    os.utime(results, (1, 1))
+    assert ask(results, "SELECT run_id FROM runs").rows == (("one",),)  # as nothing says that it went
+    store("two")
     assert ask(results, "SELECT run_id FROM runs").rows == (("two",),)
 
 
