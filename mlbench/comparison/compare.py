@@ -17,7 +17,7 @@ from mlbench.comparison.comparability import (
     key_of,
 )
 from mlbench.comparison.effect import Effect, effect_of, is_two_humped, percentile_interval
-from mlbench.comparison.measures import Measure, latencies_of, measures_of, offered_rate
+from mlbench.comparison.measures import Measure, latencies_of, measures_of, why_loads_differ, why_not_counted
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
@@ -27,7 +27,6 @@ MARGIN = 0.05
 ALPHA = 0.05
 """How often a comparison of equals, all its numbers together, may be sure of a difference somewhere."""
 
-_SAME_LOAD = 0.01
 _ADVISED_REPEATS = 5
 
 
@@ -171,8 +170,8 @@ def _refuse(
 
 
 def _cell(base: Sequence[RunRecord], new: Sequence[RunRecord], across: Collection[str]) -> Cell:
-    aside = [f"{record.run_id}: {reason}" for record in (*base, *new) if (reason := _not_counted(record))]
-    ours, theirs = ([record for record in side if not _not_counted(record)] for side in (base, new))
+    aside = [f"{record.run_id}: {reason}" for record in (*base, *new) if (reason := why_not_counted(record))]
+    ours, theirs = ([record for record in side if not why_not_counted(record)] for side in (base, new))
     forced = [each for each in differences(base[0], new[0]) if each.fact in across]
     return Cell(
         name=cell_name(new[0]),
@@ -183,15 +182,6 @@ def _cell(base: Sequence[RunRecord], new: Sequence[RunRecord], across: Collectio
         differences=(*forced, *further_differences(base[0], new[0])),
         lost=bool(ours) and not theirs,
     )
-
-
-def _not_counted(record: RunRecord) -> str:
-    """Return why a run's speed is no number to compare; empty when it is."""
-    if record.failure:
-        return f"failed ({record.failure.kind} during {record.failure.stage})"
-    if record.verdict and not record.verdict.is_valid:
-        return "INVALID: " + ", ".join(rule.rule for rule in record.verdict.rules if rule.required and not rule.passed)
-    return ""
 
 
 def _judged(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Sequence[Judged]:
@@ -224,7 +214,7 @@ def _effect(
     base: Sequence[RunRecord], new: Sequence[RunRecord], ours: Sequence[Measure], theirs: Sequence[Measure]
 ) -> tuple[Effect | None, str]:
     """Return the effect, and why no verdict can rest on it."""
-    if reason := _loads_differ(base, new):
+    if reason := why_loads_differ([*base, *new]):
         return None, reason
     one, other = [measure.value for measure in ours], [measure.value for measure in theirs]
     first = ours[0]
@@ -249,16 +239,6 @@ def _effect_of_single_runs(base: RunRecord, new: RunRecord, percentile: float) -
     )
     middle = latencies_of(base)[percentile] / latencies_of(new)[percentile]
     return Effect(ratio=middle, low=one[0] / other[1], high=one[1] / other[0], p_value=None)
-
-
-def _loads_differ(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> str:
-    rates = [rate for record in (*base, *new) if (rate := offered_rate(record)) is not None]
-    if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
-        return ""
-    return (
-        f"these runs were sent from {min(rates):.6g} to {max(rates):.6g} queries/s, and latencies at different loads "
-        "do not compare; set load.target_qps"
-    )
 
 
 def _with_verdicts(cells: Sequence[Cell], margin: float) -> Sequence[Cell]:

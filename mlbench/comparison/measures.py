@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.records.run_record import RunRecord
 
 _PERCENTILE = re.compile(r"(\d\d\.\d\d)_percentile_(?:per_query_)?latency")
 _EXTREMES = {"min_latency": 0.0, "max_latency": 1.0}
+_SAME_LOAD = 0.01
 _STREAM_PERCENTILES = {"SingleStream": 0.9, "MultiStream": 0.99}
 _TOKEN_LATENCIES = {
     "99th percentile TTFT": "first_token_99.00_percentile_latency",
@@ -74,7 +75,27 @@ def latencies_of(record: RunRecord) -> Mapping[float, int]:
     return {**found, **{fraction: logged[key] for key, fraction in _EXTREMES.items() if key in logged}}
 
 
-def offered_rate(record: RunRecord) -> float | None:
+def why_not_counted(record: RunRecord) -> str:
+    """Return why a run's speed is no number to compare; empty when it is."""
+    if record.failure:
+        return f"failed ({record.failure.kind} during {record.failure.stage})"
+    if record.verdict and not record.verdict.is_valid:
+        return "INVALID: " + ", ".join(rule.rule for rule in record.verdict.rules if rule.required and not rule.passed)
+    return ""
+
+
+def why_loads_differ(records: Sequence[RunRecord]) -> str:
+    """Return why the latencies of Server runs do not compare; empty when they do, and in the other scenarios."""
+    rates = [rate for record in records if (rate := _offered_rate(record)) is not None]
+    if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
+        return ""
+    return (
+        f"these runs were sent from {min(rates):.6g} to {max(rates):.6g} queries/s, and latencies at different loads "
+        "do not compare; set load.target_qps"
+    )
+
+
+def _offered_rate(record: RunRecord) -> float | None:
     """Return the arrivals per second that a Server run was sent; None in the other scenarios."""
     rate = record.load.get("target_qps")
     return float(rate) if record.scenario == "Server" and isinstance(rate, int | float) else None

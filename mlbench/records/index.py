@@ -115,12 +115,15 @@ def indexed(results: Path) -> Path:
     return file
 
 
-def folders_tagged(results: Path, tag: str) -> list[Path]:
-    """Return the run folders that carry a tag, oldest first; raises as `indexed`."""
+def folders_where(results: Path, **fields: str) -> list[Path]:
+    """Return the run folders whose records have these values (``tag="nightly"``), oldest first; raises as `indexed`."""
     import duckdb
 
+    conditions = "".join(f' AND "{name}" = ?' for name in fields)
     with duckdb.connect(indexed(results), read_only=True) as database:
-        found = database.execute("SELECT folder FROM records WHERE tag = ? ORDER BY folder", [tag]).fetchall()
+        found = database.execute(
+            f"SELECT folder FROM records WHERE true{conditions} ORDER BY folder", list(fields.values())
+        ).fetchall()
     return [results / name for (name,) in found]
 
 

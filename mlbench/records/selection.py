@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mlbench.errors import UsageError
 from mlbench.records.baselines import baseline_names, read_baseline
-from mlbench.records.index import folders_tagged
+from mlbench.records.index import folders_where
 from mlbench.records.run_folder import find_run, names_in, runs_in
 from mlbench.records.run_record import RECORD_FILE, RunRecord, read
 
@@ -26,7 +26,7 @@ def records_named(results: Path, name: str) -> list[RunRecord]:
     try:
         return [read(find_run(results, name))]
     except UsageError as error:
-        if names_in(results) and (tagged := folders_tagged(results, name)):
+        if names_in(results) and (tagged := folders_where(results, tag=name)):
             return [read(folder) for folder in tagged]
         raise UsageError(error.message, hint=f"Nor is it a folder, a baseline or a tag. {error.hint}") from None
 

@@ -1,0 +1,64 @@
+"""``mlbench history``: the same run over and over, and where its level changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.options import margin_option, results_option
+
+if TYPE_CHECKING:
+    from mlbench.records.run_record import RunRecord
+
+
+@click.command("history", short_help="Where a number stepped up or down over many runs.")
+@click.argument("runs", nargs=-1, metavar="[RUNS]...")
+@click.option("--workload", help="Only runs of this workload.")
+@click.option("--backend", help="Only runs on this backend.")
+@click.option("--scenario", help="Only runs in this scenario.")
+@margin_option
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def command(
+    runs: tuple[str, ...],
+    workload: str | None,
+    backend: str | None,
+    scenario: str | None,
+    margin: float,
+    results: Path,
+    as_json: bool,
+) -> None:
+    """Follow each number through RUNS (runs, folders, baselines, tags; all of the results folder), oldest first.
+
+    Runs of the same request on the same machine, data and model make one history. A step is a change of level that is
+    larger than the margin and surer than chance; what else changed with it is listed.
+    """
+    from mlbench.comparison.history import histories_of
+    from mlbench.errors import UsageError
+    from mlbench.reports.history import histories_json, print_histories
+
+    given = {"workload": workload, "backend": backend, "scenario": scenario}
+    wanted = {name: value for name, value in given.items() if value}
+    histories = histories_of(_selected(results, runs, wanted), margin=margin)
+    if not histories:
+        raise UsageError("no run fits that has a result.", hint="See `mlbench table`.")
+    if as_json:
+        click.echo(histories_json(histories))
+    else:
+        print_histories(histories)
+
+
+def _selected(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:
+    """Return the records of what is named, else of the whole folder; of that, only what is wanted is read."""
+    from mlbench.records.index import folders_where
+    from mlbench.records.run_record import read
+    from mlbench.records.selection import records_named
+
+    if not runs:
+        return [read(folder) for folder in folders_where(results, **wanted)]
+    records = {record.run_id: record for name in runs for record in records_named(results, name)}
+    return [
+        record for record in records.values() if all(getattr(record, name) == value for name, value in wanted.items())
+    ]

@@ -1,0 +1,228 @@
+"""A number over many runs: where its level changed, by how much, and what else changed there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from mlbench.comparison.comparability import CONDITIONS, Difference, differences, further_differences, key_of
+from mlbench.comparison.compare import MARGIN, Verdict, cell_name
+from mlbench.comparison.effect import Effect, effect_of
+from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
+from mlbench.errors import UsageError
+from mlbench.records.run_record import RunRecord
+
+SHORTEST = 3
+"""A level is of at least so many runs: two that differ from the rest are as likely a bad night."""
+
+PENALTY = 3.0
+"""What a step must gain, in squared spreads times the logarithm of the number of runs, to be proposed at all."""
+
+CHANCE = 0.01
+"""How likely a step may be in a series without one: less than a comparison allows, as histories are looked at daily."""
+
+_LEAST_SPREAD = 0.001
+"""No machine repeats itself more closely than this; also keeps runs that are all alike from dividing by nothing."""
+
+_GAUSSIAN = 1.4826 / math.sqrt(2)
+"""From the median distance between neighbours to their standard deviation."""
+
+_SAME_THROUGHOUT = ("hardware", "data", "model")
+"""Conditions that begin a history of their own; the others may be what a step is due to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One run of a history."""
+
+    run_id: str
+    created: datetime
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A change of level."""
+
+    index: int
+    """Of the first run after it."""
+    effect: Effect
+    """Of all runs of the level after it against all of the level before."""
+    verdict: Verdict
+    """Faster or slower."""
+    differences: tuple[Difference, ...]
+    """What else differs between the last run before it and the first after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """Runs between two steps."""
+
+    first: int
+    last: int
+    value: float
+    """Their geometric mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """One number of runs that are repeats of each other on one machine, oldest first."""
+
+    name: str
+    measure: str
+    unit: str
+    higher_is_better: bool
+    points: tuple[Point, ...]
+    spread: float
+    """From run to run, as a share: 0.01 is one percent. It does not see steps."""
+    steps: tuple[Step, ...]
+    set_aside: int
+    """Runs that failed or are INVALID; they are no points."""
+    reason: str
+    """Why no steps were looked for; empty otherwise."""
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The runs before, between and after the steps."""
+        starts = [0, *(step.index for step in self.steps)]
+        ends = [*starts[1:], len(self.points)]
+        values = [point.value for point in self.points]
+        return tuple(
+            Level(
+                first=start, last=end - 1, value=math.exp(math.fsum(map(math.log, values[start:end])) / (end - start))
+            )
+            for start, end in zip(starts, ends, strict=True)
+        )
+
+
+def histories_of(records: Sequence[RunRecord], *, margin: float = MARGIN) -> list[History]:
+    """Return the history of each number of each kind of run, in the order of their names.
+
+    Args:
+        records: of any kinds, in any order.
+        margin: a step of a smaller share is none.
+
+    Raises:
+        UsageError: ruptures is not installed.
+    """
+    kinds: dict[tuple[str, ...], list[RunRecord]] = {}
+    for record in sorted(records, key=lambda record: record.created):
+        kind = (*key_of(record, ()), *(CONDITIONS[name](record) for name in _SAME_THROUGHOUT))
+        kinds.setdefault(kind, []).append(record)
+    return [history for kind in sorted(kinds) for history in _histories(kinds[kind], margin)]
+
+
+def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float = MARGIN) -> list[tuple[int, Effect]]:
+    """Return where the level of a series changes, and how much faster it is afterwards.
+
+    Steps are proposed by a penalised least-squares fit of levels to the logarithms (PELT). One stays when it exceeds
+    the margin, and when Welch's test is sure of it although it was chosen among all places (Bonferroni); the least sure
+    is taken out first, and the others are judged anew.
+
+    Args:
+        values: positive, oldest first.
+        higher_is_better: which way is faster.
+        margin: a step of a smaller share is none.
+
+    Raises:
+        UsageError: ruptures is not installed.
+
+    Source: Killick, Fearnhead and Eckley, Optimal detection of changepoints with a linear computational cost, 2012.
+    """
+    proposed = _proposed(values)
+    while proposed:
+        effects = _effects(values, proposed, higher_is_better)
+        p_values = {index: _adjusted(effects, index, len(values), margin) for index in proposed}
+        least = max(proposed, key=p_values.__getitem__)
+        if p_values[least] < CHANCE:
+            return list(effects.items())
+        proposed.remove(least)
+    return []
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """Return how much a series varies from one value to the next, as a share, whatever steps it has."""
+    if len(values) < 2:
+        return 0.0
+    between = np.diff(np.log(np.asarray(values, dtype=float)))
+    return float(_GAUSSIAN * np.median(np.abs(between - np.median(between))))
+
+
+def _proposed(values: Sequence[float]) -> list[int]:
+    try:
+        from ruptures import KernelCPD
+    except ImportError:
+        raise UsageError("steps in a history need ruptures.", hint="pip install 'mlbench[history]'") from None
+    if len(values) < 2 * SHORTEST:
+        return []
+    logarithms = np.log(np.asarray(values, dtype=float)) / max(spread_of(values), _LEAST_SPREAD)
+    fit = KernelCPD(kernel="linear", min_size=SHORTEST).fit(logarithms.reshape(-1, 1))  # (runs, 1)
+    return [int(index) for index in fit.predict(pen=PENALTY * math.log(len(values)))[:-1]]
+
+
+def _effects(values: Sequence[float], indices: Sequence[int], higher_is_better: bool) -> Mapping[int, Effect]:
+    """Return the effect of each step: the level after it against the level before it."""
+    ends = [0, *indices, len(values)]
+    return {
+        index: effect_of(values[before:index], values[index:after], higher_is_better=higher_is_better)
+        for before, index, after in zip(ends, ends[1:], ends[2:], strict=False)
+    }
+
+
+def _adjusted(effects: Mapping[int, Effect], index: int, count: int, margin: float) -> float:
+    """Return the p-value of a step times the places that it and the steps beside it might have had.
+
+    Welch's test sees two levels, and where a step ends them on their other side, that was chosen too. Within the margin
+    nothing is a step.
+    """
+    effect, order = effects[index], list(effects)
+    if effect.p_value is None or 1 / (1 + margin) <= effect.ratio <= 1 + margin:
+        return 1.0
+    beside = (order[0] != index) + (order[-1] != index)
+    return effect.p_value * (count - 2 * SHORTEST + 1) ** (1 + beside)
+
+
+def _histories(records: Sequence[RunRecord], margin: float) -> Sequence[History]:
+    """Return a history for each number of runs of one kind."""
+    counted = [record for record in records if not why_not_counted(record)]
+    measures = [{each.name: each for each in measures_of(record)} for record in counted]
+    reason = why_loads_differ(counted)
+    found = []
+    for name in dict.fromkeys(name for each in measures for name in each):
+        runs = [(record, each[name]) for record, each in zip(counted, measures, strict=True) if name in each]
+        found.append(_history(runs, margin, reason, set_aside=len(records) - len(runs)))
+    return found
+
+
+def _history(runs: Sequence[tuple[RunRecord, Measure]], margin: float, reason: str, *, set_aside: int) -> History:
+    values = [measure.value for _, measure in runs]
+    first = runs[0][1]
+    if not reason and len(runs) < 2 * SHORTEST:
+        reason = f"{len(runs)} runs; a step needs {SHORTEST} on each side"
+    steps = [] if reason else steps_in(values, higher_is_better=first.higher_is_better, margin=margin)
+    return History(
+        name=cell_name(runs[0][0]),
+        measure=first.name,
+        unit=first.unit,
+        higher_is_better=first.higher_is_better,
+        points=tuple(
+            Point(run_id=record.run_id, created=record.created, value=measure.value) for record, measure in runs
+        ),
+        spread=spread_of(values),
+        steps=tuple(_step(index, effect, runs[index - 1][0], runs[index][0]) for index, effect in steps),
+        set_aside=set_aside,
+        reason=reason,
+    )
+
+
+def _step(index: int, effect: Effect, before: RunRecord, after: RunRecord) -> Step:
+    return Step(
+        index=index,
+        effect=effect,
+        verdict=Verdict.FASTER if effect.ratio > 1 else Verdict.SLOWER,
+        differences=(*differences(before, after), *further_differences(before, after)),
+    )

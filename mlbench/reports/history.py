@@ -1,0 +1,91 @@
+"""Histories as tables with a line of blocks, and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from mlbench.comparison.history import History, Level, Step
+from mlbench.reports.units import quantity
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDEST = 100
+
+
+def history_heading(history: History) -> str:
+    """Return what the history is of: its runs, their number and how much they vary."""
+    first, last = (f"{point.created:%Y-%m-%d}" for point in (history.points[0], history.points[-1]))
+    aside = f", {history.set_aside} failed or INVALID" if history.set_aside else ""
+    count = f"{len(history.points)} runs{aside}"
+    return f"{history.name}: {history.measure}, {count}, {first} to {last}, {history.spread:.1%} from run to run"
+
+
+def sparkline(history: History) -> str:
+    """Return a block per run, the tallest the largest value, with a bar where the level steps.
+
+    Of more than a hundred runs each block is the mean of several.
+    """
+    width = max(1, math.ceil(len(history.points) / _WIDEST))
+    values = [math.log(point.value) for point in history.points]
+    steps = {step.index // width for step in history.steps}
+    groups = [values[start : start + width] for start in range(0, len(values), width)]
+    means = [math.fsum(group) / len(group) for group in groups]
+    low, high = min(means), max(means)
+    heights = [round((mean - low) / (high - low) * (len(_BLOCKS) - 1)) if high > low else 0 for mean in means]
+    return "".join(("│" if place in steps else "") + _BLOCKS[height] for place, height in enumerate(heights))
+
+
+def history_table(history: History) -> Table:
+    """Return a row per level: since when, how many runs, how high, and how the step to it is judged."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("since", "runs", "level", "speed", "interval", "step", "first run"):
+        table.add_column(heading, justify="right" if heading in ("runs", "level", "speed", "interval") else "left")
+    for level, step in zip(history.levels, (None, *history.steps), strict=True):
+        table.add_row(*_row(history, level, step))
+    return table
+
+
+def history_notes(history: History) -> Iterator[str]:
+    """Yield why no steps were looked for, and what else differs at each step that was found."""
+    if history.reason:
+        yield f"No steps looked for: {history.reason}."
+    for step in history.steps:
+        for difference in step.differences:
+            yield f"{history.points[step.index].created:%Y-%m-%d %H:%M}: {difference}."
+
+
+def histories_json(histories: Sequence[History]) -> str:
+    """Return a JSON array with an object per history, its levels included."""
+    content = [
+        dataclasses.asdict(history) | {"levels": [dataclasses.asdict(level) for level in history.levels]}
+        for history in histories
+    ]
+    return json.dumps(content, indent=2, default=str)
+
+
+def print_histories(histories: Sequence[History]) -> None:
+    """Print them to standard output."""
+    from rich.console import Console
+
+    console = Console(width=160)
+    for history in histories:
+        console.print(history_heading(history), highlight=False, markup=False, style="bold")
+        console.print(sparkline(history), highlight=False, markup=False)
+        console.print(history_table(history))
+        for note in history_notes(history):
+            console.print(f"  {note}", highlight=False, markup=False)
+        console.print()
+
+
+def _row(history: History, level: Level, step: Step | None) -> tuple[str, ...]:
+    first = history.points[level.first]
+    since, runs = f"{first.created:%Y-%m-%d %H:%M}", str(level.last - level.first + 1)
+    height = quantity(level.value, history.unit)
+    if step is None:
+        return (since, runs, height, "", "", "", first.run_id)
+    interval = f"{step.effect.low:.3f} to {step.effect.high:.3f}"
+    return (since, runs, height, f"x {step.effect.ratio:.3f}", interval, str(step.verdict), first.run_id)
