@@ -183,7 +183,7 @@ def _adjusted(effects: Mapping[int, Effect], index: int, count: int, margin: flo
     if effect.p_value is None or 1 / (1 + margin) <= effect.ratio <= 1 + margin:
         return 1.0
     beside = (order[0] != index) + (order[-1] != index)
-    return effect.p_value * (count - 2 * SHORTEST + 1) ** (1 + beside)
+    return float(effect.p_value * (count - 2 * SHORTEST + 1) ** (1 + beside))
 
 
 def _histories(records: Sequence[RunRecord], margin: float) -> Sequence[History]:
