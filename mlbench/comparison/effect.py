@@ -87,6 +87,21 @@ def _bootstrap(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+def mean_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """Return the geometric mean of repeats and the ends of its interval at 95 %; of a single value the ends are None.
+
+    Student's t on the logarithms: as many repeats as runs have are too few for a bootstrap.
+    """
+    from scipy import stats
+
+    logarithms = np.log(np.asarray(values, dtype=float))
+    mean, count = float(logarithms.mean()), len(values)
+    if count < 2:
+        return math.exp(mean), None, None
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1) * logarithms.std(ddof=1) / math.sqrt(count))
+    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
+
+
 def is_two_humped(values: Sequence[float]) -> bool:
     """Tell whether repeats fall into two heaps, as when a machine has two speeds: their mean then means nothing.
 
