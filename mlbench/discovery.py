@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from mlbench.contracts.power import PowerMeter
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
+
+logger = logging.getLogger(__name__)
 
 GROUP = "mlbench"
 """The entry point group."""
@@ -92,8 +95,18 @@ class Plugins:
         return max(ranked, key=lambda pair: pair[0])[1]
 
     def tell_stored(self, folder: Path) -> None:
-        """Call ``mlbench_run_stored`` of every plugin."""
-        self.hooks.hook.mlbench_run_stored(folder=folder)
+        """Call ``mlbench_run_stored`` of every plugin; one that raises is warned of, since the run is stored."""
+        for implementation in self.hooks.hook.mlbench_run_stored.get_hookimpls():
+            try:
+                implementation.function(*[folder for _ in implementation.argnames])
+            except Exception as error:  # a plugin's code
+                logger.warning(
+                    "plugin %s did not take %s: %s: %s",
+                    implementation.plugin_name,
+                    folder.name,
+                    type(error).__name__,
+                    error,
+                )
 
     def _load(self, entry: importlib.metadata.EntryPoint) -> None:
         distribution = entry.dist.name if entry.dist else "?"

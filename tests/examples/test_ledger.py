@@ -1,0 +1,92 @@
+"""A stranger's plugin that hears of stored runs: installed from outside, used by real runs, read by the csv module."""
+
+import csv
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlbench.discovery import Plugins
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "mlbench_ledger"
+
+needs = {name: importlib.util.find_spec(name) is not None for name in ("hatchling", "pip")}
+needs_all = pytest.mark.skipif(not all(needs.values()), reason=f"not installed: {[n for n in needs if not needs[n]]}")
+
+
+@pytest.fixture(scope="module")
+def with_the_plugin(tmp_path_factory):
+    """Return an environment in which the example is installed, and nothing of it is left elsewhere."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(folder), str(EXAMPLE)], check=True)
+    return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
+
+
+def lines_of(results):
+    with (results / "ledger.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@needs_all
+@pytest.mark.slow
+def test_every_stored_run_is_a_line_of_the_ledger(with_the_plugin):
+    request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--no-accuracy", "--repeat", "2"]
+    command = [sys.executable, "-c", "from mlbench.cli import main; main()", *request, "--json"]
+    done = subprocess.run(
+        [*command, "--set", "load.min_duration_ms=50"], env=with_the_plugin, capture_output=True, text=True, check=False
+    )
+    records = json.loads(done.stdout)
+    lines = lines_of(Path(with_the_plugin["MLBENCH_RESULTS"]))
+    assert [line["run_id"] for line in lines] == [record["run_id"] for record in records]
+    for line, record in zip(lines, records, strict=True):
+        assert float(line["value"]) == record["result"]["value"]
+        assert (line["unit"], line["scenario"], line["status"]) == ("ns", "SingleStream", "completed")
+    assert "did not take" not in done.stderr
+
+
+@pytest.fixture
+def ledger():
+    """Return the module itself."""
+    spec = importlib.util.spec_from_file_location("mlbench_ledger", EXAMPLE / "mlbench_ledger.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def store(tmp_path):
+    def store(record):
+        folder = tmp_path / record.run_id
+        folder.mkdir()
+        (folder / "record.json").write_text(record.text())
+        return folder
+
+    return store
+
+
+def test_a_failed_run_is_a_line_without_a_number(ledger, store, a_failure, tmp_path):
+    ledger.mlbench_run_stored(store(a_failure))
+    (line,) = lines_of(tmp_path)
+    assert (line["status"], line["value"], line["is_valid"]) == ("failed", "", "")
+
+
+def test_a_plugin_that_raises_is_warned_of_and_the_others_hear(ledger, store, a_run, tmp_path, caplog):
+    class Grumbler:
+        @staticmethod
+        @ledger.hookimpl
+        def mlbench_run_stored():  # a hook may take fewer arguments
+            raise OSError("no more paper")
+
+    plugins = Plugins.discover()
+    plugins.hooks.register(ledger, name="ledger (mlbench-ledger)")
+    plugins.hooks.register(Grumbler(), name="grumbler (grumbler)")
+    plugins.tell_stored(store(a_run()))
+    assert len(lines_of(tmp_path)) == 1
+    (message,) = caplog.messages
+    assert message.startswith("plugin grumbler (grumbler) did not take ")
+    assert message.endswith("OSError: no more paper")
