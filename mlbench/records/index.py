@@ -9,14 +9,15 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.errors import DataError, UsageError
 from mlbench.folders import cache_folder
 from mlbench.records.run_folder import names_in
-from mlbench.records.run_record import RECORD_FILE
+from mlbench.records.run_record import FORMAT, RECORD_FILE, read
 
 if TYPE_CHECKING:
     import duckdb
@@ -157,7 +158,19 @@ def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path) -> Non
     if gone := known - present:
         database.execute("DELETE FROM records WHERE folder IN (SELECT unnest(?))", [list(gone)])
     if new:
-        _read_new(database, results, sorted(new))
+        with _transaction(database):  # so that what cannot be read leaves nothing in the tables
+            _read_new(database, results, sorted(new))
+
+
+@contextmanager
+def _transaction(database: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    database.begin()
+    try:
+        yield
+    except BaseException:
+        database.rollback()
+        raise
+    database.commit()
 
 
 def _read_new(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str]) -> None:
@@ -183,20 +196,16 @@ def _read_new(database: duckdb.DuckDBPyConnection, results: Path, names: Sequenc
                     [file.name],
                 )
             except duckdb.Error as error:
-                raise DataError(
-                    f"run record cannot be read: {_damaged(results, part)}: {_first_line(error)}.",
-                    hint="Delete its run folder.",
-                ) from None
+                _demand_readable(results, part)
+                raise DataError(f"run records in {results} cannot be read: {_first_line(error)}.") from None
+    foreign = "SELECT folder FROM records WHERE format IS DISTINCT FROM ? ORDER BY folder"
+    _demand_readable(results, [name for (name,) in database.execute(foreign, [FORMAT]).fetchall()])
 
 
-def _damaged(results: Path, names: Sequence[str]) -> Path:
-    """Return the first record that is no JSON, else the folder of all."""
+def _demand_readable(results: Path, names: Sequence[str]) -> None:
+    """Raise `DataError` for the first of these records that is none, in the words of every other reader."""
     for name in names:
-        try:
-            json.loads((results / name / RECORD_FILE).read_bytes())
-        except ValueError:
-            return results / name / RECORD_FILE
-    return results
+        read(results / name)
 
 
 def _first_line(error: Exception) -> str:
