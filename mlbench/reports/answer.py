@@ -9,6 +9,7 @@ import json
 from rich.table import Table
 
 from mlbench.records.query import Answer
+from mlbench.reports.units import finite
 
 
 def answer_table(answer: Answer) -> Table:
@@ -22,8 +23,9 @@ def answer_table(answer: Answer) -> Table:
 
 
 def answer_json(answer: Answer) -> str:
-    """Return a JSON array with an object per row; what JSON has no form for becomes text."""
-    return json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=2, default=str)
+    """Return a JSON array with an object per row: no number becomes null, and what JSON has no form for text."""
+    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    return json.dumps(finite(rows), indent=2, default=str, allow_nan=False)
 
 
 def answer_csv(answer: Answer) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mlbench.comparison.compare import Cell, Comparison, Judged, Score, Verdict
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.units import quantity
+from mlbench.reports.units import finite, markdown_cell, quantity
 
 _COLUMNS = ("runs", "measure", "base", "new", "speed", "interval", "verdict")
 
@@ -52,7 +52,7 @@ def comparison_markdown(comparison: Comparison, *, title: str) -> str:
     """Return a Markdown page with the same rows and notes."""
     lines = [f"## {title}", "", "**worse**" if comparison.is_worse else "no regression", ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "|" + " --- |" * len(_COLUMNS)]
-    lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in _rows(comparison)]
+    lines += ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in _rows(comparison)]
     lines += ["", *(f"- {note}" for note in comparison_notes(comparison)), "", DISCLAIMER]
     return "\n".join(lines) + "\n"
 
@@ -82,15 +82,7 @@ def comparison_junit(comparison: Comparison) -> str:
 def comparison_json(comparison: Comparison) -> str:
     """Return the comparison with its verdicts as JSON; an infinite end of an interval is null."""
     content = dataclasses.asdict(comparison) | {"is_worse": comparison.is_worse}
-    return json.dumps(_finite(content), indent=2)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(finite(content), indent=2)
 
 
 def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import is_good
+from mlbench.reports.units import markdown_cell
 
 
 def matrix(records: Iterable[RunRecord]) -> str:
@@ -16,8 +17,10 @@ def matrix(records: Iterable[RunRecord]) -> str:
     newest = {(each.workload, _column(each), each.scenario): each for each in sorted(records, key=_created)}
     columns = sorted({column for _, column, _ in newest})
     rows = sorted({workload for workload, _, _ in newest})
-    lines = [f"| workload | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
-    lines += [f"| {row} | {' | '.join(_cell(newest, row, column) for column in columns)} |" for row in rows]
+    lines = [f"| workload | {' | '.join(map(markdown_cell, columns))} |", f"|---|{'---|' * len(columns)}"]
+    lines += [
+        f"| {markdown_cell(row)} | {' | '.join(_cell(newest, row, column) for column in columns)} |" for row in rows
+    ]
     return "\n".join(lines)
 
 

@@ -1,6 +1,8 @@
-"""Numbers with units, as people read them."""
+"""Numbers with units, as people read them, and values in the forms that other tools read."""
 
 from __future__ import annotations
+
+import math
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
@@ -39,3 +41,17 @@ def scaled(value: float, unit: str) -> str:
 def clock(seconds: float) -> str:
     """Return a duration as a clock shows it: ``2:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def markdown_cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table."""
+    return text.replace("|", r"\|")
+
+
+def finite(value: object) -> object:
+    """Return a value in which every float that is no number, which JSON cannot spell, is null."""
+    if isinstance(value, dict):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
