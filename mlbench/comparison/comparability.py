@@ -15,8 +15,13 @@ _HAND_SET = ("command line", "suite")
 """Layers of settings that a person chose for these very runs."""
 
 
+def hand_set(record: RunRecord) -> Mapping[str, object]:
+    """Return the settings that a person chose for this very run."""
+    return {key: each.value for key, each in record.settings.items() if each.layer in _HAND_SET}
+
+
 def _settings(record: RunRecord) -> str:
-    chosen = {key: each.value for key, each in record.settings.items() if each.layer in _HAND_SET}
+    chosen = hand_set(record)
     return json.dumps(chosen, sort_keys=True) if chosen else "none"
 
 

@@ -124,7 +124,7 @@ def place_of(record: RunRecord, neighbours: int = 3) -> Place:
         IncomparableRunsError: the run is not of the official model, data, durations and accuracy, or nothing like it
             was published.
     """
-    if reason := _why_not(record):
+    if reason := why_not_placed(record):
         raise IncomparableRunsError(
             f"run {record.run_id} cannot be placed among published results: {reason}.",
             hint="Only a valid, accurate run of --profile full --tier valid with trained weights can.",
@@ -160,7 +160,7 @@ def _placed(ours: float, unit: str, others: Sequence[Published], neighbours: int
     )
 
 
-def _why_not(record: RunRecord) -> str:
+def why_not_placed(record: RunRecord) -> str:
     """Return why a run has no place among official ones; empty when it has."""
     verdict = record.verdict
     reasons = {

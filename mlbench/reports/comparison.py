@@ -14,16 +14,19 @@ from mlbench.comparison.compare import Cell, Comparison, Judged, Score, Verdict
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.units import finite, markdown_cell, quantity
 
-_COLUMNS = ("runs", "measure", "base", "new", "speed", "interval", "verdict")
+COLUMNS = ("runs", "measure", "base", "new", "speed", "interval", "verdict")
+
+WORSE = (Verdict.SLOWER, "less accurate", "missing", "no valid run")
+"""Verdicts of rows that are regressions."""
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return a row per number, then one per score; what cannot be told says why below."""
     table = Table(title="mlbench compare", caption=DISCLAIMER, title_justify="left", caption_justify="left")
-    for heading in _COLUMNS:
+    for heading in COLUMNS:
         table.add_column(heading, justify="right" if heading in ("base", "new", "speed", "interval") else "left")
-    for cells in _rows(comparison):
-        style = "red" if cells[-1] in (Verdict.SLOWER, "less accurate", "missing", "no valid run") else ""
+    for cells in comparison_rows(comparison):
+        style = "red" if cells[-1] in WORSE else ""
         table.add_row(*cells, style=style)
     return table
 
@@ -51,8 +54,8 @@ def print_comparison(comparison: Comparison) -> None:
 def comparison_markdown(comparison: Comparison, *, title: str) -> str:
     """Return a Markdown page with the same rows and notes."""
     lines = [f"## {title}", "", "**worse**" if comparison.is_worse else "no regression", ""]
-    lines += ["| " + " | ".join(_COLUMNS) + " |", "|" + " --- |" * len(_COLUMNS)]
-    lines += ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in _rows(comparison)]
+    lines += ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
+    lines += ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in comparison_rows(comparison)]
     lines += ["", *(f"- {note}" for note in comparison_notes(comparison)), "", DISCLAIMER]
     return "\n".join(lines) + "\n"
 
@@ -85,7 +88,8 @@ def comparison_json(comparison: Comparison) -> str:
     return json.dumps(finite(content), indent=2)
 
 
-def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Yield a row per number, per score, and per cell that only one side has, under `COLUMNS`."""
     for cell in comparison.cells:
         yield from (_speed_row(cell, each) for each in cell.speeds)
         yield from (_score_row(cell, score) for score in cell.scores)

@@ -73,8 +73,8 @@ def table(records: Sequence[RunRecord]) -> Table:
             record.scenario,
             record.precision,
             result(record),
-            _p99(record),
-            _overhead(record),
+            p99(record),
+            overhead(record),
             *(cell(record) or "-" for _, cell in extras),
             Text(standing(record), style=style),
             accuracy(record),
@@ -145,12 +145,13 @@ def problems(record: RunRecord) -> Iterator[str]:
 def rule_line(rule: RuleRecord) -> str:
     """Return a rule with what was measured, its limit, and the fix where it failed."""
     mark = "ok  " if rule.passed else ("FAIL" if rule.required else "miss")
-    measured, limit = (_spelled(value, rule.unit) for value in (rule.measured, rule.limit))
+    measured, limit = (measured_value(value, rule.unit) for value in (rule.measured, rule.limit))
     line = f"{mark} {rule.rule}: {measured}, limit {limit}"
     return line if rule.passed or not rule.fix else f"{line}. {rule.fix}"
 
 
-def _spelled(value: bool | float | str | None, unit: str) -> str:
+def measured_value(value: bool | float | str | None, unit: str) -> str:
+    """Return what a rule measured, or its limit, with the unit."""
     if value is None:
         return "not in the log"
     if unit == "ns" and not isinstance(value, str):
@@ -162,14 +163,16 @@ def _name(record: RunRecord) -> str:
     return f"{record.workload} {record.backend} {record.scenario} {record.precision}"
 
 
-def _p99(record: RunRecord) -> str:
+def p99(record: RunRecord) -> str:
+    """Return the 99th percentile latency that the scenario is about, or a dash."""
     latencies = record.result.latency_ns if record.result else {}
     # a query is what MultiStream times; Offline's latencies are all of one query and say nothing
     found = latencies.get("99.00_percentile_per_query_latency") or latencies.get("99.00_percentile_latency")
     return duration(found) if found and record.scenario != "Offline" else "-"
 
 
-def _overhead(record: RunRecord) -> str:
+def overhead(record: RunRecord) -> str:
+    """Return what the harness itself costs per sample, or a dash."""
     return "-" if record.overhead_ns_per_sample is None else duration(record.overhead_ns_per_sample)
 
 
