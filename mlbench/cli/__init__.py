@@ -15,7 +15,7 @@ from mlbench.errors import MlbenchError
 
 COMMANDS = (
     *("run", "list", "show", "table", "verify"),
-    *("compare", "regress", "baseline", "history", "cost"),
+    *("compare", "regress", "baseline", "history", "cost", "report"),
     *("query", "export", "import", "published"),
     *("settings", "doctor", "check", "roofline"),
 )

@@ -55,3 +55,26 @@ def finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def number_of(count: int) -> str:
+    """Return a count, thousands apart: ``1,024``."""
+    return f"{count:,}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 run``, ``12 runs``."""
+    return f"{number_of(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Return a share with three digits: ``12.3 %``."""
+    return f"{three_digits(100 * share)} %"
+
+
+def size(bytes_: float) -> str:
+    """Return an amount of memory in the unit that suits it: ``1.50 GiB``."""
+    for step, unit in ((2**30, "GiB"), (2**20, "MiB")):
+        if bytes_ >= step:
+            return f"{three_digits(bytes_ / step)} {unit}"
+    return f"{three_digits(bytes_ / 2**10)} KiB"

@@ -1,0 +1,80 @@
+"""``mlbench report``: runs, a comparison or a course in time as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.options import across_option, margin_option, results_option
+
+if TYPE_CHECKING:
+    from mlbench.records.run_record import RunRecord
+
+
+@click.command("report", short_help="Runs or a comparison as one HTML file, or as Markdown.")
+@click.argument("runs", nargs=-1, metavar="[RUNS]...")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to this file."
+)
+@click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
+@click.option("--markdown", is_flag=True, help="A summary in Markdown; printed where no file is named.")
+@across_option
+@margin_option
+@results_option
+def command(
+    runs: tuple[str, ...],
+    output: Path | None,
+    sides: tuple[str, str] | None,
+    markdown: bool,
+    across: tuple[str, ...],
+    margin: float,
+    results: Path,
+) -> None:
+    """Report on RUNS: each a run, a folder of runs, a baseline or a tag; all of the results folder without any.
+
+    The file needs no network and no other file. Combinations that ran three times or more get a chart of their
+    course in time.
+    """
+    from mlbench.comparison.compare import compare
+    from mlbench.errors import UsageError
+    from mlbench.records.whole_file import write_whole
+    from mlbench.reports.html.page import html_page
+    from mlbench.reports.summary import Content, summarise
+    from mlbench.reports.summary_markdown import summary_markdown
+    from mlbench.reports.units import size
+
+    if runs and sides:
+        raise UsageError(f"run {runs[0]!r} is given beside --compare.", hint="Name BASE and NEW only.")
+    if not output and not markdown:
+        raise UsageError("no file to write to.", hint="Name one with -o report.html, or print with --markdown.")
+    found = _selected(results, runs, sides)
+    summary = summarise(found)
+    comparison = compare(found["base"], found["new"], across=across, margin=margin) if sides else None
+    content = Content(title=_title(runs, sides), summary=summary, comparison=comparison)
+    text = summary_markdown(content) if markdown else html_page(content)
+    if output:
+        write_whole(output, text)
+        click.echo(f"{output}: {len(summary.runs)} runs, {size(len(text.encode()))}")
+    else:
+        click.echo(text, nl=False)
+
+
+def _selected(results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None) -> dict[str, list[RunRecord]]:
+    """Return the records of both sides of a comparison, or of all that was named, under one empty name."""
+    from mlbench.records.selection import records_named, stored_records
+
+    if sides:
+        return {side: records_named(results, name) for side, name in zip(("base", "new"), sides, strict=True)}
+    if not runs:
+        return {"": stored_records(results)}
+    return {"": [record for name in runs for record in records_named(results, name)]}
+
+
+def _title(runs: tuple[str, ...], sides: tuple[str, str] | None) -> str:
+    """Return what was asked for, folders without the path to them."""
+    if sides:
+        base, new = (Path(side).name for side in sides)
+        return f"{new} against {base}"
+    return ", ".join(Path(run).name for run in runs) or "All runs"

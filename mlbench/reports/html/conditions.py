@@ -1,0 +1,181 @@
+"""Under which conditions runs were made, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from mlbench.errors import IncomparableRunsError
+from mlbench.records.environment import Environment
+from mlbench.records.published import place_of, why_not_placed
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.console import overhead
+from mlbench.reports.html.table import Cell, Table, table
+from mlbench.reports.html.work_charts import mean_batch, useful_share, waiting
+from mlbench.reports.published import place_lines
+from mlbench.reports.summary import Combination, Summary
+from mlbench.reports.units import percent, plural, quantity, size, three_digits
+
+_MEDIANS = ("50.00_percentile_per_query_latency", "50.00_percentile_latency")
+
+
+def _cell(text: str) -> Cell | None:
+    return Cell(text) if text else None
+
+
+def harness_cell(run: RunRecord) -> Cell | None:
+    """Return what the harness itself costs per sample, and which part of the result that is."""
+    return None if run.overhead_ns_per_sample is None else Cell(overhead(run), detail=_harness_share(run))
+
+
+def _harness_share(run: RunRecord) -> str:
+    """Return the harness's cost against what it is part of: the time per sample in Offline, else the median latency."""
+    if run.overhead_ns_per_sample is None or not run.result:
+        return ""
+    if run.scenario == "Offline":
+        whole, name = (1e9 / run.result.value if run.result.value else None), "time per sample"
+        if run.result.unit != "samples/s":
+            return ""
+    else:
+        whole = next((run.result.latency_ns[key] for key in _MEDIANS if key in run.result.latency_ns), None)
+        name = "median latency"
+    return f"{percent(run.overhead_ns_per_sample / whole)} of {name}" if whole else ""
+
+
+def energy_cell(run: RunRecord) -> Cell | None:
+    """Return joules per sample as a meter measured them."""
+    if run.energy is None:
+        return None
+    detail = f"{run.energy.covers}, by {run.energy.source}"
+    issued = run.samples.get("issued", 0)
+    if not issued:
+        return Cell(quantity(run.energy.joules, "J"), detail=detail)
+    return Cell(quantity(run.energy.joules / issued, "J/sample"), detail=detail)
+
+
+_WORK: Mapping[str, Callable[[RunRecord], Cell | None]] = {
+    "harness": harness_cell,
+    "mean batch": lambda run: _cell(mean_batch(run)),
+    "useful work": lambda run: _cell(useful_share(run)),
+    "wait for a slot": lambda run: _cell(waiting(run)),
+    "peak memory": lambda run: Cell(size(run.peak_memory_bytes)) if run.peak_memory_bytes is not None else None,
+    "energy": energy_cell,
+}
+"""What running cost, by column; None where it was not measured."""
+
+
+def work_table(combinations: Sequence[Combination]) -> Table:
+    """Return what the newest runs of a workload cost, without the columns that would be empty."""
+    unknown = Cell("not measured", tone="quiet")
+    columns = {
+        name: cells for name, measure in _WORK.items() if any(cells := [measure(each.newest) for each in combinations])
+    }
+    rows: list[list[Cell | str]] = [
+        [each.series, each.scenario, *(cells[number] or unknown for cells in columns.values())]
+        for number, each in enumerate(combinations)
+    ]
+    return table("What it cost, newest runs", ["backend", "scenario", *(f"{name}#" for name in columns)], rows)
+
+
+def work_note(combinations: Sequence[Combination]) -> str:
+    """Return what nobody measured, and why."""
+    if any(each.newest.energy for each in combinations):
+        return ""
+    return "Energy and cost per sample: not measured, since no power meter ran. They are never estimated."
+
+
+def machines_table(summary: Summary) -> Table:
+    """Return the machine and its software, a column for each that differs in anything but how busy it was."""
+    grouped: dict[str, list[RunRecord]] = {}
+    for run in summary.runs:
+        software = (run.mlbench_version, run.loadgen_version)
+        key = f"{run.environment.model_dump_json(exclude={'load_average'})} {software}"
+        grouped.setdefault(key, []).append(run)
+    columns = [dict(_facts(runs)) for runs in grouped.values()]
+    names = dict.fromkeys(name for facts in columns for name in facts)
+    headings = [f"machine {runs[0].environment.machine}, {plural(len(runs), 'run')}" for runs in grouped.values()]
+    return table(
+        "Machine and software",
+        ["fact", *headings],
+        [[name, *(facts.get(name, "\N{EN DASH}") for facts in columns)] for name in names],
+    )
+
+
+def _facts(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
+    environment, first = runs[0].environment, runs[0]
+    cpu, allowance = environment.cpu, environment.allowance
+    yield "processor", cpu.model
+    yield "usable threads", f"{allowance.threads} of {cpu.threads}" + (", virtual machine" if cpu.is_virtual else "")
+    yield "instruction sets", " ".join(cpu.flags) or "none that matter here"
+    yield "clock", f"governor {cpu.governor or 'not told'}, turbo {_switch(cpu.turbo)}"
+    yield "memory", size(environment.memory_bytes) if environment.memory_bytes else "not told"
+    yield "accelerator", accelerators(environment)
+    yield "system", f"{environment.os}, kernel {environment.kernel}"
+    yield "container", allowance.container or "none seen"
+    yield "busy", _load(runs)
+    yield "Python", environment.python
+    yield "mlbench", first.mlbench_version
+    yield "LoadGen", first.loadgen_version or "not told"
+    yield from environment.libraries.items()
+
+
+def accelerators(environment: Environment) -> str:
+    """Return the names of the accelerators with how many there are of each."""
+    names = [each.name for each in environment.accelerators]
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none"
+
+
+def _switch(value: bool | None) -> str:
+    return "not told" if value is None else "on" if value else "off"
+
+
+def _load(runs: Sequence[RunRecord]) -> str:
+    """Return how many processes wanted to run, over all runs, against what the machine can run at once."""
+    loads = [run.environment.load_average for run in runs if run.environment.load_average is not None]
+    if not loads:
+        return "not told"
+    threads = runs[0].environment.allowance.threads
+    text = f"load average {min(loads):.2f} to {max(loads):.2f} on {plural(threads, 'thread')}"
+    return f"{text}: others were busy too, and these numbers are noisy" if max(loads) > threads + 0.5 else text
+
+
+def spread_line(summary: Summary) -> str:
+    """Return how far repeats lay apart at most; a hint where nothing was repeated."""
+    spreads = [
+        (max(each.values) / min(each.values) - 1, each.name)
+        for each in summary.combinations
+        if len(each.values) > 1 and min(each.values) > 0
+    ]
+    if not spreads:
+        return "Nothing was repeated, so the noise between runs is not known: mlbench run --repeat 5."
+    widest, name = max(spreads)
+    apart = percent(widest) if widest < 1 else f"a factor of {three_digits(1 + widest)}"
+    return f"Repeats of the same run lay up to {apart} apart ({name})."
+
+
+def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
+    """Return what else the record says, by group: how it was set, what the engine counted, what was run."""
+    chosen = {key: f"{each.value} ({each.layer})" for key, each in run.settings.items() if each.layer != "default"}
+    groups: dict[str, Mapping[str, object]] = {
+        "Settings that are not defaults": chosen,
+        "How LoadGen drove it": run.load,
+        "Engine": run.engine,
+        "Runtime": run.runtime,
+        "Fingerprints": {name: value[:16] for name, value in run.fingerprints.items()},
+    }
+    return {title: {key: str(value) for key, value in group.items()} for title, group in groups.items() if group}
+
+
+def published_notes(summary: Summary) -> list[str]:
+    """Return a run's place among the published v4.1 results, for each that may have one, or why none may."""
+    notes: list[str] = []
+    reasons: dict[str, int] = {}
+    for each in summary.combinations:
+        if reason := why_not_placed(each.newest):
+            reasons[reason] = reasons.get(reason, 0) + 1
+            continue
+        try:
+            notes.append("\n".join((f"{each.name}:", *place_lines(place_of(each.newest)))))
+        except IncomparableRunsError as error:
+            notes.append(f"{each.name}: {error.message}")
+    notes += [f"{plural(count, 'combination')} not placed: {reason}." for reason, count in reasons.items()]
+    return notes

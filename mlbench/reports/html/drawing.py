@@ -1,0 +1,161 @@
+"""How all charts look, and how they become SVG.
+
+A chart is drawn once, by Vega in this process, and stands in the page as SVG: it needs no script, prints sharply, and
+is a tenth of the size of the library that would draw it in the browser. Its colours are variables of the page's style
+sheet, so that the same drawing is right in light and in dark.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mlbench.reports.html.table import Table
+
+if TYPE_CHECKING:
+    import altair
+
+Row = dict[str, Any]
+"""A mark's data, and its ``text``: what is told of it."""
+
+WIDTH, HEIGHT = 340, 230
+"""In pixels: a phone's width, so that nothing has to shrink there."""
+
+INK, SOFT, FAINT, WARN = "var(--ink)", "var(--soft)", "var(--line)", "var(--bad)"
+
+_COLOURS = tuple(f"var(--series-{number})" for number in range(1, 9))
+_SHAPES = {
+    "circle": "M5,0A5,5,0,1,1,-5,0A5,5,0,1,1,5,0Z",
+    "square": "M-4.5,-4.5h9v9h-9Z",
+    "triangle-up": "M0,-5L5,4H-5Z",
+    "diamond": "M0,-6L5,0L0,6L-5,0Z",
+    "triangle-down": "M0,5L5,-4H-5Z",
+    "cross": "M-2,-5h4v3h3v4h-3v3h-4v-3h-3v-4h3Z",
+    "triangle-left": "M-5,0L4,-5V5Z",
+    "triangle-right": "M5,0L-4,-5V5Z",
+}
+"""Vega's names of shapes, with outlines for the legend."""
+
+_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A chart, what it shows in words, and its numbers."""
+
+    title: str
+    note: str
+    """What is drawn and how to read it, in a sentence or two."""
+    svg: str
+    numbers: Table
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colour and shape of each series, the same on the whole page."""
+
+    series: tuple[str, ...]
+
+    def colour(self, series: str) -> str:
+        """Return a colour of the style sheet."""
+        return _COLOURS[self.series.index(series) % len(_COLOURS)]
+
+    def shape(self, series: str) -> str:
+        """Return a shape of Vega's; it tells series apart where colours do not."""
+        number = self.series.index(series)
+        return tuple(_SHAPES)[(number + number // len(_SHAPES)) % len(_SHAPES)]  # shifts where colours begin anew
+
+    def outline(self, series: str) -> str:
+        """Return the shape as an SVG path around the origin."""
+        return _SHAPES[self.shape(series)]
+
+    def encodings(self) -> Mapping[str, Any]:
+        """Return colour and shape by the field ``series``, without a legend: the page has one for all charts."""
+        import altair
+
+        domain = list(self.series)
+        colours, shapes = ([each(name) for name in domain] for each in (self.colour, self.shape))
+        return {
+            "color": altair.Color("series:N").scale(domain=domain, range=colours).legend(None),
+            "shape": altair.Shape("series:N").scale(domain=domain, range=shapes).legend(None),
+        }
+
+
+def points(rows: Sequence[Row]) -> altair.Chart:
+    """Return a chart over rows."""
+    import altair
+
+    return altair.Chart(altair.InlineData(values=list(rows))).encode(description="text:N")
+
+
+def svg_of(*layers: Any, height: int = HEIGHT) -> str:
+    """Draw layers over each other."""
+    import altair
+
+    chart = altair.layer(*layers).properties(
+        width=WIDTH,
+        height=height,
+        autosize=altair.AutoSizeParams(type="fit", contains="padding"),
+        padding=4,
+        background="transparent",
+    )
+    file = io.StringIO()
+    chart.configure(**_CONFIGURATION).save(file, format="svg")
+    return file.getvalue()
+
+
+_CONFIGURATION: Mapping[str, Any] = {
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "domain": False,
+        "grid": True,
+        "gridColor": FAINT,
+        "labelColor": SOFT,
+        "labelFontSize": 11,
+        "ticks": False,
+        "labelPadding": 6,
+        "titleColor": SOFT,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    },
+    "line": {"strokeWidth": 1.5},
+    "point": {"filled": True, "size": 42, "opacity": 1},
+    "rule": {"strokeWidth": 1.2},
+    "text": {"fontSize": 11},
+}
+
+
+def time_axis(channel: type, field: str, values_ns: Sequence[float], title: str) -> Any:
+    """Return a logarithmic axis of times, each tick in the unit that suits it."""
+    low, high = min(values_ns) / 1.15, max(values_ns) * 1.15
+    ticks = [tick for tick in ticks_between(low, high) if low <= tick <= high]
+    label = " : ".join(f"datum.value >= {step:g} ? format(datum.value / {step:g}, '~g') + ' {u}'" for step, u in _STEPS)
+    return (
+        channel(f"{field}:Q")
+        .title(title)
+        .scale(type="log", domain=[low, high], nice=False)
+        .axis(values=ticks, labelExpr=f"{label} : ''")
+    )
+
+
+def ticks_between(low: float, high: float) -> list[float]:
+    """Return round values at and around a logarithmic range: 1, 2 and 5 in each decade; over much, only 1."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = math.log10(high / low)
+    steps = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)
+    return [step * 10.0**exponent for exponent in range(first, last + 1) for step in steps]
+
+
+def limit_line(value: float, text: str) -> list[Any]:
+    """Return a dashed line across the chart at a height, with its name."""
+    import altair
+
+    data = points([{"at": value, "text": text}])
+    line = data.mark_rule(strokeDash=[4, 3], color=WARN, aria=False).encode(y=altair.datum(value))
+    name = data.mark_text(color=WARN, aria=False, text=text, align="left", dx=4, dy=-7)
+    return [line, name.encode(x=altair.value(0), y=altair.datum(value))]

@@ -1,0 +1,216 @@
+"""Charts of how long queries took."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.html.drawing import Figure, Palette, Row, limit_line, points, svg_of, time_axis
+from mlbench.reports.html.table import table
+from mlbench.reports.summary import Combination
+from mlbench.reports.units import duration, quantity
+
+if TYPE_CHECKING:
+    import altair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A time that LoadGen logs percentiles of."""
+
+    title: str
+    axis: str
+    key: str
+    """A regular expression for the record's keys; its group is the percentage."""
+    least: str
+    """The record's key of the least of these times."""
+    limit: str
+    """The name in the record's limits, in milliseconds; empty where no rule limits it."""
+
+
+QUERY = Kind(
+    title="latency of a query",
+    axis="latency",
+    key=r"(\d+\.\d+)_percentile_per_query_latency",
+    least="min_query_latency",
+    limit="",
+)
+SAMPLE = Kind(
+    title="latency",
+    axis="latency",
+    key=r"(\d+\.\d+)_percentile_latency",
+    least="min_latency",
+    limit="server_latency_ms",
+)
+FIRST_TOKEN = Kind(
+    title="time to first token",
+    axis="TTFT",
+    key=r"first_token_(\d+\.\d+)_percentile_latency",
+    least="first_token_min_latency",
+    limit="ttft_ms",
+)
+PER_TOKEN = Kind(
+    title="time per output token",
+    axis="TPOT",
+    key=r"time_per_output_token_(\d+\.\d+)_percentile",
+    least="time_to_output_token_min",
+    limit="tpot_ms",
+)
+
+
+def percentiles_of(record: RunRecord, kind: Kind) -> Mapping[float, int]:
+    """Return a run's logged percentiles by percentage, 0 being the least, in ascending order; empty where none are."""
+    logged = record.result.latency_ns if record.result else {}
+    found = {float(match[1]): value for key, value in logged.items() if (match := re.fullmatch(kind.key, key))}
+    if found and kind.least in logged:
+        found[0.0] = logged[kind.least]
+    return {key: found[key] for key in sorted(found) if found[key] > 0}
+
+
+def latency_figures(combinations: Sequence[Combination], palette: Palette) -> list[Figure]:
+    """Return the charts of the newest runs of one workload in one scenario."""
+    shown = [each for each in combinations if each.newest.result]
+    scenario = combinations[0].scenario
+    kinds = [FIRST_TOKEN, PER_TOKEN]
+    if scenario != "Offline":  # there all samples belong to one query, and their latencies say nothing
+        by_query = any(percentiles_of(each.newest, QUERY) for each in shown)
+        kinds = [QUERY if by_query else SAMPLE, *kinds]
+    figures = [_percentile_figure(shown, palette, kind, scenario) for kind in kinds]
+    return [figure for figure in figures if figure]
+
+
+def _percentile_figure(
+    combinations: Sequence[Combination], palette: Palette, kind: Kind, scenario: str
+) -> Figure | None:
+    import altair
+
+    found = {each.series: percentiles_of(each.newest, kind) for each in combinations}
+    found = {series: percentiles for series, percentiles in found.items() if percentiles}
+    if not found:
+        return None
+    limit_ns = _limit_ns([each.newest for each in combinations], kind)
+    rows: list[Row] = [
+        {
+            "series": series,
+            "nines": _nines(percentage),
+            "ns": ns,
+            "text": f"{series}: {_name(percentage)} {duration(ns)}",
+        }
+        for series, percentiles in found.items()
+        for percentage, ns in percentiles.items()
+        if _nines(50) <= _nines(percentage) <= _nines(99.9)
+    ]
+    every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
+    base = points(rows).encode(
+        x=_percentile_axis(), y=time_axis(altair.Y, "ns", every_ns, f"{kind.axis}, logarithmic"), **palette.encodings()
+    )
+    layers = [base.mark_line(aria=False), base.mark_point()]
+    if limit_ns:
+        layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
+    columns = sorted({percentage for percentiles in found.values() for percentage in percentiles})
+    numbers = [
+        [series, *(duration(percentiles[each]) if each in percentiles else "-" for each in columns)]
+        for series, percentiles in found.items()
+    ]
+    title = f"{scenario}: {kind.title}"
+    note = "The share of queries answered within a time; to the right are the slowest. "
+    note += f"The dashed line is the limit at p99, {duration(limit_ns)}." if limit_ns else "Lower is better."
+    return Figure(
+        title=title,
+        note=note,
+        svg=svg_of(*layers),
+        numbers=table(f"{title}, percentiles", ["series", *(f"{_name(each)}#" for each in columns)], numbers),
+    )
+
+
+def _limit_ns(records: Sequence[RunRecord], kind: Kind) -> float | None:
+    """Return the limit in force; none where runs differ in it, or it does not bind."""
+    limits = {each.limits.get(kind.limit) for each in records if each.scenario == "Server"}
+    (limit,) = limits if len(limits) == 1 else (None,)
+    return limit * 1e6 if isinstance(limit, int | float) and limit > 0 else None
+
+
+def _nines(percentage: float) -> float:
+    """Return where a percentile stands on an axis that gives the slowest queries room: 1, 2, 3 at 90, 99, 99.9."""
+    return -math.log10(1 - percentage / 100) if percentage < 100 else math.inf
+
+
+def _name(percentage: float) -> str:
+    return f"p{percentage:g}" if percentage else "least"
+
+
+def _percentile_axis() -> altair.X:
+    import altair
+
+    marked = [50.0, 90.0, 99.0, 99.9]
+    label = " : ".join(f"abs(datum.value - {_nines(each):.6f}) < 1e-3 ? '{_name(each)}'" for each in marked)
+    return (
+        altair.X("nines:Q")
+        .title("percentile")
+        .scale(domain=[_nines(50) - 0.15, _nines(99.9) + 0.15], nice=False)
+        .axis(values=[_nines(each) for each in marked], labelExpr=f"{label} : ''", labelFlush=False)
+    )
+
+
+def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
+    """Return Server's latency against its throughput, all runs, beside what Offline reached; None without Server."""
+    import altair
+
+    served = [each for each in combinations if each.scenario == "Server"]
+    rows = [row for each in served for row in _load_rows(each)]
+    if not rows:
+        return None
+    unit = rows[0]["unit"]
+    rows = [row for row in rows if row["unit"] == unit]
+    ceilings = _ceilings(combinations, unit)
+    limit_ns = _limit_ns([run for each in served for run in each.runs], SAMPLE)
+    highest = max(row["rate"] for row in (*rows, *ceilings))
+    rate = (
+        altair.X("rate:Q")
+        .title(f"completed {unit}")
+        .scale(domain=[0, highest * 1.05], nice=False)
+        .axis(tickCount=5, format=",~f")
+    )
+    every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
+    latency = time_axis(altair.Y, "ns", every_ns, "p99 latency, logarithmic")
+    layers: list[object] = [points(rows).mark_point().encode(x=rate, y=latency, **palette.encodings())]
+    if ceilings:
+        upright = points(ceilings).mark_rule(opacity=0.6)
+        layers.insert(0, upright.encode(x=rate, color=palette.encodings()["color"]))
+    if limit_ns:
+        layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
+    return Figure(
+        title="Latency against throughput",
+        note="Each point is a Server run; the upright line is what its series reached in Offline. Above the limit a "
+        "run is INVALID.",
+        svg=svg_of(*layers),
+        numbers=table(
+            "Server runs: throughput and 99th percentile latency",
+            ["series", "run", "throughput#", "p99 latency#"],
+            [[row["series"], row["run"], quantity(row["rate"], unit), duration(row["ns"])] for row in rows],
+        ),
+    )
+
+
+def _load_rows(combination: Combination) -> Iterator[Row]:
+    for run in combination.counted:
+        ns = percentiles_of(run, SAMPLE).get(99.0)
+        if ns and run.result:
+            rate, unit = run.result.value, run.result.unit
+            text = f"{combination.series}: {quantity(rate, unit)}, p99 {duration(ns)}"
+            short = run.run_id.rpartition("-")[2]
+            yield {"series": combination.series, "rate": rate, "unit": unit, "ns": ns, "run": short, "text": text}
+
+
+def _ceilings(combinations: Sequence[Combination], unit: str) -> list[Row]:
+    """Return the newest Offline rate of each series."""
+    found = []
+    for each in combinations:
+        if each.scenario == "Offline" and each.counted and (result := each.counted[-1].result) and result.unit == unit:
+            text = f"{each.series}: Offline {quantity(result.value, unit)}"
+            found.append({"series": each.series, "rate": result.value, "text": text})
+    return found

@@ -1,0 +1,156 @@
+"""The page, put together."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from mlbench.comparison.compare import Comparison
+from mlbench.errors import UsageError
+from mlbench.reports.comparison import comparison_notes
+from mlbench.reports.console import DISCLAIMER, standing
+from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
+from mlbench.reports.html.drawing import Figure, Palette
+from mlbench.reports.published import SOURCE
+from mlbench.reports.summary import TIERS, Combination, Content, Summary, headline, is_all_good, not_counted
+from mlbench.reports.units import plural
+
+INSTALL = "Install it: pip install 'mlbench[report]'."
+
+
+def html_page(content: Content) -> str:
+    """Return the page.
+
+    Raises:
+        UsageError: what draws it is not installed.
+    """
+    environment = _environment()
+    script = _resource("report.js")
+    return str(
+        environment.get_template("report.html.jinja").render(
+            **_values(content),
+            style=_resource("report.css"),
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        )
+    )
+
+
+def _environment() -> Any:
+    try:
+        import altair  # noqa: F401
+        import jinja2
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise UsageError(f"a report needs {error.name}, which is not installed.", hint=INSTALL) from None
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("mlbench.reports.html"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _resource(name: str) -> str:
+    return resources.files("mlbench.reports.html").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _values(content: Content) -> dict[str, Any]:
+    summary, comparison = content.summary, content.comparison
+    palette = Palette(summary.series)
+    first, last = (pick(run.created for run in summary.runs) for pick in (min, max))
+    return {
+        "title": content.title,
+        "headline": headline(summary),
+        "is_good": is_all_good(summary) and not (comparison and comparison.is_worse),
+        "lede": _lede(summary),
+        "period": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+        if first != last
+        else f"{first:%Y-%m-%d %H:%M} UTC",
+        "tiers": [TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
+        "has_mini": any(run.profile == "mini" for run in summary.runs),
+        "conformant": sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
+        "disclaimer": DISCLAIMER,
+        "problems": list(results.problems(summary)),
+        "results": results.results_table(summary),
+        "comparison": _comparison_values(comparison) if comparison else None,
+        "palette": palette,
+        "workloads": [_workload_values(name, content, palette) for name in summary.workloads],
+        "machines": conditions.machines_table(summary),
+        "spread": conditions.spread_line(summary),
+        "published": conditions.published_notes(summary),
+        "published_source": SOURCE,
+    }
+
+
+def _lede(summary: Summary) -> str:
+    count = plural(len(summary.runs), "run")
+    workloads, backends = (len({getattr(run, name) for run in summary.runs}) for name in ("workload", "backend"))
+    machines = {run.environment.machine: run.environment for run in summary.runs}
+    where = "; ".join(
+        f"{each.cpu.model}, {plural(each.allowance.threads, 'thread')}"
+        + (f", {conditions.accelerators(each)}" if each.accelerators else ", no accelerator")
+        for each in machines.values()
+    )
+    return f"{count}, {plural(workloads, 'workload')}, {plural(backends, 'backend')}, on {where}."
+
+
+def _comparison_values(comparison: Comparison) -> dict[str, Any]:
+    worse = [cell.name for cell in comparison.cells if cell.is_worse] + list(comparison.missing)
+    return {
+        "headline": f"Worse than the base: {', '.join(worse)}." if worse else "No regression against the base.",
+        "is_good": not comparison.is_worse,
+        "figure": run_charts.comparison_figure(comparison),
+        "table": results.comparison_rows_table(comparison),
+        "notes": list(comparison_notes(comparison)),
+    }
+
+
+def _workload_values(name: str, content: Content, palette: Palette) -> dict[str, Any]:
+    combinations = content.summary.of_workload(name)
+    links = results.links_of(content.summary)
+    return {
+        "name": name,
+        "figures": _figures(combinations, palette, content),
+        "series": list(dict.fromkeys(each.series for each in combinations)),
+        "work": conditions.work_table(combinations),
+        "work_note": conditions.work_note(combinations),
+        "details": [
+            {
+                "link": links[each.name],
+                "name": f"{each.series}, {each.scenario}",
+                "middle": each.middle(),
+                "standing": not_counted(len(each.bad), len(each.runs)) if each.bad else standing(each.newest),
+                "is_good": not each.bad,
+                "run_id": each.newest.run_id,
+                "runs": results.runs_table(each),
+                "rules": results.rules_table(each.newest),
+                "groups": conditions.details_of(each.newest),
+            }
+            for each in combinations
+        ],
+    }
+
+
+def _figures(combinations: Sequence[Combination], palette: Palette, content: Content) -> list[Figure]:
+    scenarios: dict[str, list[Combination]] = {}
+    for each in combinations:
+        scenarios.setdefault(each.scenario, []).append(each)
+    figures: list[Figure | None] = [work_charts.accuracy_figure(combinations, palette)]
+    for some in scenarios.values():
+        figures += latency_charts.latency_figures(some, palette)
+    figures.append(latency_charts.load_figure(combinations, palette))
+    figures.append(work_charts.sweep_figure(scenarios.get("Offline", combinations), palette))
+    figures += [work_charts.occupancy_figure(some, palette, name) for name, some in scenarios.items()]
+    for name, some in scenarios.items():
+        changes = {
+            series: moments
+            for (workload, series, scenario), moments in (content.changes).items()
+            if (workload, scenario) == (some[0].workload, name)
+        }
+        figures.append(run_charts.history_figure(some, palette, changes))
+    return [figure for figure in figures if figure]

@@ -1,0 +1,161 @@
+"""The tables that answer first: results as the official page sets them out, and what went wrong."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
+from mlbench.reports.console import accuracy, is_good, measured_value, p99, result, standing
+from mlbench.reports.html.table import Cell, Table, table
+from mlbench.reports.summary import Combination, Summary, not_counted
+from mlbench.reports.units import plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A combination with runs that do not count."""
+
+    name: str
+    link: str
+    standing: str
+    findings: tuple[tuple[str, str], ...]
+    """What failed, and what to do about it."""
+    log_tail: str = ""
+
+
+def links_of(summary: Summary) -> Mapping[str, str]:
+    """Return the place on the page of each combination's details, by its name."""
+    return {each.name: f"runs-{number}" for number, each in enumerate(summary.combinations, 1)}
+
+
+def results_table(summary: Summary) -> Table:
+    """Return a row per workload and series: accuracy, then a result per scenario."""
+    links = links_of(summary)
+    rows: dict[tuple[str, str], dict[str, Combination]] = {}
+    for each in summary.combinations:
+        rows.setdefault((each.workload, each.series), {})[each.scenario] = each
+    return table(
+        "Results: medians of the runs that count",
+        ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
+        [
+            [workload, series, _accuracy_cell(found.values()), *_result_cells(found, summary.scenarios, links)]
+            for (workload, series), found in rows.items()
+        ],
+        is_sortable=len(rows) > 2,
+    )
+
+
+def _accuracy_cell(combinations: Iterable[Combination]) -> Cell:
+    """Return the newest score of a row, or the one that misses its target; of several scores, how many are met."""
+    scored = [run.accuracy for each in combinations for run in each.runs if run.accuracy]
+    if not scored:
+        return Cell("not measured", tone="quiet")
+    missing = [each for each in scored if not each.is_met]
+    shown = (missing or scored)[-1]
+    required = [target for target in shown.targets if target.required]
+    tone = "bad" if missing else "good"
+    where = f"missed in {len(missing)} of {plural(len(scored), 'run')}" if missing else ""
+    if len(required) != 1:
+        met = sum(target.is_met for target in required)
+        return Cell(f"{met} of {plural(len(required), 'target')} met", detail=where, tone=tone)
+    (target,) = required
+    reached = "no score" if target.value is None else f"{target.value:.2f}"
+    detail = ", ".join(filter(None, (f"target {target.lower:.2f}", where)))
+    return Cell(f"{target.score} {reached}", detail=detail, tone=tone)
+
+
+def _result_cells(
+    found: Mapping[str, Combination], scenarios: Sequence[str], links: Mapping[str, str]
+) -> Iterator[Cell]:
+    for scenario in scenarios:
+        if each := found.get(scenario):
+            bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
+            detail = "; ".join(filter(None, (each.spread(), bad)))
+            order = statistics.median(each.values) if each.values else None
+            tone = "bad" if each.bad else ""
+            yield Cell(each.middle(), detail=detail, tone=tone, order=order, link=links[each.name])
+        else:
+            yield Cell("\N{EN DASH}", tone="quiet")
+
+
+def problems(summary: Summary) -> Iterator[Problem]:
+    """Yield, for each combination with runs that do not count, what its newest such run failed and the fix."""
+    links = links_of(summary)
+    for each in summary.combinations:
+        if not each.bad:
+            continue
+        run = each.bad[-1]
+        count = f" ({len(each.bad)} of {len(each.runs)} runs)" if len(each.runs) > 1 else ""
+        if run.failure:
+            yield Problem(
+                name=each.name,
+                link=links[each.name],
+                standing=f"{run.failure.kind} during {run.failure.stage}{count}",
+                findings=((run.failure.message, ""),),
+                log_tail=run.failure.log_tail.rstrip(),
+            )
+        else:
+            yield Problem(
+                name=each.name,
+                link=links[each.name],
+                standing=(standing(run) if standing(run) != "valid" else "not accurate") + count,
+                findings=tuple(_findings(run)),
+            )
+
+
+def _findings(run: RunRecord) -> Iterator[tuple[str, str]]:
+    assert run.verdict
+    for rule in run.verdict.rules:
+        if rule.required and not rule.passed:
+            measured, limit = (measured_value(value, rule.unit) for value in (rule.measured, rule.limit))
+            yield f"{rule.rule}: {measured}, limit {limit}.", rule.fix
+
+
+def rules_table(run: RunRecord) -> Table | None:
+    """Return each rule a run was held against, and those that could not be applied; None for a failed run."""
+    if not run.verdict:
+        return None
+    rows: list[list[Cell | str]] = [
+        [
+            rule.rule,
+            measured_value(rule.measured, rule.unit),
+            measured_value(rule.limit, rule.unit),
+            Cell("passed", tone="good") if rule.passed else Cell("failed" if rule.required else "missed", tone="bad"),
+            Cell(rule.fix or "\N{EN DASH}", detail=rule.source),
+        ]
+        for rule in run.verdict.rules
+    ]
+    rows += [
+        [rule, "", "", Cell("not applied", tone="quiet"), reason] for rule, reason in run.verdict.not_applied.items()
+    ]
+    return table("Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows)
+
+
+def comparison_rows_table(comparison: Comparison) -> Table:
+    """Return the comparison as `mlbench compare` prints it."""
+    numbers = {"base", "new", "speed", "interval"}
+    tones = {Verdict.FASTER: "good", Verdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
+    return table(
+        "Both sides, number by number",
+        [f"{name}#" if name in numbers else name for name in COLUMNS],
+        [[*row[:-1], Cell(row[-1], tone=tones.get(row[-1], ""))] for row in comparison_rows(comparison)],
+    )
+
+
+def runs_table(combination: Combination) -> Table:
+    """Return every run of a combination, newest first."""
+    rows: list[list[Cell | str]] = [
+        [
+            run.run_id,
+            Cell(result(run), order=run.result.value if run.result else None),
+            p99(run),
+            Cell(standing(run), tone="good" if is_good(run) else "bad"),
+            accuracy(run),
+        ]
+        for run in reversed(combination.runs)
+    ]
+    return table("Runs, newest first", ["run", "result#", "p99 latency#", "performance", "accuracy"], rows)

@@ -1,0 +1,51 @@
+"""Tables as the page's template draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a cell."""
+
+    text: str
+    detail: str = ""
+    """In small letters below."""
+    tone: str = ""
+    """``good``, ``bad``, ``quiet``, or empty."""
+    order: float | None = None
+    """What a column of numbers is sorted by."""
+    link: str = ""
+    """Of a place on the page, without ``#``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading; numbers stand on the right."""
+
+    heading: str
+    is_number: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under a caption; the first cell of each names it."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    is_sortable: bool = False
+
+
+def table(
+    caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | str]], *, is_sortable: bool = False
+) -> Table:
+    """Return a table; a heading that ends in ``#`` is of numbers."""
+    return Table(
+        caption=caption,
+        columns=tuple(Column(each.removesuffix("#"), each.endswith("#")) for each in columns),
+        rows=tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows),
+        is_sortable=is_sortable,
+    )

@@ -1,0 +1,41 @@
+"use strict";
+// The page is whole without this: it makes tables sortable, opens what a link points to, and names marks on hover.
+for (const table of document.querySelectorAll("table.sortable")) {
+  table.querySelectorAll("thead th").forEach((heading, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => sort(table, heading, column));
+  });
+}
+
+function sort(table, heading, column) {
+  const ascending = heading.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.querySelectorAll("thead th")) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  const body = table.tBodies[0];
+  const compare = (one, other) => {
+    const [a, b] = [one.cells[column], other.cells[column]];
+    const [x, y] = [a.dataset.order, b.dataset.order];
+    const isNumber = heading.classList.contains("number");
+    if (isNumber && (x === undefined || y === undefined)) return (x === undefined) - (y === undefined);
+    const order = isNumber ? x - y : a.textContent.localeCompare(b.textContent);
+    return ascending ? order : -order;
+  };
+  body.append(...[...body.rows].sort(compare));
+}
+
+function open() {
+  const target = document.getElementById(location.hash.slice(1));
+  for (let part = target; part; part = part.parentElement) if (part.localName === "details") part.open = true;
+  if (target) target.scrollIntoView();
+}
+addEventListener("hashchange", open);
+if (location.hash) open();
+
+for (const mark of document.querySelectorAll("figure [role=graphics-symbol][aria-label]")) {
+  const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+  title.textContent = mark.getAttribute("aria-label");
+  mark.append(title);
+}

@@ -1,0 +1,222 @@
+"""Charts of what the engine did, and of how right its answers were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mlbench.records.run_record import RunRecord, TargetRecord
+from mlbench.reports.html.drawing import SOFT, Figure, Palette, Row, points, svg_of
+from mlbench.reports.html.table import Cell, table
+from mlbench.reports.summary import Combination
+from mlbench.reports.units import duration, percent, quantity, three_digits
+
+_SWEEPS = {"sweep_samples_per_s": "samples/s", "sweep_tokens_per_s": "tokens/s"}
+_SIZES = {"batches_by_size": "samples", "steps_by_size": "decode steps"}
+
+
+def sizes_of(record: RunRecord, key: str) -> Mapping[int, float]:
+    """Return what an engine counted by size, ascending; empty where it did not, or a plugin means something else."""
+    counted = record.engine.get(key)
+    if not isinstance(counted, dict):
+        return {}
+    found = {int(size): value for size, value in counted.items() if size.isdecimal() and isinstance(value, int | float)}
+    return {size: float(found[size]) for size in sorted(found) if size > 0}
+
+
+def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
+    """Return what each batch size reached in warm-up; None where no engine tried several."""
+    import altair
+
+    key = next((key for key in _SWEEPS if any(sizes_of(each.newest, key) for each in combinations)), "")
+    found = {each.series: each.newest for each in combinations if len(sizes_of(each.newest, key)) > 1}
+    if not found:
+        return None
+    unit = _SWEEPS[key]
+    rows: list[Row] = [
+        {"series": series, "batch": size, "rate": rate, "text": f"{series}: batch {size}, {quantity(rate, unit)}"}
+        for series, run in found.items()
+        for size, rate in sizes_of(run, key).items()
+    ]
+    chosen = [row for row in rows if row["batch"] == found[row["series"]].engine.get("batch")]
+    sizes = sorted({row["batch"] for row in rows})
+    encodings = {
+        "x": altair.X("batch:Q")
+        .scale(type="log", base=2, nice=False, padding=12)
+        .title("batch size")
+        .axis(values=sizes),
+        "y": altair.Y("rate:Q").title(unit).scale(zero=True).axis(tickCount=5, format=",~f"),
+        **palette.encodings(),
+    }
+    base = points(rows).encode(**encodings)
+    ring = points(chosen).encode(**encodings).mark_point(size=150, filled=False, strokeWidth=1.5, aria=False)
+    return Figure(
+        title="Batch size",
+        note="What each batch size reached during warm-up. A ring marks the one that was chosen.",
+        svg=svg_of(base.mark_line(aria=False), base.mark_point(), ring),
+        numbers=table(
+            f"{unit} by batch size, in warm-up",
+            ["series", *(f"{size}#" for size in sizes)],
+            [
+                [series, *(three_digits(by[size]) if size in by else "-" for size in sizes)]
+                for series, by in ((series, sizes_of(run, key)) for series, run in found.items())
+            ],
+        ),
+    )
+
+
+def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scenario: str) -> Figure | None:
+    """Return how full batches were in a scenario; None where they were all of about one size."""
+    import altair
+
+    key = next((key for key in _SIZES if any(sizes_of(each.newest, key) for each in combinations)), "")
+    is_weighted = key == "batches_by_size"  # a full batch answers more samples than one of a single sample
+    found = {each.series: _shares(sizes_of(each.newest, key), is_weighted) for each in combinations}
+    found = {series: shares for series, shares in found.items() if shares}
+    bins = sorted({first for shares in found.values() for first in shares})
+    if len(bins) < 2:
+        return None
+    what = _SIZES[key]
+    names = {first: _bin_name(first) for first in bins}
+    rows: list[Row] = [
+        {"series": series, "bin": names[first], "share": share, "text": f"{series}: {names[first]}, {percent(share)}"}
+        for series, shares in found.items()
+        for first, share in shares.items()
+    ]
+    encodings = palette.encodings()
+    bars = points(rows).encode(
+        x=altair.X("bin:N")
+        .title("in flight together" if key == "steps_by_size" else "samples in a batch")
+        .scale(domain=[names[first] for first in bins], paddingInner=0.25)
+        .axis(labelAngle=0, grid=False),
+        xOffset=altair.XOffset("series:N").scale(domain=list(found)),
+        y=altair.Y("share:Q").title(f"share of {what}").axis(format="%", tickCount=5),
+        color=encodings["color"],
+    )
+    title = f"{scenario}: how full batches were"
+    return Figure(
+        title=title,
+        note=f"Share of {what} by the size of the batch that they ran in, the accuracy test included.",
+        svg=svg_of(bars.mark_bar()),
+        numbers=table(
+            f"{title}: share of {what}",
+            ["series", *(f"{names[first]}#" for first in bins)],
+            [[series, *(percent(shares.get(first, 0.0)) for first in bins)] for series, shares in found.items()],
+        ),
+    )
+
+
+def _shares(counts: Mapping[int, float], is_weighted: bool) -> Mapping[int, float]:
+    """Return shares by the first size of each power of two: 1, 2, 3 to 4, 5 to 8; by samples, or by steps."""
+    sums: dict[int, float] = {}
+    for size, count in counts.items():
+        first = 2 ** ((size - 1).bit_length() - 1) + 1 if size > 1 else 1
+        sums[first] = sums.get(first, 0.0) + count * (size if is_weighted else 1)
+    whole = sum(sums.values())
+    return {first: part / whole for first, part in sums.items()} if whole else {}
+
+
+def _bin_name(first: int) -> str:
+    """Return the sizes of a bin by its first: ``1``, ``2``, ``3-4``, ``5-8``."""
+    return str(first) if first < 3 else f"{first}\N{EN DASH}{2 * (first - 1)}"
+
+
+def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
+    """Return required scores in percent of their references, with the targets; None where nothing was scored."""
+    import altair
+
+    held = [(each, target) for each in combinations for target in _required(each.newest) if target.reference]
+    rows: list[Row] = [
+        {
+            "series": each.series,
+            "score": _target_name(target),
+            "share": 100 * target.value / target.reference,
+            "text": f"{each.series}, {each.scenario}: {target.score} {target.value:.3f}",
+        }
+        for each, target in held
+        if target.value is not None
+    ]
+    if not rows:
+        return None
+    limits = {_target_name(target): target for _, target in held}
+    marks: list[Row] = [
+        {"score": name, "share": 100 * value / target.reference, "text": f"{name} target {value:.3f}"}
+        for name, target in limits.items()
+        for value in (target.lower, target.upper)
+        if value is not None
+    ]
+    places = [row["share"] for row in (*rows, *marks)]
+    low, high = min(*places, 99.0), max(*places, 100.0)
+    space = 0.06 * (high - low)
+    share = (
+        altair.X("share:Q")
+        .title("percent of the reference model's score; | target")
+        .scale(domain=[low - space, high + space], nice=False)
+        .axis(tickCount=5)
+    )
+    names = list(limits)
+    score = altair.Y("score:N").title(None).scale(domain=names).axis(grid=False, labelLimit=130)
+    ticks = points(marks).mark_tick(color=SOFT, thickness=2, size=28).encode(x=share, y=score)
+    offset = altair.YOffset("series:N").scale(domain=list(palette.series))
+    dots = points(rows).encode(x=share, y=score, yOffset=offset, **palette.encodings()).mark_point()
+    return Figure(
+        title="Accuracy",
+        note="Required scores, a point per scenario, held against the target. A point left of its mark is a miss.",
+        svg=svg_of(ticks, dots, height=90 + 45 * len(names)),
+        numbers=table(
+            "Scores and targets",
+            ["series", "scenario", "score", "reached#", "target#", "reference#", "verdict"],
+            [
+                [
+                    each.series,
+                    each.scenario,
+                    _target_name(target),
+                    "no score" if target.value is None else f"{target.value:,.3f}",
+                    _window(target),
+                    f"{target.reference:,.3f}",
+                    Cell("met", tone="good") if target.is_met else Cell("missed", tone="bad"),
+                ]
+                for each, target in held
+            ],
+        ),
+    )
+
+
+def _required(record: RunRecord) -> Sequence[TargetRecord]:
+    return [target for target in record.accuracy.targets if target.required] if record.accuracy else []
+
+
+def _target_name(target: TargetRecord) -> str:
+    return f"{target.score} @{target.name}"
+
+
+def _window(target: TargetRecord) -> str:
+    least = f"{target.lower:,.3f}"
+    return f"at least {least}" if target.upper is None else f"{least} to {target.upper:,.3f}"
+
+
+def useful_share(record: RunRecord) -> str:
+    """Return how much of what was computed was asked for, without padding and idle slots; empty where not counted."""
+    engine = record.engine
+    samples, padding = engine.get("samples"), engine.get("padding_samples")
+    if isinstance(samples, int) and isinstance(padding, int) and samples:
+        return percent(samples / (samples + padding))
+    parts = []
+    for phase in ("prefill", "decode"):
+        useful, computed = engine.get(f"{phase}_useful"), engine.get(f"{phase}_computed")
+        if isinstance(useful, int) and isinstance(computed, int) and computed:
+            parts.append(f"{phase} {percent(useful / computed)}")
+    return ", ".join(parts)
+
+
+def mean_batch(record: RunRecord) -> str:
+    """Return samples per batch, or sequences per decode step; empty where not counted."""
+    for key in _SIZES:
+        if counts := sizes_of(record, key):
+            return three_digits(sum(size * count for size, count in counts.items()) / sum(counts.values()))
+    return ""
+
+
+def waiting(record: RunRecord) -> str:
+    """Return how long a sample waited for a slot on average; empty where the engine has none."""
+    queued, answered = record.engine.get("queue_ns"), record.engine.get("answered")
+    return duration(queued / answered) if isinstance(queued, int) and isinstance(answered, int) and answered else ""

@@ -1,0 +1,212 @@
+"""What a set of runs comes to: its combinations, whether each counts, and a sentence that says so."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from mlbench.comparison.comparability import hand_set, key_of
+from mlbench.comparison.compare import Comparison
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.console import is_good, result
+from mlbench.reports.units import number_of, plural, quantity
+
+SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
+"""In the order of the official tables for streams; others follow by name."""
+
+TIERS = {
+    "smoke": "Tier smoke: seconds a run. It tells whether something works, and roughly how fast; no number to rely on.",
+    "dev": "Tier dev: a minute a run. It compares two changes on one machine.",
+    "valid": "Tier valid: the official durations and counts.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """Runs of the same request on the same machine, oldest first: repeats of each other."""
+
+    series: str
+    """What stands side by side within a workload: ``onnxruntime int8``."""
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def newest(self) -> RunRecord:
+        """The run that details are shown of."""
+        return self.runs[-1]
+
+    @property
+    def workload(self) -> str:
+        """Its name."""
+        return self.newest.workload
+
+    @property
+    def scenario(self) -> str:
+        """Its name."""
+        return self.newest.scenario
+
+    @property
+    def name(self) -> str:
+        """All that tells it from the others: ``resnet50 pytorch fp32 Server``."""
+        return f"{self.workload} {self.series} {self.scenario}"
+
+    @property
+    def counted(self) -> tuple[RunRecord, ...]:
+        """The runs whose speed is a number to use: valid ones with a result."""
+        return tuple(each for each in self.runs if value_of(each) is not None)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The results of the runs that count, in their unit."""
+        return tuple(value for each in self.runs if (value := value_of(each)) is not None)
+
+    @property
+    def bad(self) -> tuple[RunRecord, ...]:
+        """The runs that failed, are INVALID, or miss a target."""
+        return tuple(each for each in self.runs if not is_good(each))
+
+    def middle(self) -> str:
+        """Return the median result of the runs that count; without one, how the newest run ended."""
+        if not self.values:
+            return result(self.newest) if self.newest.failure else "INVALID"
+        return quantity(statistics.median(self.values), self._unit)
+
+    def spread(self) -> str:
+        """Return the least and greatest result of several runs; empty for one."""
+        if len(self.values) < 2:
+            return ""
+        low, high = (quantity(value, self._unit) for value in (min(self.values), max(self.values)))
+        if low.endswith(unit := high.rpartition(" ")[2]):
+            low = low.removesuffix(f" {unit}")
+        return f"{low} to {high}, {len(self.values)} runs"
+
+    @property
+    def _unit(self) -> str:
+        counted = self.counted[0].result
+        assert counted
+        return counted.unit
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Runs, put together."""
+
+    combinations: tuple[Combination, ...]
+
+    @cached_property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All of them."""
+        return tuple(run for each in self.combinations for run in each.runs)
+
+    @cached_property
+    def workloads(self) -> tuple[str, ...]:
+        """Names, in alphabetical order."""
+        return tuple(sorted({each.workload for each in self.combinations}))
+
+    @cached_property
+    def series(self) -> tuple[str, ...]:
+        """Labels, in the order in which they were first seen: colours follow it."""
+        return tuple(dict.fromkeys(each.series for each in self.combinations))
+
+    @cached_property
+    def scenarios(self) -> tuple[str, ...]:
+        """Names, in the order in which they are shown."""
+        return tuple(sorted({each.scenario for each in self.combinations}, key=scenario_order))
+
+    def of_workload(self, workload: str) -> tuple[Combination, ...]:
+        """Return the combinations of a workload."""
+        return tuple(each for each in self.combinations if each.workload == workload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a report is about."""
+
+    title: str
+    summary: Summary
+    comparison: Comparison | None = None
+    changes: Mapping[tuple[str, str, str], Sequence[datetime]] = field(default_factory=dict)
+    """By workload, series and scenario: when runs began to differ from those before, to be marked in their history."""
+
+
+def value_of(record: RunRecord) -> float | None:
+    """Return the result of a valid run; None where there is no number to use."""
+    if not record.result or not record.verdict or not record.verdict.is_valid:
+        return None
+    return record.result.value
+
+
+def scenario_order(scenario: str) -> tuple[int, str]:
+    """Return a key that sorts scenarios as they are shown."""
+    return (SCENARIOS.index(scenario) if scenario in SCENARIOS else len(SCENARIOS), scenario)
+
+
+def summarise(sides: Mapping[str, Sequence[RunRecord]]) -> Summary:
+    """Group runs into combinations.
+
+    Args:
+        sides: runs by the name of their side; one side without a name where nothing is compared. A run named twice
+            counts once.
+    """
+    every = [record for records in sides.values() for record in records]
+    labels = _Labels(every)
+    grouped: dict[tuple[str, ...], tuple[str, dict[str, RunRecord]]] = {}
+    for side, records in sides.items():
+        for record in sorted(records, key=lambda each: each.created):
+            key = (side, record.environment.machine, *key_of(record, ()))
+            label = " ".join(filter(None, (labels.of(record), side)))
+            grouped.setdefault(key, (label, {}))[1][record.run_id] = record
+    found = [Combination(series=label, runs=tuple(runs.values())) for label, runs in grouped.values()]
+    return Summary(tuple(sorted(found, key=lambda each: (each.workload, scenario_order(each.scenario)))))
+
+
+class _Labels:
+    """Names of series: backend and precision, and whatever else these runs do not all share."""
+
+    def __init__(self, records: Sequence[RunRecord]) -> None:
+        facts = [self._facts(record) for record in records]
+        self._varying = {name for name in facts[0] if len({each[name] for each in facts}) > 1} if facts else set()
+
+    def of(self, record: RunRecord) -> str:
+        """Return the label of a run's series."""
+        more = [text for name, text in self._facts(record).items() if name in self._varying and text]
+        return " ".join([record.backend, record.precision, *more])
+
+    @staticmethod
+    def _facts(record: RunRecord) -> dict[str, str]:
+        return {
+            "profile": record.profile,
+            "tier": record.tier,
+            "weights": f"{record.weights} weights",
+            "settings": ", ".join(f"{key}={value}" for key, value in hand_set(record).items()),
+            "machine": f"on {record.environment.machine}",
+        }
+
+
+def headline(summary: Summary) -> str:
+    """Return in a sentence whether the runs count."""
+    runs = summary.runs
+    failed = sum(1 for each in runs if not each.verdict)
+    invalid = sum(1 for each in runs if each.verdict and not each.verdict.is_valid)
+    missed = sum(1 for each in runs if each.verdict and each.verdict.is_valid and each.verdict.is_accurate is False)
+    unscored = sum(1 for each in runs if each.verdict and each.verdict.is_accurate is None)
+    if bad := failed + invalid + missed:
+        kinds = [(failed, "failed"), (invalid, "INVALID"), (missed, "valid but not accurate")]
+        listed = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
+        return f"{not_counted(bad, len(runs))}: {listed}."
+    every = "The run is" if len(runs) == 1 else f"All {number_of(len(runs))} runs are"
+    if not unscored:
+        return f"{every} valid and accurate."
+    return f"{every} valid; accuracy was not measured{'' if unscored == len(runs) else f' in {unscored}'}."
+
+
+def not_counted(bad: int, whole: int) -> str:
+    """Return how many of the runs do not count: ``1 of 2 runs does not count``."""
+    return f"{number_of(bad)} of {plural(whole, 'run')} {'does' if bad == 1 else 'do'} not count"
+
+
+def is_all_good(summary: Summary) -> bool:
+    """Tell whether every run counts."""
+    return all(map(is_good, summary.runs))

@@ -1,0 +1,46 @@
+"""The same summary as Markdown: for a pull request, a wiki, a CI job's page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlbench.reports.comparison import comparison_markdown
+from mlbench.reports.console import DISCLAIMER, conditions
+from mlbench.reports.html.results import problems, results_table
+from mlbench.reports.html.table import Cell, Table
+from mlbench.reports.summary import Content, headline
+
+
+def summary_markdown(content: Content) -> str:
+    """Return title, verdict, what went wrong, the comparison where there is one, and a row per workload and backend."""
+    return "\n".join(_lines(content)) + "\n"
+
+
+def _lines(content: Content) -> Iterator[str]:
+    summary = content.summary
+    yield from (f"# {_plain(content.title)}", "", f"**{headline(summary)}**", "")
+    for problem in problems(summary):
+        yield f"- {_plain(problem.name)}: {_plain(problem.standing)}"
+        yield from (f"  - {_plain(f'{what} {fix}')}" for what, fix in problem.findings)
+    if content.comparison:
+        yield comparison_markdown(content.comparison, title="Comparison")
+    yield from ("", *_table(results_table(summary)), "", _plain(conditions(summary.runs)), "", DISCLAIMER)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield "| " + " | ".join(column.heading for column in table.columns) + " |"
+    yield "|" + "|".join(" ---: " if column.is_number else " --- " for column in table.columns) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(map(_cell, row)) + " |"
+
+
+def _cell(cell: Cell) -> str:
+    text = _plain(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
+    return f"**{text}**" if cell.tone == "bad" else text
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown takes as it stands: no tag, no cell, no line of its own."""
+    for sign, spelled in (("&", "&amp;"), ("<", "&lt;"), ("|", r"\|")):
+        text = text.replace(sign, spelled)
+    return " ".join(text.split())
