@@ -108,7 +108,7 @@ def _percentile_figure(
     base = points(rows).encode(
         x=_percentile_axis(), y=time_axis(altair.Y, "ns", every_ns, f"{kind.axis}, logarithmic"), **palette.encodings()
     )
-    layers = [base.mark_line(aria=False), base.mark_point()]
+    layers = [base.mark_line(aria=False, point=False), base.mark_point()]
     if limit_ns:
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     columns = sorted({percentage for percentiles in found.values() for percentage in percentiles})

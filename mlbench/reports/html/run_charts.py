@@ -46,7 +46,7 @@ def history_figure(
     else:
         value = altair.Y("value:Q").title(result.unit).scale(zero=True).axis(tickCount=5, format=",~f")
     base = points(rows).encode(x=moment, y=value, **palette.encodings())
-    layers = [base.mark_line(aria=False, opacity=0.5), base.mark_point()]
+    layers = [base.mark_line(aria=False, point=False, opacity=0.5), base.mark_point()]
     marked: list[Row] = [
         {"series": series, "when": _milliseconds(when), "text": f"{series}: changed at {when:%Y-%m-%d %H:%M}"}
         for series, moments in changes.items()

@@ -52,7 +52,7 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
     return Figure(
         title="Batch size",
         note="What each batch size reached during warm-up. A ring marks the one that was chosen.",
-        svg=svg_of(base.mark_line(aria=False), base.mark_point(), ring),
+        svg=svg_of(base.mark_line(aria=False, point=False), base.mark_point(), ring),
         numbers=table(
             f"{unit} by batch size, in warm-up",
             ["series", *(f"{size}#" for size in sizes)],

@@ -1,0 +1,130 @@
+"""Reports on the command line: what is written, and what a user can get wrong."""
+
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
+from mlbench.records.run_record import RECORD_FILE
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def mlbench(results, monkeypatch):
+    monkeypatch.setenv("MLBENCH_RESULTS", str(results))
+    return lambda *arguments: CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def store(a_run, results):
+    """Store five runs under a tag, around a throughput."""
+
+    def store(tag, samples_per_s):
+        for number, value in enumerate([0, 1, -1, 0, 0]):
+            result = a_run().result.model_dump() | {"value": samples_per_s + value}
+            run = a_run(run_id=f"{tag}-{number}", tag=tag, result=result)
+            (results / run.run_id).mkdir(parents=True)
+            (results / run.run_id / RECORD_FILE).write_text(run.text())
+
+    return store
+
+
+@pytest.fixture
+def drawn():
+    pytest.importorskip("altair", reason="the extra [report] is not installed")
+
+
+def test_a_report_is_one_file_and_says_how_large(mlbench, store, drawn, tmp_path):
+    store("good", 100)
+    done = mlbench("report", "good", "-o", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    assert "report.html: 5 runs" in done.stdout
+    assert "<h1>good</h1>" in (tmp_path / "report.html").read_text()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "results"]
+
+
+def test_without_names_all_runs_are_in_it(mlbench, store):
+    store("good", 100)
+    store("other", 90)
+    assert "All 10 runs are valid and accurate." in mlbench("report", "--markdown").stdout
+
+
+def test_a_comparison_names_what_got_slower(mlbench, store, drawn, tmp_path):
+    store("old", 100)
+    store("new", 80)
+    done = mlbench("report", "--compare", "old", "new", "-o", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report.html").read_text()
+    assert "<h1>new against old</h1>" in page
+    assert "Worse than the base: resnet50 pytorch Offline fp32." in page
+
+
+def test_markdown_is_printed_or_written(mlbench, store, tmp_path):
+    store("good", 100)
+    printed = mlbench("report", "good", "--markdown").stdout
+    assert printed.startswith("# good\n")
+    assert mlbench("report", "good", "--markdown", "-o", tmp_path / "report.md").exit_code == 0
+    assert (tmp_path / "report.md").read_text() == printed
+
+
+def test_a_folder_is_named_without_the_path_to_it(mlbench, store, results):
+    store("good", 100)
+    printed = mlbench("report", results, "--markdown").stdout
+    assert printed.startswith("# results\n")
+    assert str(results.parent) not in printed
+
+
+@pytest.fixture
+def here(tmp_path, drawn, monkeypatch):
+    """The current folder, with an empty one in it."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(done):
+    assert done.exit_code == 2, done.output
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["good"], "no file to write to. Name one with -o report.html"),
+        (["bad", "-o", "x.html"], "no run 'bad' in"),
+        (["good", "--compare", "good", "good", "-o", "x.html"], "run 'good' is given beside --compare"),
+        (["good", "-o", "missing/x.html"], "file cannot be written: missing/x.html: No such file or directory"),
+        (["good", "-o", "results"], "is a directory"),
+        (["empty", "-o", "x.html"], "no runs in empty"),
+        (["--compare", "good", "good", "--across", "taste", "-o", "x.html"], "unknown fact 'taste'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_request_is_refused_in_one_line(mlbench, store, here, arguments, told):
+    store("good", 100)
+    assert told in refused(mlbench("report", *arguments))
+    assert sorted(each.name for each in here.iterdir()) == ["empty", "results"]
+
+
+def test_records_of_a_newer_format_are_refused(mlbench, store, results, tmp_path):
+    store("good", 100)
+    file = results / "good-0" / RECORD_FILE
+    file.write_text(file.read_text().replace('"format": 1', '"format": 7'))
+    assert "run folder of format 7" in refused(mlbench("report", "-o", tmp_path / "x.html"))
+
+
+@pytest.mark.parametrize("library", ["altair", "jinja2", "vl_convert"])
+def test_what_is_not_installed_is_named_with_the_way_to_install_it(mlbench, store, tmp_path, monkeypatch, library):
+    store("good", 100)
+    monkeypatch.setitem(sys.modules, library, None)
+    told = refused(mlbench("report", "good", "-o", tmp_path / "x.html"))
+    assert (
+        told == f"Error: a report needs {library}, which is not installed. Install it: pip install 'mlbench[report]'."
+    )
+    assert mlbench("report", "good", "--markdown").exit_code == 0

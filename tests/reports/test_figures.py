@@ -1,0 +1,215 @@
+"""What the charts of a report are drawn from."""
+
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+import pytest
+
+from mlbench.comparison.compare import compare
+from mlbench.reports.html.conditions import details_of, machines_table, published_notes, spread_line, work_table
+from mlbench.reports.html.drawing import Palette, ticks_between
+from mlbench.reports.html.latency_charts import latency_figures, load_figure
+from mlbench.reports.html.results import results_table
+from mlbench.reports.html.run_charts import comparison_figure, history_figure
+from mlbench.reports.html.work_charts import accuracy_figure, occupancy_figure, sweep_figure
+from mlbench.reports.summary import summarise
+
+pytest.importorskip("altair", reason="the extra [report] is not installed")
+
+
+def drawn_of(*runs):
+    """Return combinations and their palette."""
+    summary = summarise({"": runs})
+    return summary.combinations, Palette(summary.series)
+
+
+def rows_of(figure):
+    return [[cell.text for cell in row] for row in figure.numbers.rows]
+
+
+def headings_of(figure):
+    return [column.heading for column in figure.numbers.columns]
+
+
+def marks_of(figure):
+    """Return what the chart tells of each of its marks."""
+    root = ElementTree.fromstring(figure.svg)
+    marks = [each for each in root.iter() if each.get("role") == "graphics-symbol"]
+    return [each.get("aria-label") for each in marks if each.get("aria-roledescription") != "axis"]
+
+
+def texts_of(figure):
+    return [each.text for each in ElementTree.fromstring(figure.svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_latencies_are_the_logged_percentiles_and_the_limit(a_server_run):
+    (figure,) = latency_figures(*drawn_of(a_server_run()))
+    assert headings_of(figure) == ["series", "least", "p50", "p90", "p99", "p99.9"]
+    assert rows_of(figure) == [["pytorch fp32", "900 us", "2.00 ms", "5.00 ms", "40.0 ms", "90.0 ms"]]
+    assert marks_of(figure) == [
+        "pytorch fp32: p50 2.00 ms",
+        "pytorch fp32: p90 5.00 ms",
+        "pytorch fp32: p99 40.0 ms",
+        "pytorch fp32: p99.9 90.0 ms",
+    ]
+    assert "limit 50.0 ms" in texts_of(figure)
+    assert {"p50", "p90", "p99", "p99.9"} <= set(texts_of(figure))
+
+
+def test_multistream_shows_latencies_of_queries_not_of_samples(a_server_run):
+    run = a_server_run()
+    queries = {"99.00_percentile_per_query_latency": 7_000_000, "50.00_percentile_per_query_latency": 6_000_000}
+    result = run.result.model_dump() | {"latency_ns": {**run.result.latency_ns, **queries}}
+    (figure,) = latency_figures(*drawn_of(a_server_run(scenario="MultiStream", result=result)))
+    assert rows_of(figure) == [["pytorch fp32", "6.00 ms", "7.00 ms"]]
+
+
+def test_offline_has_no_latency_chart(a_server_run):
+    assert latency_figures(*drawn_of(a_server_run(scenario="Offline"))) == []
+
+
+def test_a_language_workload_shows_first_token_and_time_per_token_with_their_limits(a_token_run):
+    first, per_token = latency_figures(*drawn_of(a_token_run))
+    assert (first.title, per_token.title) == ("Server: time to first token", "Server: time per output token")
+    assert rows_of(first) == [["pytorch fp32", "20.0 ms", "50.0 ms", "400 ms", "900 ms"]]
+    assert rows_of(per_token) == [["pytorch fp32", "1.50 ms", "2.00 ms", "5.00 ms", "40.0 ms", "90.0 ms"]]
+    assert "limit 2.00 s" in texts_of(first)
+    assert "limit 200 ms" in texts_of(per_token)
+
+
+def test_slots_prompts_and_waiting_of_a_language_workload_are_told(a_token_run):
+    combinations, palette = drawn_of(a_token_run)
+    figure = occupancy_figure(combinations, palette, "Server")
+    assert headings_of(figure) == ["series", "3\N{EN DASH}4", "5\N{EN DASH}8"]
+    assert rows_of(figure) == [["pytorch fp32", "25.0 %", "75.0 %"]]
+    table = work_table(combinations)
+    shown = dict(zip([column.heading for column in table.columns], table.rows[0], strict=True))
+    assert shown["useful work"].text == "prefill 90.0 %, decode 75.0 %"
+    assert shown["wait for a slot"].text == "5.00 ms"
+    assert shown["mean batch"].text == "6.75"  # (3 * 10 + 8 * 30) / 40
+
+
+def test_batches_are_weighed_by_their_samples(a_server_run):
+    figure = occupancy_figure(*drawn_of(a_server_run()), "Server")  # 10, 10 and 80 of 100 samples
+    assert rows_of(figure) == [["pytorch fp32", "10.0 %", "10.0 %", "80.0 %"]]
+
+
+def test_batches_of_one_size_need_no_chart(a_server_run):
+    assert occupancy_figure(*drawn_of(a_server_run(engine={"batches_by_size": {"8": 3}})), "Server") is None
+
+
+@pytest.mark.parametrize("engine", [{}, {"batches_by_size": "many"}, {"batches_by_size": {"x": 1, "2": None}}], ids=str)
+def test_an_engine_that_counts_otherwise_draws_nothing(a_server_run, engine):
+    combinations, palette = drawn_of(a_server_run(engine=engine))
+    assert occupancy_figure(combinations, palette, "Server") is None
+    assert sweep_figure(combinations, palette) is None
+
+
+def test_the_sweep_shows_each_batch_size(a_server_run):
+    figure = sweep_figure(*drawn_of(a_server_run()))
+    assert rows_of(figure) == [["pytorch fp32", "100", "400"]]
+
+
+def test_throughput_is_drawn_against_latency_with_the_rate_of_offline(a_server_run):
+    offline = a_server_run(1, 900.0, scenario="Offline")
+    figure = load_figure(*drawn_of(a_server_run(0, 500.0), offline))
+    assert rows_of(figure) == [["pytorch fp32", "0000", "500 samples/s", "40.0 ms"]]
+    assert "pytorch fp32: Offline 900 samples/s" in marks_of(figure)
+
+
+def test_a_missed_target_is_called_missed(a_server_run):
+    target = a_server_run().accuracy.targets[0].model_dump() | {"value": 90.0, "is_met": False}
+    accuracy = {"scores": {"acc": 90.0}, "targets": [target], "line": "", "is_met": False}
+    verdict = {"rules": [], "not_applied": {}, "is_valid": True, "is_accurate": False, "is_conformant": False}
+    combinations, palette = drawn_of(a_server_run(accuracy=accuracy, verdict=verdict))
+    figure = accuracy_figure(combinations, palette)
+    assert rows_of(figure)[0][3:] == ["90.000", "at least 97.400", "98.390", "missed"]
+    (row,) = results_table(summarise({"": [combinations[0].newest]})).rows
+    assert (row[2].text, row[2].tone) == ("acc 90.00", "bad")
+
+
+def test_the_course_in_time_needs_three_runs_that_count(a_server_run, a_late_run):
+    two = [a_server_run(0), a_server_run(1), a_late_run(number=2)]
+    assert history_figure(*drawn_of(*two), {}) is None
+    figure = history_figure(*drawn_of(*two, a_server_run(3, 700.0)), {})
+    assert [row[3] for row in rows_of(figure)] == ["500 samples/s", "500 samples/s", "700 samples/s"]
+
+
+def test_change_points_are_marked_in_the_course(a_server_run):
+    drawn = drawn_of(*(a_server_run(number) for number in range(4)))
+    changes = {"pytorch fp32": [datetime(2026, 11, 3, tzinfo=UTC)], "a series of another chart": []}
+    assert "pytorch fp32: changed at 2026-11-03 00:00" in marks_of(history_figure(*drawn, changes))
+    assert not any("changed" in mark for mark in marks_of(history_figure(*drawn, {})))
+
+
+def test_a_comparison_is_drawn_with_its_intervals(a_server_run):
+    base = [a_server_run(n, v, scenario="Offline") for n, v in enumerate([100.0, 101.0, 99.0, 100.0, 100.0])]
+    new = [a_server_run(n + 9, v, scenario="Offline") for n, v in enumerate([90.0, 91.0, 89.0, 90.0, 90.0])]
+    figure = comparison_figure(compare(base, new))
+    (row,) = rows_of(figure)
+    assert (row[2], row[4]) == ("x 0.900", "slower")
+    assert "resnet50 pytorch Offline fp32, throughput: x 0.900, slower" in marks_of(figure)
+
+
+def test_a_ratio_of_single_runs_has_no_interval_to_draw(a_server_run):
+    figure = comparison_figure(compare([a_server_run(0, scenario="Offline")], [a_server_run(1, scenario="Offline")]))
+    assert rows_of(figure)[0][3] == "unknown"
+
+
+def test_costs_nobody_measured_take_no_column_and_energy_that_was_measured_does(a_server_run):
+    without = [column.heading for column in work_table(drawn_of(a_server_run())[0]).columns]
+    assert without == ["backend", "scenario", "harness", "mean batch", "useful work"]
+    energy = {"joules": 50.0, "seconds": 10.0, "source": "RAPL package-0", "covers": "CPU package"}
+    table = work_table(drawn_of(a_server_run(energy=energy))[0])
+    assert (table.rows[0][-1].text, table.rows[0][-1].detail) == ("0.0500 J/sample", "CPU package, by RAPL package-0")
+
+
+def test_the_harness_is_held_against_the_median_latency(a_server_run):
+    cell = work_table(drawn_of(a_server_run())[0]).rows[0][2]
+    assert (cell.text, cell.detail) == ("20.0 us", "1.00 % of median latency")
+
+
+def test_machines_that_differ_stand_side_by_side_and_a_busy_hour_does_not_make_another(a_server_run, environment):
+    def on(number, **changes):
+        return a_server_run(number, environment=environment.model_copy(update=changes))
+
+    table = machines_table(summarise({"": [on(0, load_average=0.1), on(1, load_average=9.0), on(2, kernel="Linux 7")]}))
+    assert [column.heading for column in table.columns][1:] == [
+        f"machine {environment.machine}, 2 runs",
+        f"machine {environment.machine}, 1 run",
+    ]
+    assert "numbers are noisy" in next(row for row in table.rows if row[0].text == "busy")[1].text
+
+
+def test_the_spread_of_repeats_is_told(a_server_run):
+    assert "up to 25.0 % apart" in spread_line(summarise({"": [a_server_run(0, 400.0), a_server_run(1, 500.0)]}))
+    assert "not known" in spread_line(summarise({"": [a_server_run()]}))
+
+
+def test_settings_are_shown_with_their_layer_and_defaults_are_not(a_server_run):
+    settings = {
+        "execution.batch": {"value": 4, "layer": "command line"},
+        "execution.workers": {"value": 1, "layer": "default"},
+    }
+    assert details_of(a_server_run(settings=settings))["Settings that are not defaults"] == {
+        "execution.batch": "4 (command line)"
+    }
+
+
+def test_a_mini_run_has_no_place_among_published_results_and_a_full_one_has(a_server_run):
+    (note,) = published_notes(summarise({"": [a_server_run()]}))
+    assert "mini profile" in note
+    full = {"profile": "full", "tier": "valid"}
+    (note,) = published_notes(summarise({"": [a_server_run(**full)]}))
+    assert "this run, rank" in note
+    assert "Not a comparison that MLCommons has reviewed" in note
+
+
+def test_series_beyond_the_palette_still_differ_in_colour_or_shape():
+    palette = Palette(tuple(f"series {number}" for number in range(64)))
+    assert len({(palette.colour(name), palette.shape(name)) for name in palette.series}) == 64
+
+
+def test_ticks_are_round_and_few():
+    assert [tick for tick in ticks_between(1.5e6, 40e6) if 1.5e6 <= tick <= 40e6] == [2e6, 5e6, 10e6, 20e6]
+    assert len([tick for tick in ticks_between(1e3, 1e9) if 1e3 <= tick <= 1e9]) == 7

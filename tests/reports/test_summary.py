@@ -1,0 +1,91 @@
+"""What a set of runs comes to, in a sentence, a table and Markdown."""
+
+import pytest
+
+from mlbench.reports.summary import Content, headline, summarise
+from mlbench.reports.summary_markdown import summary_markdown
+
+
+def summary_of(*runs):
+    return summarise({"": runs})
+
+
+def test_one_good_run_is_said_to_be_valid_and_accurate(a_server_run):
+    assert headline(summary_of(a_server_run())) == "The run is valid and accurate."
+
+
+def test_runs_that_do_not_count_are_counted_by_kind(a_server_run, a_late_run, a_failure):
+    verdict = {"rules": [], "not_applied": {}, "is_valid": True, "is_accurate": False, "is_conformant": False}
+    runs = [a_server_run(1), a_late_run(number=2), a_failure, a_server_run(3, verdict=verdict)]
+    assert headline(summary_of(*runs)) == ("3 of 4 runs do not count: 1 failed, 1 INVALID, 1 valid but not accurate.")
+
+
+def test_runs_nobody_scored_are_not_called_accurate(a_server_run):
+    verdict = {"rules": [], "not_applied": {}, "is_valid": True, "is_accurate": None, "is_conformant": False}
+    unscored = a_server_run(1, verdict=verdict, accuracy=None)
+    assert headline(summary_of(unscored)) == "The run is valid; accuracy was not measured."
+    assert headline(summary_of(unscored, a_server_run(2))) == ("All 2 runs are valid; accuracy was not measured in 1.")
+
+
+def test_repeats_make_one_combination_with_their_median_and_range(a_server_run):
+    (found,) = summary_of(
+        *(a_server_run(number, value) for number, value in enumerate([400.0, 500.0, 800.0]))
+    ).combinations
+    assert found.middle() == "500 samples/s"
+    assert found.spread() == "400 to 800 samples/s, 3 runs"
+
+
+def test_a_range_over_two_units_names_both(a_server_run):
+    def latency(number, value):
+        run = a_server_run(number)
+        result = run.result.model_dump() | {"value": value, "unit": "ns", "higher_is_better": False}
+        return a_server_run(number, scenario="SingleStream", result=result)
+
+    (found,) = summary_of(latency(0, 700_000.0), latency(1, 2_000_000.0)).combinations
+    assert found.spread() == "700 us to 2.00 ms, 2 runs"
+
+
+def test_a_run_that_does_not_count_is_in_no_median(a_server_run, a_late_run):
+    (found,) = summary_of(a_server_run(0, 500.0), a_late_run(number=1, value=9000.0)).combinations
+    assert found.middle() == "500 samples/s"
+    assert found.bad == (found.runs[1],)
+
+
+def test_a_run_named_twice_counts_once(a_server_run):
+    assert len(summary_of(a_server_run(), a_server_run()).runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({"tier": "dev"}, "pytorch fp32 dev"),
+        ({"settings": {"execution.batch": {"value": 4, "layer": "command line"}}}, "pytorch fp32 execution.batch=4"),
+        ({"precision": "int8"}, "pytorch int8"),
+    ],
+    ids=str,
+)
+def test_a_series_is_named_by_what_tells_it_from_the_others(a_server_run, changes, label):
+    series = summary_of(a_server_run(0), a_server_run(1, **changes)).series
+    assert len(series) == 2
+    assert series[1] == label
+
+
+def test_sides_of_a_comparison_stay_apart(a_server_run):
+    summary = summarise({"base": [a_server_run(0)], "new": [a_server_run(1)]})
+    assert summary.series == ("pytorch fp32 base", "pytorch fp32 new")
+
+
+def test_markdown_says_the_verdict_the_fix_and_that_it_is_no_mlperf_result(a_server_run, a_late_run):
+    text = summary_markdown(Content(title="nightly", summary=summary_of(a_server_run(0), a_late_run(number=1))))
+    assert text.startswith("# nightly\n\n**1 of 2 runs does not count: 1 INVALID.**\n")
+    assert "latency_limit: 70.0 ms, limit 50.0 ms. Lower load.target_qps." in text
+    header, rule, row = (line for line in text.splitlines() if line.startswith("|"))
+    assert header.count("|") == rule.count("|") == row.count("|")
+    assert "500 samples/s" in row
+    assert "not reviewed by MLCommons" in text
+
+
+def test_markdown_takes_hostile_names_as_text(a_server_run):
+    text = summary_markdown(Content(title="a | <b>", summary=summary_of(a_server_run(workload="x|<script>"))))
+    assert "<" not in text
+    assert r"x\|&lt;script>" in text
