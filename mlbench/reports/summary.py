@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from functools import cached_property
 
 from mlbench.comparison.comparability import hand_set, key_of
-from mlbench.comparison.compare import Comparison
+from mlbench.comparison.compare import Comparison, Verdict
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import is_good, result
 from mlbench.reports.units import number_of, plural, quantity
@@ -78,6 +78,8 @@ class Combination:
         if len(self.values) < 2:
             return ""
         low, high = (quantity(value, self._unit) for value in (min(self.values), max(self.values)))
+        if low == high:
+            return plural(len(self.values), "run")
         if low.endswith(unit := high.rpartition(" ")[2]):
             low = low.removesuffix(f" {unit}")
         return f"{low} to {high}, {len(self.values)} runs"
@@ -127,8 +129,8 @@ class Content:
     title: str
     summary: Summary
     comparison: Comparison | None = None
-    changes: Mapping[tuple[str, str, str], Sequence[datetime]] = field(default_factory=dict)
-    """By workload, series and scenario: when runs began to differ from those before, to be marked in their history."""
+    steps: frozenset[str] = frozenset()
+    """Ids of the runs with which a level changed, to be marked in their course."""
 
 
 def value_of(record: RunRecord) -> float | None:
@@ -194,6 +196,8 @@ def headline(summary: Summary) -> str:
     unscored = sum(1 for each in runs if each.verdict and each.verdict.is_accurate is None)
     if bad := failed + invalid + missed:
         kinds = [(failed, "failed"), (invalid, "INVALID"), (missed, "valid but not accurate")]
+        if len(runs) == 1:
+            return f"The run does not count: {next(kind for count, kind in kinds if count)}."
         listed = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
         return f"{not_counted(bad, len(runs))}: {listed}."
     every = "The run is" if len(runs) == 1 else f"All {number_of(len(runs))} runs are"
@@ -203,10 +207,23 @@ def headline(summary: Summary) -> str:
 
 
 def not_counted(bad: int, whole: int) -> str:
-    """Return how many of the runs do not count: ``1 of 2 runs does not count``."""
+    """Return how many of the runs do not count: ``1 of 2 runs does not count``; of a single one, only that."""
+    if whole == 1:
+        return "does not count"
     return f"{number_of(bad)} of {plural(whole, 'run')} {'does' if bad == 1 else 'do'} not count"
 
 
-def is_all_good(summary: Summary) -> bool:
-    """Tell whether every run counts."""
-    return all(map(is_good, summary.runs))
+def verdicts_of(comparison: Comparison) -> Counter[Verdict]:
+    """Return how many numbers got which verdict."""
+    return Counter(each.verdict for cell in comparison.cells for each in cell.speeds)
+
+
+def comparison_headline(comparison: Comparison) -> str:
+    """Return in a sentence what got worse, or how much of the rest can be told."""
+    worse = [cell.name for cell in comparison.cells if cell.is_worse] + list(comparison.missing)
+    if worse:
+        return f"Worse than the base: {', '.join(worse)}."
+    found = verdicts_of(comparison)
+    words = {**{verdict: str(verdict) for verdict in Verdict}, Verdict.CANNOT_TELL: "cannot be told"}
+    counts = ", ".join(f"{found[verdict]} {word}" for verdict, word in words.items() if found[verdict])
+    return f"Nothing is known to be worse than the base: {counts}." if counts else "There is nothing to compare."

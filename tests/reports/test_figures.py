@@ -1,6 +1,5 @@
 """What the charts of a report are drawn from."""
 
-from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
@@ -10,7 +9,7 @@ from mlbench.reports.html.conditions import details_of, machines_table, publishe
 from mlbench.reports.html.drawing import Palette, ticks_between
 from mlbench.reports.html.latency_charts import latency_figures, load_figure
 from mlbench.reports.html.results import results_table
-from mlbench.reports.html.run_charts import comparison_figure, history_figure
+from mlbench.reports.html.run_charts import comparison_figure, history_figures
 from mlbench.reports.html.work_charts import accuracy_figure, occupancy_figure, sweep_figure
 from mlbench.reports.summary import summarise
 
@@ -129,17 +128,25 @@ def test_a_missed_target_is_called_missed(a_server_run):
 
 
 def test_the_course_in_time_needs_three_runs_that_count(a_server_run, a_late_run):
-    two = [a_server_run(0), a_server_run(1), a_late_run(number=2)]
-    assert history_figure(*drawn_of(*two), {}) is None
-    figure = history_figure(*drawn_of(*two, a_server_run(3, 700.0)), {})
+    def offline(number, value=500.0):
+        return a_server_run(number, value, scenario="Offline")
+
+    two = [offline(0), offline(1), a_late_run(number=2, scenario="Offline")]
+    assert history_figures(*drawn_of(*two), ()) == []
+    (figure,) = history_figures(*drawn_of(*two, offline(3, 700.0)), ())
     assert [row[3] for row in rows_of(figure)] == ["500 samples/s", "500 samples/s", "700 samples/s"]
 
 
-def test_change_points_are_marked_in_the_course(a_server_run):
-    drawn = drawn_of(*(a_server_run(number) for number in range(4)))
-    changes = {"pytorch fp32": [datetime(2026, 11, 3, tzinfo=UTC)], "a series of another chart": []}
-    assert "pytorch fp32: changed at 2026-11-03 00:00" in marks_of(history_figure(*drawn, changes))
-    assert not any("changed" in mark for mark in marks_of(history_figure(*drawn, {})))
+def test_in_server_the_course_is_of_the_latency_since_the_rate_was_asked_for(a_server_run):
+    (figure,) = history_figures(*drawn_of(*map(a_server_run, range(3))), ())
+    assert headings_of(figure)[-1] == "99th percentile latency"
+    assert rows_of(figure)[0] == ["pytorch fp32", "2026-11-01 00:00:00", "0000", "40.0 ms"]
+
+
+def test_steps_are_marked_in_the_course(a_server_run):
+    drawn = drawn_of(*map(a_server_run, range(4)))
+    marked, plain = (history_figures(*drawn, steps)[0] for steps in ({"run-0002", "another"}, ()))
+    assert set(marks_of(marked)) - set(marks_of(plain)) == {"pytorch fp32, step at 2026-11-03 00:00"}
 
 
 def test_a_comparison_is_drawn_with_its_intervals(a_server_run):
@@ -147,13 +154,13 @@ def test_a_comparison_is_drawn_with_its_intervals(a_server_run):
     new = [a_server_run(n + 9, v, scenario="Offline") for n, v in enumerate([90.0, 91.0, 89.0, 90.0, 90.0])]
     figure = comparison_figure(compare(base, new))
     (row,) = rows_of(figure)
-    assert (row[2], row[4]) == ("x 0.900", "slower")
+    assert (row[1], row[3]) == ("x 0.900", "slower")
     assert "resnet50 pytorch Offline fp32, throughput: x 0.900, slower" in marks_of(figure)
 
 
 def test_a_ratio_of_single_runs_has_no_interval_to_draw(a_server_run):
     figure = comparison_figure(compare([a_server_run(0, scenario="Offline")], [a_server_run(1, scenario="Offline")]))
-    assert rows_of(figure)[0][3] == "unknown"
+    assert rows_of(figure)[0][2] == "unknown"
 
 
 def test_costs_nobody_measured_take_no_column_and_energy_that_was_measured_does(a_server_run):

@@ -14,6 +14,11 @@ def test_one_good_run_is_said_to_be_valid_and_accurate(a_server_run):
     assert headline(summary_of(a_server_run())) == "The run is valid and accurate."
 
 
+def test_one_bad_run_is_said_to_be_what_it_is(a_late_run, a_failure):
+    assert headline(summary_of(a_late_run())) == "The run does not count: INVALID."
+    assert headline(summary_of(a_failure)) == "The run does not count: failed."
+
+
 def test_runs_that_do_not_count_are_counted_by_kind(a_server_run, a_late_run, a_failure):
     verdict = {"rules": [], "not_applied": {}, "is_valid": True, "is_accurate": False, "is_conformant": False}
     runs = [a_server_run(1), a_late_run(number=2), a_failure, a_server_run(3, verdict=verdict)]

@@ -52,6 +52,12 @@ def energy_cell(run: RunRecord) -> Cell | None:
     return Cell(quantity(run.energy.joules / issued, "J/sample"), detail=detail)
 
 
+def roofline_cell(run: RunRecord) -> Cell | None:
+    """Return the share of the machine's measured ceiling that the run reached."""
+    roofline = getattr(run, "roofline", None)  # recorded since `mlbench roofline` exists
+    return None if roofline is None else Cell(percent(roofline.share), detail=f"bound by {roofline.bound}")
+
+
 _WORK: Mapping[str, Callable[[RunRecord], Cell | None]] = {
     "harness": harness_cell,
     "mean batch": lambda run: _cell(mean_batch(run)),
@@ -59,6 +65,7 @@ _WORK: Mapping[str, Callable[[RunRecord], Cell | None]] = {
     "wait for a slot": lambda run: _cell(waiting(run)),
     "peak memory": lambda run: Cell(size(run.peak_memory_bytes)) if run.peak_memory_bytes is not None else None,
     "energy": energy_cell,
+    "share of roofline": roofline_cell,
 }
 """What running cost, by column; None where it was not measured."""
 
@@ -76,11 +83,14 @@ def work_table(combinations: Sequence[Combination]) -> Table:
     return table("What it cost, newest runs", ["backend", "scenario", *(f"{name}#" for name in columns)], rows)
 
 
-def work_note(combinations: Sequence[Combination]) -> str:
-    """Return what nobody measured, and why."""
-    if any(each.newest.energy for each in combinations):
-        return ""
-    return "Energy and cost per sample: not measured, since no power meter ran. They are never estimated."
+def work_notes(combinations: Sequence[Combination]) -> list[str]:
+    """Return what was not measured, and why."""
+    notes: dict[str, str] = {}
+    for each in combinations:
+        notes.update(getattr(each.newest, "not_measured", {}))
+    if all(each.newest.energy is None for each in combinations):
+        notes.setdefault("energy", "no power meter ran; it is never estimated")
+    return [f"{name}: not measured: {reason}" for name, reason in notes.items()]
 
 
 def machines_table(summary: Summary) -> Table:
@@ -154,7 +164,9 @@ def spread_line(summary: Summary) -> str:
 
 def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
     """Return what else the record says, by group: how it was set, what the engine counted, what was run."""
-    chosen = {key: f"{each.value} ({each.layer})" for key, each in run.settings.items() if each.layer != "default"}
+    chosen = {
+        key: f"{_spelled(each.value)} ({each.layer})" for key, each in run.settings.items() if each.layer != "default"
+    }
     groups: dict[str, Mapping[str, object]] = {
         "Settings that are not defaults": chosen,
         "How LoadGen drove it": run.load,
@@ -162,7 +174,18 @@ def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
         "Runtime": run.runtime,
         "Fingerprints": {name: value[:16] for name, value in run.fingerprints.items()},
     }
-    return {title: {key: str(value) for key, value in group.items()} for title, group in groups.items() if group}
+    return {title: {key: _spelled(value) for key, value in group.items()} for title, group in groups.items() if group}
+
+
+def _spelled(value: object) -> str:
+    """Return a value of JSON's as people write it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_spelled(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_spelled, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
 
 
 def published_notes(summary: Summary) -> list[str]:

@@ -8,14 +8,23 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from mlbench.comparison.compare import Comparison
+from mlbench.comparison.compare import Comparison, Verdict
 from mlbench.errors import UsageError
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
 from mlbench.reports.published import SOURCE
-from mlbench.reports.summary import TIERS, Combination, Content, Summary, headline, is_all_good, not_counted
+from mlbench.reports.summary import (
+    TIERS,
+    Combination,
+    Content,
+    Summary,
+    comparison_headline,
+    headline,
+    not_counted,
+    verdicts_of,
+)
 from mlbench.reports.units import plural
 
 INSTALL = "Install it: pip install 'mlbench[report]'."
@@ -66,7 +75,6 @@ def _values(content: Content) -> dict[str, Any]:
     return {
         "title": content.title,
         "headline": headline(summary),
-        "is_good": is_all_good(summary) and not (comparison and comparison.is_worse),
         "lede": _lede(summary),
         "period": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
         if first != last
@@ -100,10 +108,9 @@ def _lede(summary: Summary) -> str:
 
 
 def _comparison_values(comparison: Comparison) -> dict[str, Any]:
-    worse = [cell.name for cell in comparison.cells if cell.is_worse] + list(comparison.missing)
     return {
-        "headline": f"Worse than the base: {', '.join(worse)}." if worse else "No regression against the base.",
-        "is_good": not comparison.is_worse,
+        "headline": comparison_headline(comparison),
+        "tone": "bad" if comparison.is_worse else "good" if verdicts_of(comparison)[Verdict.CANNOT_TELL] == 0 else "",
         "figure": run_charts.comparison_figure(comparison),
         "table": results.comparison_rows_table(comparison),
         "notes": list(comparison_notes(comparison)),
@@ -118,7 +125,7 @@ def _workload_values(name: str, content: Content, palette: Palette) -> dict[str,
         "figures": _figures(combinations, palette, content),
         "series": list(dict.fromkeys(each.series for each in combinations)),
         "work": conditions.work_table(combinations),
-        "work_note": conditions.work_note(combinations),
+        "work_notes": conditions.work_notes(combinations),
         "details": [
             {
                 "link": links[each.name],
@@ -146,11 +153,6 @@ def _figures(combinations: Sequence[Combination], palette: Palette, content: Con
     figures.append(latency_charts.load_figure(combinations, palette))
     figures.append(work_charts.sweep_figure(scenarios.get("Offline", combinations), palette))
     figures += [work_charts.occupancy_figure(some, palette, name) for name, some in scenarios.items()]
-    for name, some in scenarios.items():
-        changes = {
-            series: moments
-            for (workload, series, scenario), moments in (content.changes).items()
-            if (workload, scenario) == (some[0].workload, name)
-        }
-        figures.append(run_charts.history_figure(some, palette, changes))
+    for some in scenarios.values():
+        figures += run_charts.history_figures(some, palette, content.steps)
     return [figure for figure in figures if figure]
