@@ -17,6 +17,9 @@ from mlbench.reports.units import number_of, plural, quantity
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
 """In the order of the official tables for streams; others follow by name."""
 
+_LOAD = "load."
+"""Settings of how runs are driven, not of what is driven."""
+
 TIERS = {
     "smoke": "Tier smoke: seconds a run. It tells whether something works, and roughly how fast; no number to rely on.",
     "dev": "Tier dev: a minute a run. It compares two changes on one machine.",
@@ -30,6 +33,8 @@ class Combination:
 
     series: str
     """What stands side by side within a workload: ``onnxruntime int8``."""
+    system: str
+    """The same but for how it was loaded: runs of one system at several rates make a curve."""
     runs: tuple[RunRecord, ...]
 
     @property
@@ -154,14 +159,18 @@ def summarise(sides: Mapping[str, Sequence[RunRecord]]) -> Summary:
     """
     every = [record for records in sides.values() for record in records]
     labels = _Labels(every)
-    grouped: dict[tuple[str, ...], tuple[str, dict[str, RunRecord]]] = {}
+    grouped: dict[tuple[str, ...], dict[str, RunRecord]] = {}
     for side, records in sides.items():
         for record in sorted(records, key=lambda each: each.created):
             key = (side, record.environment.machine, *key_of(record, ()))
-            label = " ".join(filter(None, (labels.of(record), side)))
-            grouped.setdefault(key, (label, {}))[1][record.run_id] = record
-    found = [Combination(series=label, runs=tuple(runs.values())) for label, runs in grouped.values()]
+            grouped.setdefault(key, {})[record.run_id] = record
+    found = [_combination(key[0], tuple(runs.values()), labels) for key, runs in grouped.items()]
     return Summary(tuple(sorted(found, key=lambda each: (each.workload, scenario_order(each.scenario)))))
+
+
+def _combination(side: str, runs: tuple[RunRecord, ...], labels: _Labels) -> Combination:
+    series, system = (" ".join(filter(None, (labels.of(runs[0], is_loaded), side))) for is_loaded in (True, False))
+    return Combination(series=series, system=system, runs=runs)
 
 
 class _Labels:
@@ -171,18 +180,23 @@ class _Labels:
         facts = [self._facts(record) for record in records]
         self._varying = {name for name in facts[0] if len({each[name] for each in facts}) > 1} if facts else set()
 
-    def of(self, record: RunRecord) -> str:
-        """Return the label of a run's series."""
-        more = [text for name, text in self._facts(record).items() if name in self._varying and text]
+    def of(self, record: RunRecord, is_loaded: bool) -> str:
+        """Return the label of a run's series; without how it was loaded, that of its system."""
+        facts = self._facts(record)
+        if not is_loaded:
+            facts.pop("load")
+        more = [text for name, text in facts.items() if name in self._varying and text]
         return " ".join([record.backend, record.precision, *more])
 
     @staticmethod
     def _facts(record: RunRecord) -> dict[str, str]:
+        chosen = [(key, f"{key}={value}") for key, value in hand_set(record).items()]
         return {
             "profile": record.profile,
             "tier": record.tier,
             "weights": f"{record.weights} weights",
-            "settings": ", ".join(f"{key}={value}" for key, value in hand_set(record).items()),
+            "settings": ", ".join(text for key, text in chosen if not key.startswith(_LOAD)),
+            "load": ", ".join(text for key, text in chosen if key.startswith(_LOAD)),
             "machine": f"on {record.environment.machine}",
         }
 

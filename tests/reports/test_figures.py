@@ -116,6 +116,24 @@ def test_throughput_is_drawn_against_latency_with_the_rate_of_offline(a_server_r
     assert "pytorch fp32: Offline 900 samples/s" in marks_of(figure)
 
 
+def test_runs_of_one_system_at_several_rates_make_a_curve(a_server_run):
+    def at(number, rate):
+        settings = {"load.target_qps": {"value": rate, "layer": "command line"}}
+        return a_server_run(number, rate, settings=settings)
+
+    offline = a_server_run(9, 900.0, scenario="Offline")
+    figure = load_figure(*drawn_of(at(0, 100.0), at(1, 200.0), offline))
+    assert [row[0] for row in rows_of(figure)] == [f"pytorch fp32 load.target_qps={rate}" for rate in (100.0, 200.0)]
+    assert "pytorch fp32: Offline 900 samples/s" in marks_of(figure)
+    (curve,) = (each for each in ElementTree.fromstring(figure.svg).iter() if is_line(each))
+    assert curve.get("stroke") == "var(--series-1)"
+    assert not any(map(is_line, ElementTree.fromstring(load_figure(*drawn_of(at(0, 100.0), offline)).svg).iter()))
+
+
+def is_line(element):
+    return element.get("stroke", "").startswith("var(--series") and element.get("d", "").count("L") == 1
+
+
 def test_a_missed_target_is_called_missed(a_server_run):
     target = a_server_run().accuracy.targets[0].model_dump() | {"value": 90.0, "is_met": False}
     accuracy = {"scores": {"acc": 90.0}, "targets": [target], "line": "", "is_met": False}

@@ -161,12 +161,13 @@ def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure
     import altair
 
     served = [each for each in combinations if each.scenario == "Server"]
-    rows = [row for each in served for row in _load_rows(each)]
+    colours = {each.system: each.series for each in reversed(served)}  # a system's curve is drawn as its first series
+    rows = [row for each in served for row in _load_rows(each, colours[each.system])]
     if not rows:
         return None
     unit = rows[0]["unit"]
     rows = [row for row in rows if row["unit"] == unit]
-    ceilings = _ceilings(combinations, unit)
+    ceilings = _ceilings(combinations, unit, colours)
     limit_ns = _limit_ns([run for each in served for run in each.runs], SAMPLE)
     highest = max(row["rate"] for row in (*rows, *ceilings))
     rate = (
@@ -177,7 +178,9 @@ def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure
     )
     every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
     latency = time_axis(altair.Y, "ns", every_ns, "p99 latency, logarithmic")
-    layers: list[object] = [points(rows).mark_point().encode(x=rate, y=latency, **palette.encodings())]
+    base = points(rows).encode(x=rate, y=latency, **palette.encodings())
+    curve = base.mark_line(aria=False, point=False, opacity=0.5)
+    layers: list[object] = [*([curve] if len(served) > len(colours) else []), base.mark_point()]
     if ceilings:
         upright = points(ceilings).mark_rule(opacity=0.6)
         layers.insert(0, upright.encode(x=rate, color=palette.encodings()["color"]))
@@ -185,32 +188,36 @@ def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     return Figure(
         title="Latency against throughput",
-        note="Each point is a Server run; the upright line is what its series reached in Offline. Above the limit a "
+        note="Each point is a Server run; the upright line is what its system reached in Offline. Above the limit a "
         "run is INVALID.",
         svg=svg_of(*layers),
         numbers=table(
             "Server runs: throughput and 99th percentile latency",
             ["series", "run", "throughput#", "p99 latency#"],
-            [[row["series"], row["run"], quantity(row["rate"], unit), duration(row["ns"])] for row in rows],
+            [[row["name"], row["run"], quantity(row["rate"], unit), duration(row["ns"])] for row in rows],
         ),
     )
 
 
-def _load_rows(combination: Combination) -> Iterator[Row]:
+def _load_rows(combination: Combination, series: str) -> Iterator[Row]:
     for run in combination.counted:
         ns = percentiles_of(run, SAMPLE).get(99.0)
         if ns and run.result:
             rate, unit = run.result.value, run.result.unit
             text = f"{combination.series}: {quantity(rate, unit)}, p99 {duration(ns)}"
             short = run.run_id.rpartition("-")[2]
-            yield {"series": combination.series, "rate": rate, "unit": unit, "ns": ns, "run": short, "text": text}
+            row = {"series": series, "name": combination.series, "rate": rate, "unit": unit, "ns": ns}
+            yield {**row, "run": short, "text": text}
 
 
-def _ceilings(combinations: Sequence[Combination], unit: str) -> list[Row]:
-    """Return the newest Offline rate of each series."""
+def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[Row]:
+    """Return the newest Offline rate of each system that served."""
     found = []
     for each in combinations:
-        if each.scenario == "Offline" and each.counted and (result := each.counted[-1].result) and result.unit == unit:
+        if each.scenario != "Offline" or each.system not in colours or not each.counted:
+            continue
+        result = each.counted[-1].result
+        if result and result.unit == unit:
             text = f"{each.series}: Offline {quantity(result.value, unit)}"
-            found.append({"series": each.series, "rate": result.value, "text": text})
+            found.append({"series": colours[each.system], "rate": result.value, "text": text})
     return found
