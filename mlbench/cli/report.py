@@ -11,6 +11,7 @@ from mlbench.cli.options import across_option, margin_option, results_option
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
+    from mlbench.reports.summary import Summary
 
 
 @click.command("report", short_help="Runs or a comparison as one HTML file, or as Markdown.")
@@ -52,7 +53,7 @@ def command(
     found = _selected(results, runs, sides)
     summary = summarise(found)
     comparison = compare(found["base"], found["new"], across=across, margin=margin) if sides else None
-    content = Content(title=_title(runs, sides), summary=summary, comparison=comparison)
+    content = Content(title=_title(runs, sides, summary), summary=summary, comparison=comparison)
     text = summary_markdown(content) if markdown else html_page(content)
     if output:
         write_whole(output, text)
@@ -72,9 +73,12 @@ def _selected(results: Path, runs: tuple[str, ...], sides: tuple[str, str] | Non
     return {"": [record for name in runs for record in records_named(results, name)]}
 
 
-def _title(runs: tuple[str, ...], sides: tuple[str, str] | None) -> str:
-    """Return what was asked for, folders without the path to them."""
+def _title(runs: tuple[str, ...], sides: tuple[str, str] | None, summary: Summary) -> str:
+    """Return what was asked for, folders without the path to them; of a single run, what it is."""
     if sides:
         base, new = (Path(side).name for side in sides)
         return f"{new} against {base}"
+    if len(summary.runs) == 1:
+        (run,) = summary.runs
+        return f"{run.workload} on {run.backend}, {run.scenario}"
     return ", ".join(Path(run).name for run in runs) or "All runs"

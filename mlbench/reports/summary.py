@@ -75,7 +75,8 @@ class Combination:
     def middle(self) -> str:
         """Return the median result of the runs that count; without one, how the newest run ended."""
         if not self.values:
-            return result(self.newest) if self.newest.failure else "INVALID"
+            verdict = self.newest.verdict
+            return "INVALID" if verdict and not verdict.is_valid else result(self.newest)
         return quantity(statistics.median(self.values), self._unit)
 
     def spread(self) -> str:

@@ -48,6 +48,11 @@ def test_a_report_is_one_file_and_says_how_large(mlbench, store, drawn, tmp_path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "results"]
 
 
+def test_a_report_on_one_run_says_which_it_is(mlbench, store):
+    store("good", 100)
+    assert mlbench("report", "good-3", "--markdown").stdout.startswith("# resnet50 on pytorch, Offline\n")
+
+
 def test_without_names_all_runs_are_in_it(mlbench, store):
     store("good", 100)
     store("other", 90)

@@ -121,6 +121,13 @@ def test_the_page_is_never_called_an_mlperf_result(page):
     assert page.count("Unverified results, not reviewed by MLCommons. MLPerf is a trademark of MLCommons") == 2
 
 
+def test_a_run_without_any_number_has_a_page(a_failure):
+    page = html_page(Content(title="x", summary=summarise({"": [a_failure]})))
+    assert "The run does not count: failed." in page
+    assert "crash during warm-up" in page
+    assert "<figure>" not in page
+
+
 def test_a_regression_is_said_before_all_else(a_server_run):
     sides = {
         side: [a_server_run(number + start, value + number, scenario="Offline") for number in range(5)]
@@ -173,7 +180,7 @@ def opened(browser, tmp_path):
     """Open a page, and collect what it says and what it asks for."""
     contexts = []
 
-    def opened(text, *, width=1200, **options):
+    def opened(text, *, width=1200, at="", **options):
         file = tmp_path / "report.html"
         file.write_text(text, encoding="utf-8")
         contexts.append(browser.new_context(viewport={"width": width, "height": 800}, **options))
@@ -183,7 +190,7 @@ def opened(browser, tmp_path):
         tab.on("pageerror", lambda error: tab.said.append(str(error)))
         tab.on("dialog", lambda dialog: tab.said.append(dialog.message))
         tab.on("request", lambda request: tab.asked.append(request.url))
-        tab.goto(file.as_uri())
+        tab.goto(file.as_uri() + at)
         return tab
 
     yield opened
@@ -238,6 +245,7 @@ def test_a_link_to_a_run_opens_its_details(opened, page):
     assert not tab.locator("#runs-2 .facts").is_visible()
     tab.goto(f"{tab.url}#runs-2")
     tab.wait_for_selector("#runs-2 .facts", state="visible")
+    opened(page, at="#runs-2").wait_for_selector("#runs-2 .facts", state="visible")
 
 
 @pytest.mark.slow

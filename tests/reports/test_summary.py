@@ -56,6 +56,13 @@ def test_a_run_that_does_not_count_is_in_no_median(a_server_run, a_late_run):
     assert found.bad == (found.runs[1],)
 
 
+def test_without_a_run_that_counts_the_newest_says_how_it_ended(a_failure, a_late_run, a_server_run):
+    nothing = a_server_run().result.model_dump() | {"value": None}
+    runs = [a_failure, a_late_run(), a_server_run(result=nothing)]
+    endings = [summary_of(run).combinations[0].middle() for run in runs]
+    assert endings == ["crash during warm-up", "INVALID", "no result"]
+
+
 def test_a_run_named_twice_counts_once(a_server_run):
     assert len(summary_of(a_server_run(), a_server_run()).runs) == 1
 
