@@ -143,8 +143,11 @@ def _load(runs: Sequence[RunRecord]) -> str:
     loads = [run.environment.load_average for run in runs if run.environment.load_average is not None]
     if not loads:
         return "not told"
+    text = f"load average {min(loads):.2f} to {max(loads):.2f}"
     threads = runs[0].environment.allowance.threads
-    text = f"load average {min(loads):.2f} to {max(loads):.2f} on {plural(threads, 'thread')}"
+    if threads is None:
+        return text
+    text += f" on {plural(threads, 'thread')}"
     return f"{text}: others were busy too, and these numbers are noisy" if max(loads) > threads + 0.5 else text
 
 

@@ -100,7 +100,8 @@ def _lede(summary: Summary) -> str:
     workloads, backends = (len({getattr(run, name) for run in summary.runs}) for name in ("workload", "backend"))
     machines = {run.environment.machine: run.environment for run in summary.runs}
     where = "; ".join(
-        f"{each.cpu.model}, {plural(each.allowance.threads, 'thread')}"
+        each.cpu.model
+        + (f", {plural(each.allowance.threads, 'thread')}" if each.allowance.threads else "")
         + (f", {conditions.accelerators(each)}" if each.accelerators else ", no accelerator")
         for each in machines.values()
     )
