@@ -115,7 +115,7 @@ class Rapl(PowerMeter):
         parts = {domain.name: domain.joules for domain in self._domains}
         has_memory = any(name.endswith("dram") for name in parts)
         return Energy(
-            joules=sum(parts.values()),
+            joules=sum(domain.joules for domain in self._domains),
             seconds=self._seconds,
             source="RAPL",
             covers=", ".join(parts),

@@ -41,6 +41,35 @@ def test_a_ten_percent_loss_is_a_regression_and_one_percent_is_noise(runs):
     assert not same.is_worse
 
 
+def energies(runs, values, **changes):
+    """Make runs of equal speed, each with its joules for a thousand samples."""
+    made = runs([100] * len(values))
+    meter = {"seconds": 10.0, "source": "RAPL", "covers": "package-0"} | changes
+    energies = ({"joules": 1000 * value, "joules_per_sample": value} | meter for value in values)
+    return [
+        type(run).model_validate(run.model_dump() | {"energy": energy})
+        for run, energy in zip(made, energies, strict=True)
+    ]
+
+
+def test_ten_percent_more_energy_for_a_sample_is_worse(runs):
+    base, new = energies(runs, [2.0, 2.01, 1.99, 2.0]), energies(runs, [2.2, 2.21, 2.19, 2.2])
+    comparison = compare(base, new)
+    (cell,) = comparison.cells
+    assert [(each.measure, each.unit, each.verdict) for each in cell.speeds] == [
+        ("throughput", "samples/s", Verdict.SAME),
+        ("energy per sample (RAPL: package-0)", "J", Verdict.SLOWER),
+    ]
+    assert comparison.is_worse
+
+
+def test_energy_of_other_parts_of_a_machine_is_not_compared(runs):
+    base = energies(runs, [2.0, 2.01, 1.99, 2.0])
+    for new in (energies(runs, [1.0, 1.01, 0.99, 1.0], covers="package-0, package-1"), runs([100] * 4)):
+        (cell,) = compare(base, new).cells
+        assert [each.measure for each in cell.speeds] == ["throughput"]
+
+
 def test_ten_percent_more_is_faster_and_no_regression(runs):
     comparison = compare(runs(STEADY), runs([110, 111, 109, 110, 110]))
     assert only_verdict(comparison) is Verdict.FASTER
