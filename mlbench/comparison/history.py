@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 import numpy as np
 
@@ -133,9 +134,15 @@ def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float =
 
     Source: Killick, Fearnhead and Eckley, Optimal detection of changepoints with a linear computational cost, 2012.
     """
+
+    @cache  # taking a step out changes only those beside it
+    def effect(before: int, index: int, after: int) -> Effect:
+        return effect_of(values[before:index], values[index:after], higher_is_better=higher_is_better)
+
     proposed = _proposed(values)
     while proposed:
-        effects = _effects(values, proposed, higher_is_better)
+        ends = [0, *proposed, len(values)]
+        effects = dict(zip(proposed, map(effect, ends, proposed, ends[2:]), strict=True))
         p_values = {index: _adjusted(effects, index, len(values), margin) for index in proposed}
         least = max(proposed, key=p_values.__getitem__)
         if p_values[least] < CHANCE:
@@ -162,15 +169,6 @@ def _proposed(values: Sequence[float]) -> list[int]:
     logarithms = np.log(np.asarray(values, dtype=float)) / max(spread_of(values), _LEAST_SPREAD)
     fit = KernelCPD(kernel="linear", min_size=SHORTEST).fit(logarithms.reshape(-1, 1))  # (runs, 1)
     return [int(index) for index in fit.predict(pen=PENALTY * math.log(len(values)))[:-1]]
-
-
-def _effects(values: Sequence[float], indices: Sequence[int], higher_is_better: bool) -> Mapping[int, Effect]:
-    """Return the effect of each step: the level after it against the level before it."""
-    ends = [0, *indices, len(values)]
-    return {
-        index: effect_of(values[before:index], values[index:after], higher_is_better=higher_is_better)
-        for before, index, after in zip(ends, ends[1:], ends[2:], strict=False)
-    }
 
 
 def _adjusted(effects: Mapping[int, Effect], index: int, count: int, margin: float) -> float:
