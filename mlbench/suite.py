@@ -97,7 +97,9 @@ def read_suite(file: Path) -> Suite:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{file}: {place}: {first['msg']}.", hint="See docs/guarding-against-regressions.md.") from None
+        raise UsageError(
+            f"{file}: {place}: {first['msg']}.", hint="See docs/guarding-against-regressions.md."
+        ) from None
 
 
 def requests_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from mlbench.records.run_record import EnergyRecord, RunRecord
@@ -87,8 +88,8 @@ def _joules(energy: EnergyRecord) -> Iterator[str]:
 def _conditions(record: RunRecord) -> Iterator[str]:
     environment = record.environment
     yield f"  {'machine':<22} {environment.processor}"
-    for accelerator in environment.accelerators:
-        yield f"  {'accelerator':<22} {accelerator.name}"
+    for name, count in Counter(accelerator.name for accelerator in environment.accelerators).items():
+        yield f"  {'accelerator':<22} {f'{count} x ' if count > 1 else ''}{name}"
     yield f"  {'system':<22} {environment.os}, kernel {environment.kernel}, Python {environment.python}"
     yield f"  {'LoadGen':<22} {record.loadgen_version}"
     for name, version in environment.libraries.items():

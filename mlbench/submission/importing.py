@@ -49,7 +49,8 @@ def import_tree(
         try:
             record, unread = read_result(entry, tag=tag)
         except DataError as error:
-            outcome.unread.append(Unread.because(_place(entry), error))
+            log = entry.performance / DETAIL
+            outcome.unread.append(Unread.because(log if str(log) in error.message else root / entry.path, error))
             continue
         outcome.unread += [each for each in unread if each not in seen]
         seen.update(unread)  # one description serves all results of a system
@@ -59,12 +60,6 @@ def import_tree(
         on_stored(_store(entry, record, results))
         outcome.records.append(record)
     return outcome
-
-
-def _place(entry: Entry) -> Path:
-    """Return the log of a result; its folder where there is none."""
-    log = entry.performance / DETAIL
-    return log if log.is_file() else entry.root / entry.path
 
 
 def _store(entry: Entry, record: RunRecord, results: Path) -> Path:

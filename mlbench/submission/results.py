@@ -120,6 +120,8 @@ def _if_readable(read: Callable[[Path], _Read], file: Path, unread: list[Unread]
 
 
 def _performance_log(file: Path, scenario: Scenario) -> DetailLog:
+    if not file.is_file():
+        raise DataError(f"there is no {file.parent.parent.name}/{file.parent.name}/{file.name}.")
     detail = read_detail(file)
     mode, found = (detail.values.get(f"effective_{name}") for name in ("test_mode", "scenario"))
     if mode == "AccuracyOnly":

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from mlbench import IncomparableRunsError, UsageError
 from mlbench.cli import main
 from mlbench.comparison.compare import Verdict, compare
+from mlbench.records.published import place_of
 from mlbench.records.query import ask
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
@@ -234,10 +235,8 @@ def test_what_cannot_be_read_is_listed_once_and_the_rest_imported(add, root, res
     assert "a log of Offline, in a folder of MultiStream" in found.pop(
         f"{misplaced.relative_to(root)}/performance/run_1/mlperf_log_detail.txt"
     )
-    assert "v4.1 has no model 'alexnet'" in found.pop(
-        f"{strange.relative_to(root)}/performance/run_1/mlperf_log_detail.txt"
-    )
-    assert "No such file" in found.pop(str(empty.relative_to(root)))
+    assert "v4.1 has no model 'alexnet'" in found.pop(f"{strange.relative_to(root)}")
+    assert found.pop(str(empty.relative_to(root))) == "there is no performance/run_1/mlperf_log_detail.txt."
     assert found == {}
     assert not any(str(root) in each.reason for each in outcome.unread)
 
@@ -287,7 +286,10 @@ def test_the_command_prints_a_line_each_and_exits_1_when_something_is_unread(add
     (root / "closed/Acme/results/anvil_8/resnet50/Server").mkdir()
     done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
     assert done.exit_code == 1
-    assert "not read: closed/Acme/results/anvil_8/resnet50/Server: LoadGen log cannot be read" in done.stderr
+    assert (
+        "not read: closed/Acme/results/anvil_8/resnet50/Server: there is no performance/run_1/mlperf_log_detail.txt."
+        in done.stderr
+    )
     assert "0 imported, 1 known already, 1 not read" in done.stderr
 
 
@@ -323,6 +325,7 @@ def test_an_imported_run_is_shown_as_one_and_not_verified(add, root, results):
     shown = CliRunner().invoke(main, ["show", str(run)])
     assert shown.exit_code == 0, shown.output
     assert "imported  closed/Acme/results/anvil_8/resnet50/Offline" in shown.stdout
+    assert "8 x Anvil A1" in shown.stdout
     assert "None" not in shown.stdout
     verified = CliRunner().invoke(main, ["verify", str(run)])
     assert (verified.exit_code, "was imported" in verified.stderr) == (2, True)
@@ -359,3 +362,10 @@ def test_the_precision_is_unknown_where_no_file_names_it(add, root, one):
     (file,) = (root / "closed/Acme/measurements/anvil_8/resnet50/Offline").iterdir()
     file.write_text(json.dumps({**IMPLEMENTATION, "weight_data_types": ""}))
     assert one().precision == "unknown"
+
+
+def test_an_imported_run_has_a_place_among_published_ones(add, one):
+    add("server", "Server", "retinanet", accuracy="mAP=37.415%", edit=at_full_length)
+    place = place_of(one())
+    assert place.per_accelerator == pytest.approx(printed("server", "Completed samples per second") / 8, rel=1e-5)
+    assert place.rank == place.of  # every published system with accelerators is faster than that
