@@ -70,6 +70,15 @@ def read_result(entry: Entry, *, tag: str = "") -> tuple[RunRecord, list[Unread]
     """
     benchmark, scenario = benchmark_of(entry), scenario_of(entry)
     detail = _performance_log(entry.performance / DETAIL, scenario)
+    try:
+        return _result(entry, benchmark, scenario, detail, tag)
+    except (TypeError, ValueError) as error:  # in somebody else's files any key may hold anything
+        raise DataError(f"a value is of the wrong kind: {' '.join(str(error).split())[:200]}.") from None
+
+
+def _result(
+    entry: Entry, benchmark: Benchmark, scenario: Scenario, detail: DetailLog, tag: str
+) -> tuple[RunRecord, list[Unread]]:
     owner = f"{entry.submitter}/{entry.system}"
     targets = [dataclasses.replace(each, required=each.name == benchmark.variant) for each in benchmark.rules.targets]
     names = tuple(dict.fromkeys(each.score for each in targets))

@@ -241,6 +241,17 @@ def test_what_cannot_be_read_is_listed_once_and_the_rest_imported(add, root, res
     assert not any(str(root) in each.reason for each in outcome.unread)
 
 
+@pytest.mark.parametrize("key", ["effective_min_duration_ms", "result_samples_per_second", "result_query_count"])
+@pytest.mark.parametrize("value", ['"many"', "null", "[1]", '{"a": NaN}'])
+def test_a_log_with_a_value_of_the_wrong_kind_is_listed(add, root, results, key, value):
+    add("offline", "Offline", edit=lambda text: re.sub(rf'("key": "{key}", "value": )[^,]+', rf"\g<1>{value}", text))
+    outcome = import_tree(root, results)
+    assert outcome.records == []
+    (unread,) = outcome.unread
+    assert "a value is of the wrong kind" in unread.reason
+    assert "\n" not in unread.reason
+
+
 def test_a_result_without_accuracy_makes_no_claim_of_it(add, one):
     add("offline", "Offline", accuracy=None)
     record = one()
