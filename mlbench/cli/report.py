@@ -39,6 +39,7 @@ def command(
     course in time.
     """
     from mlbench.comparison.compare import compare
+    from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.html.page import html_page
@@ -53,7 +54,9 @@ def command(
     found = _selected(results, runs, sides)
     summary = summarise(found)
     comparison = compare(found["base"], found["new"], across=across, margin=margin) if sides else None
-    content = Content(title=_title(runs, sides, summary), summary=summary, comparison=comparison)
+    steps = {each.points[step.index].run_id for each in histories_of(summary.runs) for step in each.steps}
+    title = _title(runs, sides, summary)
+    content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps))
     text = summary_markdown(content) if markdown else html_page(content)
     if output:
         write_whole(output, text)

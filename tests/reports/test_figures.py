@@ -5,7 +5,14 @@ from xml.etree import ElementTree
 import pytest
 
 from mlbench.comparison.compare import compare
-from mlbench.reports.html.conditions import details_of, machines_table, published_notes, spread_line, work_table
+from mlbench.reports.html.conditions import (
+    details_of,
+    machines_table,
+    published_notes,
+    spread_line,
+    work_notes,
+    work_table,
+)
 from mlbench.reports.html.drawing import Palette, ticks_between
 from mlbench.reports.html.latency_charts import latency_figures, load_figure
 from mlbench.reports.html.results import results_table
@@ -184,9 +191,33 @@ def test_a_ratio_of_single_runs_has_no_interval_to_draw(a_server_run):
 def test_costs_nobody_measured_take_no_column_and_energy_that_was_measured_does(a_server_run):
     without = [column.heading for column in work_table(drawn_of(a_server_run())[0]).columns]
     assert without == ["backend", "scenario", "harness", "mean batch", "useful work"]
-    energy = {"joules": 50.0, "seconds": 10.0, "source": "RAPL package-0", "covers": "CPU package"}
-    table = work_table(drawn_of(a_server_run(energy=energy))[0])
-    assert (table.rows[0][-1].text, table.rows[0][-1].detail) == ("0.0500 J/sample", "CPU package, by RAPL package-0")
+    energy = {
+        "joules": 50.0,
+        "seconds": 10.0,
+        "source": "RAPL",
+        "covers": "package-0",
+        "leaves_out": "memory",
+        "joules_per_sample": 0.25,
+    }
+    cell = work_table(drawn_of(a_server_run(energy=energy))[0]).rows[0][-1]
+    assert (cell.text, cell.detail) == ("0.250 J/sample", "package-0, by RAPL; without memory")
+
+
+def test_the_share_of_the_roofline_and_what_was_not_measured_are_told(a_server_run):
+    roofline = {
+        "device": "cpu",
+        "precision": "fp32",
+        "operations_per_s": 2.5e10,
+        "bytes_per_s": 1e9,
+        "operations_ceiling_per_s": 1e11,
+        "bytes_ceiling_per_s": 2e10,
+        "bound": "compute",
+        "share": 0.25,
+        "measured": "2026-11-21T00:00:00Z",
+    }
+    runs = drawn_of(a_server_run(roofline=roofline, not_measured={"energy": "powercap is readable by root only"}))[0]
+    assert "25.0 %" in str(work_table(runs))
+    assert work_notes(runs) == ["energy: not measured: powercap is readable by root only"]
 
 
 def test_the_harness_is_held_against_the_median_latency(a_server_run):

@@ -42,19 +42,23 @@ def _harness_share(run: RunRecord) -> str:
 
 
 def energy_cell(run: RunRecord) -> Cell | None:
-    """Return joules per sample as a meter measured them."""
-    if run.energy is None:
+    """Return joules per sample, as a meter measured them, with what they leave out."""
+    energy = run.energy
+    if energy is None:
         return None
-    detail = f"{run.energy.covers}, by {run.energy.source}"
-    issued = run.samples.get("issued", 0)
-    if not issued:
-        return Cell(quantity(run.energy.joules, "J"), detail=detail)
-    return Cell(quantity(run.energy.joules / issued, "J/sample"), detail=detail)
+    detail = f"{energy.covers}, by {energy.source}"
+    if energy.leaves_out:
+        detail += f"; without {energy.leaves_out}"
+    if energy.joules_per_token is not None:
+        return Cell(quantity(energy.joules_per_token, "J/token"), detail=detail)
+    if energy.joules_per_sample is not None:
+        return Cell(quantity(energy.joules_per_sample, "J/sample"), detail=detail)
+    return Cell(quantity(energy.joules, "J"), detail=detail)
 
 
 def roofline_cell(run: RunRecord) -> Cell | None:
     """Return the share of the machine's measured ceiling that the run reached."""
-    roofline = getattr(run, "roofline", None)  # recorded since `mlbench roofline` exists
+    roofline = run.roofline
     return None if roofline is None else Cell(percent(roofline.share), detail=f"bound by {roofline.bound}")
 
 
@@ -87,7 +91,7 @@ def work_notes(combinations: Sequence[Combination]) -> list[str]:
     """Return what was not measured, and why."""
     notes: dict[str, str] = {}
     for each in combinations:
-        notes.update(getattr(each.newest, "not_measured", {}))
+        notes.update(each.newest.not_measured)
     if all(each.newest.energy is None for each in combinations):
         notes.setdefault("energy", "no power meter ran; it is never estimated")
     return [f"{name}: not measured: {reason}" for name, reason in notes.items()]
@@ -128,6 +132,12 @@ def _facts(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
     yield from environment.libraries.items()
 
 
+def processor(environment: Environment) -> str:
+    """Return the processor with the threads that could be used, where that is known."""
+    model, threads = environment.cpu.model, environment.allowance.threads
+    return f"{model}, {plural(threads, 'thread')}" if threads else model
+
+
 def accelerators(environment: Environment) -> str:
     """Return the names of the accelerators with how many there are of each."""
     names = [each.name for each in environment.accelerators]
@@ -143,11 +153,11 @@ def _load(runs: Sequence[RunRecord]) -> str:
     loads = [run.environment.load_average for run in runs if run.environment.load_average is not None]
     if not loads:
         return "not told"
-    text = f"load average {min(loads):.2f} to {max(loads):.2f}"
     threads = runs[0].environment.allowance.threads
-    if threads is None:
+    text = f"load average {min(loads):.2f} to {max(loads):.2f}"
+    if not threads:
         return text
-    text += f" on {plural(threads, 'thread')}"
+    text = f"{text} on {plural(threads, 'thread')}"
     return f"{text}: others were busy too, and these numbers are noisy" if max(loads) > threads + 0.5 else text
 
 

@@ -100,9 +100,7 @@ def _lede(summary: Summary) -> str:
     workloads, backends = (len({getattr(run, name) for run in summary.runs}) for name in ("workload", "backend"))
     machines = {run.environment.machine: run.environment for run in summary.runs}
     where = "; ".join(
-        each.cpu.model
-        + (f", {plural(each.allowance.threads, 'thread')}" if each.allowance.threads else "")
-        + (f", {conditions.accelerators(each)}" if each.accelerators else ", no accelerator")
+        conditions.processor(each) + (f", {conditions.accelerators(each)}" if each.accelerators else ", no accelerator")
         for each in machines.values()
     )
     return f"{count}, {plural(workloads, 'workload')}, {plural(backends, 'backend')}, on {where}."
