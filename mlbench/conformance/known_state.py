@@ -17,8 +17,8 @@ import numpy as np
 from mlbench.conformance.comparison import demand_close
 from mlbench.conformance.subject import Subject, demand
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
-from mlbench.contracts.graph import Dim, Graph, StatefulExecutable, TensorSpec
-from mlbench.execution.generation.host_state import HostState
+from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.execution.generation.host_state import stateful
 from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Trial:
         graphs = (reading_graph(), stepping_graph())
         self._subject = subject
         self._graphs: Mapping[str, Graph] = {graph.name: graph for graph in graphs}
-        self._executables = {graph.name: _stateful(subject, graph) for graph in graphs}
+        self._executables = {graph.name: stateful(subject.compile(graph), graph) for graph in graphs}
         self._given: list[tuple[np.ndarray, np.ndarray]] = []
         self.start(slots=slots, length=length)
 
@@ -177,9 +177,3 @@ def _zeros(spec: TensorSpec, slots: int, length: int) -> torch.Tensor:
 
     sizes = {SLOTS: slots, LENGTH: length}
     return torch.zeros([sizes[size.name] if isinstance(size, Dim) else size for size in spec.shape])
-
-
-def _stateful(subject: Subject, graph: Graph) -> StatefulExecutable:
-    """Return what the backend made of a graph; the core carries the state where the backend does not."""
-    compiled: Any = subject.compile(graph)
-    return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)

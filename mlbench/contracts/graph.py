@@ -85,10 +85,11 @@ class Graph(ABC):
         """Return the torch module with its weights, fp32, in eval mode.
 
         ``forward`` takes the inputs as positional tensors in the order of `inputs` and returns the outputs in the order
-        of `outputs` (a tensor when there is one, else a tuple). The module is the caller's to change.
+        of `outputs` (a tensor when there is one, else a tuple). The module is the caller's to change. Modules of a
+        model's graphs may share weights, though: what is done to those of one is then done to the other's.
 
         With a `state`, ``forward`` takes its tensors after the inputs, changes them in place and returns them after the
-        outputs.
+        outputs. They may be kept in the precision that is computed in, whatever floating point type their specs name.
         """
 
     @abstractmethod

@@ -15,7 +15,7 @@ from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
 from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
 from mlbench.contracts.model import Model
 from mlbench.execution.call_counts import CallCounts
-from mlbench.execution.generation.host_state import HostState, host_array
+from mlbench.execution.generation.host_state import host_array, stateful
 from mlbench.execution.generation.requests import first_line
 
 logger = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ class Cache:
 
     def __init__(self, backend: GraphBackend, model: Model, precision: Precision, longest: int) -> None:
         """Compile both graphs; memory is taken when it is first asked for."""
-        self._prefill = _stateful(backend, model.graphs[PREFILL], precision)
-        self._decode = _stateful(backend, model.graphs[DECODE], precision)
+        self._prefill = _compiled(backend, model.graphs[PREFILL], precision)
+        self._decode = _compiled(backend, model.graphs[DECODE], precision)
         self.limits = Limits.of(model.graphs)
         self.counts = {name: CallCounts(name) for name in (PREFILL, DECODE)}
         self._columns = np.arange(longest)
@@ -132,9 +132,9 @@ def _largest(graph: Graph, name: str, axis: int) -> int:
     return dim.largest if isinstance(dim, Dim) else dim
 
 
-def _stateful(backend: GraphBackend, graph: Graph, precision: Precision) -> StatefulExecutable:
+def _compiled(backend: GraphBackend, graph: Graph, precision: Precision) -> StatefulExecutable:
     compiled: Any = backend.compile(graph, precision)
-    return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)
+    return stateful(compiled, graph)
 
 
 def _rounded(count: int, step: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlbench.contracts.generation import LENGTH
-from mlbench.contracts.graph import Array, Dim, Executable, Graph, TensorSpec
+from mlbench.contracts.graph import Array, Dim, Executable, Graph, StatefulExecutable, TensorSpec
 from mlbench.errors import PluginError
 
 
@@ -51,6 +51,11 @@ class HostState:
                 )
             state[name] = np.require(host_array(after), requirements="W")
         return outputs
+
+
+def stateful(compiled: Executable | StatefulExecutable, graph: Graph) -> StatefulExecutable:
+    """Return what a backend made of a graph with state; the core carries the state where the backend does not."""
+    return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)
 
 
 def host_array(array: Array) -> np.ndarray:
