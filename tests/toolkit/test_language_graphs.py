@@ -331,6 +331,7 @@ def test_the_onnx_form_says_what_the_module_says_and_int8_is_close(graphs, runne
     pieces, positions = random.integers(0, VOCABULARY, (2, 5)), [20, 8]
     demand_close(exact.prefill(pieces, [0, 3], positions), runner.prefill(pieces, [0, 3], positions))
     coarse.prefill(pieces, [0, 3], positions)
+    means = []
     for step in range(8):
         rows = 1 + step % 4
         tokens, places, span = random.integers(0, VOCABULARY, rows), [25 + step, 9, 3, 13][:rows], 40
@@ -338,4 +339,7 @@ def test_the_onnx_form_says_what_the_module_says_and_int8_is_close(graphs, runne
         demand_close(exact.decode(tokens, places, span), expected)
         differences = np.abs(coarse.decode(tokens, places, span) - expected)
         assert 1e-3 < differences.max()
-        assert differences.mean() < 0.6  # of logits that range over ten; a rounded router may choose another expert
+        means.append(differences.mean())
+    # log-probabilities spread by 1.4 here; a rounded router that chooses another expert moves a step's by a third
+    assert np.median(means) < 0.1
+    assert max(means) < 0.5
