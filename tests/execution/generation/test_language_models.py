@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlbench import Decoding, EnginePlan, Model, Profile, Prompt, Samples, Variant, Weights
+from mlbench import Decoding, EnginePlan, Model, Prompt, Samples
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -127,24 +127,3 @@ class Shared:
         module = self._graph.module()
         module.network = self._network
         return module
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_mini_models_answer_every_sample_as_generate_does(workload, kept):
-    mini = Path(importlib.import_module(f"mlbench_{workload}").__file__).parent / "mini" / "mini.toml"
-    if not mini.is_file():
-        pytest.skip(f"{workload} ships no mini profile yet")
-    plugin = importlib.import_module(f"mlbench_{workload}").mlbench_workloads()[0]
-    variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=plugin.options)
-    dataset, model = plugin.dataset(variant), plugin.model(variant)
-    everything = list(range(dataset.count))
-    dataset.load(everything)
-    network = importlib.import_module(f"mlbench_{workload}.graphs").NETWORK.trained(model.files)
-    expected = answers(network, [dataset.sample(index) for index in everything], model.program.decoding)
-    random = np.random.default_rng(1)
-    for batch, prefill_tokens in ((16, 512), (5, 64)):
-        with engine(model.graphs, model.program, batch=batch, prefill_tokens=prefill_tokens) as running:
-            found = answered(running, dataset, random.permutation(dataset.count).tolist(), kept)
-        wrong = [index for index in everything if found[index] != model.program.answer(expected[index]).tolist()]
-        assert not wrong

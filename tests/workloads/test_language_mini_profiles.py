@@ -1,0 +1,188 @@
+"""The mini profiles of the three language workloads: what they ship, what they reach, and which faults show.
+
+Hugging Face's `generate` answers every sample of a profile once; scores and engines are held against these answers.
+"""
+
+import dataclasses
+import importlib
+import shutil
+from functools import cached_property
+
+import numpy as np
+import pytest
+import torch
+
+from mlbench import DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
+from mlbench.conformance.recording import RecordingReply
+from mlbench.discovery import Plugins
+from mlbench.toolkit.language_reference import answers
+
+TOTALS = {"gen_len"}
+"""Scores that add up over the samples: no part of the data set can reach their targets."""
+
+
+class Mini:
+    """A shipped mini profile."""
+
+    def __init__(self, package):
+        graphs, module = (importlib.import_module(f"{package}.{name}") for name in ("graphs", "mini_profile"))
+        self.read, self.data_file = module.read_mini_profile, module.DATA
+        self.profile = module.shipped_profile()
+        (self.workload,) = importlib.import_module(package).mlbench_workloads()
+        self.variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=self.workload.options)
+        self.data = self.workload.dataset(self.variant)
+        self.data.load(range(self.data.count))
+        self.prompts = [self.data.sample(index) for index in range(self.data.count)]
+        self.load_network = lambda: graphs.NETWORK.trained(self.profile.folder)
+
+    @cached_property
+    def answers(self):
+        """What `generate` answers to each sample."""
+        return answers(self.load_network(), self.prompts, self.profile.program.decoding)
+
+    def scores(self, answers):
+        """Return the official scores of answers by sample."""
+        program, metric = self.profile.program, self.workload.metric(self.variant, self.data)
+        logged = {index: program.answer(tokens).tobytes() for index, tokens in answers.items()}
+        return metric.score([LoggedReply(index=index, data=data) for index, data in logged.items()])
+
+    def missed(self, answers):
+        """Return the scores of answers, by sample, that miss a required target."""
+        scores = self.scores(answers)
+        targets = [each for each in self.profile.targets if each.required and each.score not in TOTALS]
+        return {target.score for target in targets if not target.is_met_by(scores[target.score])}
+
+
+@pytest.fixture(scope="module", params=["gptj"])
+def mini(request):
+    return Mini(f"mlbench_{request.param}")
+
+
+@pytest.mark.slow
+def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured(mini):
+    scores, reference = mini.scores(dict(enumerate(mini.answers))), dataclasses.asdict(mini.profile.reference)
+    assert {name: scores[name] for name in reference} == pytest.approx(reference, rel=1e-3)
+    assert all(target.is_met_by(scores[target.score]) for target in mini.profile.targets if target.required)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
+def test_every_sample_is_answered_as_generate_does_however_it_arrives_and_whatever_runs_beside_it(mini, backend):
+    backend = Plugins.discover().backend(backend)
+    backend = backend.configured(dataclasses.replace(backend.options, threads=1))
+    random, model = np.random.default_rng(1), mini.workload.model(mini.variant)
+    for batch, prefill_tokens, count in ((16, 512, mini.data.count), (5, 64, 32)):
+        indices, reply = random.permutation(mini.data.count)[:count].tolist(), RecordingReply()
+        samples, sent = Samples(indices, indices, mini.data), 0
+        with backend.engine(model, EnginePlan(batch=batch, prefill_tokens=prefill_tokens)) as engine:
+            while sent < len(samples):
+                size = 1 + sent % 10
+                engine.submit(samples[sent : sent + size], reply)
+                sent += size
+            engine.flush()
+            assert reply.wait(samples, patience_s=60)
+        assert not reply.failures
+        found = {index: answer.tolist() for index, (answer,) in reply.answers.items()}
+        expected = {index: mini.profile.program.answer(mini.answers[index]).tolist() for index in indices}
+        assert not [index for index in indices if found[index] != expected[index]]
+
+
+def freeze_positions(network):
+    """Let every new token stand where the prompt's last token stood."""
+    last = {}
+
+    def hook(_, args, inputs):
+        positions = inputs["position_ids"]
+        if inputs["input_ids"].shape[1] > 1:
+            last["positions"] = positions[:, -1:]
+            return args, inputs
+        return args, inputs | {"position_ids": last["positions"]}
+
+    network.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+def shift_positions(network):
+    """Let every new token stand one further than it does; no score need show it, but answers do."""
+
+    def hook(_, args, inputs):
+        offset = int(inputs["input_ids"].shape[1] == 1)
+        return args, inputs | {"position_ids": inputs["position_ids"] + offset}
+
+    network.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+def add_noise(network):
+    """Add to each weight a random number, a third as large as its tensor's weights usually are."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.inference_mode():
+        for weight in network.parameters():
+            weight.add_(weight.std(correction=0) / 3 * torch.randn(weight.shape, generator=generator))
+
+
+@pytest.fixture
+def part(mini):
+    """Some samples, which the whole pipeline answers well enough."""
+    indices = range(0, mini.data.count, 4)
+    assert not mini.missed({index: mini.answers[index] for index in indices})
+    return indices
+
+
+def answers_of_part(mini, part, *, break_network=lambda network: None, **decoding):
+    network = mini.load_network()
+    break_network(network)
+    decoding = dataclasses.replace(mini.profile.program.decoding, **decoding)
+    return dict(zip(part, answers(network, [mini.prompts[index] for index in part], decoding), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault", [{"break_network": freeze_positions}, {"break_network": add_noise}, {"end_tokens": (0,)}]
+)
+def test_a_broken_network_or_loop_misses_a_target(mini, part, fault):
+    assert mini.missed(answers_of_part(mini, part, **fault))
+
+
+@pytest.mark.slow
+def test_positions_off_by_one_change_answers(mini, part):
+    found = answers_of_part(mini, part, break_network=shift_positions)
+    assert [index for index in part if found[index] != mini.answers[index]]
+
+
+@pytest.mark.slow
+def test_answers_that_are_cut_or_hold_their_prompts_miss_a_target(mini, part):
+    assert mini.missed({index: mini.answers[index][:-4] for index in part})
+    assert mini.missed({index: [*mini.prompts[index].tokens, *mini.answers[index]] for index in part})
+
+
+def test_random_weights_have_the_sizes_of_the_shipped_ones(mini):
+    trained, random = (mini.profile.graphs(weights) for weights in (Weights.TRAINED, Weights.RANDOM))
+    assert {name: graph.state for name, graph in trained.items()} == {
+        name: graph.state for name, graph in random.items()
+    }
+    assert trained["decode"].fingerprint != random["decode"].fingerprint
+
+
+def test_the_longest_prompt_and_answer_fit_the_positions(mini):
+    decoding = mini.profile.program.decoding
+    assert max(len(prompt.tokens) for prompt in mini.prompts) + decoding.max_new_tokens <= decoding.longest
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "data"])
+def test_a_changed_byte_in_a_shipped_file_is_noticed(mini, tmp_path, name):
+    name = mini.data_file if name == "data" else name
+    folder = shutil.copytree(mini.profile.folder, tmp_path / "mini")
+    content = bytearray((folder / name).read_bytes())
+    content[-2] ^= 1
+    (folder / name).write_bytes(content)
+    profile = mini.read(folder)
+    with pytest.raises(DataError, match=f"corrupt or another version: .*{name}"):
+        profile.dataset()
+        profile.tokenizer()
+        profile.graphs(Weights.TRAINED)["decode"].module()
+
+
+def test_a_missing_shipped_file_is_named(mini, tmp_path):
+    folder = shutil.copytree(mini.profile.folder, tmp_path / "mini")
+    (folder / mini.data_file).unlink()
+    with pytest.raises(DataError, match=rf"not found: .*{mini.data_file}.* Install mlbench again"):
+        mini.read(folder).dataset()
