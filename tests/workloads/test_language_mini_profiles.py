@@ -17,9 +17,6 @@ from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.toolkit.language_reference import answers
 
-TOTALS = {"gen_len"}
-"""Scores that add up over the samples: no part of the data set can reach their targets."""
-
 
 class Mini:
     """A shipped mini profile."""
@@ -47,13 +44,14 @@ class Mini:
         return metric.score([LoggedReply(index=index, data=data) for index, data in logged.items()])
 
     def missed(self, answers):
-        """Return the scores of answers, by sample, that miss a required target."""
-        scores = self.scores(answers)
-        targets = [each for each in self.profile.targets if each.required and each.score not in TOTALS]
-        return {target.score for target in targets if not target.is_met_by(scores[target.score])}
+        """Return the scores of some samples that miss a required target, were their right answers the reference."""
+        found, right = self.scores(answers), self.scores({index: self.answers[index] for index in answers})
+        required = [target for target in self.profile.targets if target.required]
+        ratios = {target.score: found[target.score] / right[target.score] for target in required}
+        return {target.score for target in required if not target.is_met_by(ratios[target.score] * target.reference)}
 
 
-@pytest.fixture(scope="module", params=["gptj"])
+@pytest.fixture(scope="module", params=["gptj", "llama2_70b"])
 def mini(request):
     return Mini(f"mlbench_{request.param}")
 
@@ -121,10 +119,8 @@ def add_noise(network):
 
 @pytest.fixture
 def part(mini):
-    """Some samples, which the whole pipeline answers well enough."""
-    indices = range(0, mini.data.count, 4)
-    assert not mini.missed({index: mini.answers[index] for index in indices})
-    return indices
+    """Some samples."""
+    return range(0, mini.data.count, 4)
 
 
 def answers_of_part(mini, part, *, break_network=lambda network: None, **decoding):
