@@ -86,7 +86,12 @@ class Circumstances:
 
     def fulfil(self, conditions: Mapping[str, str]) -> bool:
         """Tell whether all conditions hold."""
-        return all(getattr(value := getattr(self, key), "name", value) == wanted for key, wanted in conditions.items())
+        return all(_named(getattr(self, key)) == wanted for key, wanted in conditions.items())
+
+
+def _named(value: object) -> object:
+    """Return how a settings file names a plugin or a choice; a choice is text, whose ``name`` is Python's."""
+    return value if isinstance(value, str) else getattr(value, "name", value)
 
 
 def layered(

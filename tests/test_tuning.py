@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlbench import UsageError
+from mlbench import Precision, Profile, UsageError
 from mlbench.contracts.backend import EnginePlan
 from mlbench.loadgen.scenarios import OFFLINE
+from mlbench.rules.tiers import Tier
 from mlbench.tuning import Circumstances, Settings, layered
 
 
@@ -31,9 +32,9 @@ def settings(tmp_path):
             workload=SimpleNamespace(name="bert", options=Options(), tuning=files["workload"]),
             backend=SimpleNamespace(name="fast", options=Options(), tuning=files["backend"]),
             scenario=OFFLINE,
-            profile="mini",
-            tier="smoke",
-            precision="fp32",
+            profile=Profile.MINI,  # as the command line gives them
+            tier=Tier.SMOKE,
+            precision=Precision.FP32,
         )
         command_line = {key.replace("__", "."): value for key, value in flags.items()}
         return layered(circumstances, system_file=files["system"], command_line=command_line)
@@ -65,6 +66,15 @@ def test_each_layer_overrides_the_one_below(settings):
 def test_the_scenario_sets_how_batches_are_made(settings):
     setting = settings().by_key["execution.batching"]
     assert (setting.value, setting.layer) == ("bucketed", "scenario Offline")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"), [("profile", "mini", "full"), ("tier", "smoke", "dev"), ("precision", "fp32", "int8")]
+)
+def test_an_entry_holds_for_a_profile_a_tier_or_a_precision(settings, name, value, other):
+    text = '[[settings]]\nwhen = {{ {} = "{}" }}\nexecution.batch = 8\n'
+    assert settings(workload=text.format(name, value)).by_key["execution.batch"].value == 8
+    assert settings(workload=text.format(name, other)).by_key["execution.batch"].value == "auto"
 
 
 def test_an_entry_applies_only_where_its_conditions_hold(settings):
