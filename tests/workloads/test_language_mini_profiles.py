@@ -15,7 +15,9 @@ import torch
 from mlbench import DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
+from mlbench.rules.early_stopping import queries_needed
 from mlbench.toolkit.language_reference import answers
+from mlbench.tuning import Circumstances, layered
 
 
 class Mini:
@@ -161,6 +163,19 @@ def test_random_weights_have_the_sizes_of_the_shipped_ones(mini):
 def test_the_longest_prompt_and_answer_fit_the_positions(mini):
     decoding = mini.profile.program.decoding
     assert max(len(prompt.tokens) for prompt in mini.prompts) + decoding.max_new_tokens <= decoding.longest
+
+
+def test_a_server_run_asks_no_more_queries_than_early_stopping_needs(mini):
+    plugins = Plugins.discover()
+    circumstances = Circumstances(
+        workload=mini.workload,
+        backend=plugins.backend("null"),
+        scenario=plugins.scenario("Server"),
+        profile=Profile.MINI,
+        tier="smoke",
+        precision="fp32",
+    )
+    assert layered(circumstances).by_key["load.min_query_count"].value == queries_needed(0, 0.99) == 459
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "data"])

@@ -35,6 +35,7 @@ class GptJ(Workload):
     title = "GPT-J 6B, summarisation, CNN/DailyMail"
     rules = "gptj"
     options = GptJOptions()
+    tuning = Path(__file__).parent / "tuning.toml"
 
     def dataset(self, variant: Variant) -> Dataset:
         """Open the articles; a sample is a prompt of token ids."""

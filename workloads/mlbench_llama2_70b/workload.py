@@ -33,6 +33,7 @@ class Llama2(Workload):
     title = "Llama 2 70B, conversation, OpenOrca"
     rules = "llama2-70b"
     options = Llama2Options()
+    tuning = Path(__file__).parent / "tuning.toml"
 
     def dataset(self, variant: Variant) -> Dataset:
         """Open the conversations; a sample is a prompt of token ids."""

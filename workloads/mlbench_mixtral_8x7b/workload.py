@@ -35,6 +35,7 @@ class Mixtral(Workload):
     title = "Mixtral 8x7B, answers, sums and programs: OpenOrca, GSM8K, MBXP"
     rules = "mixtral-8x7b"
     options = MixtralOptions()
+    tuning = Path(__file__).parent / "tuning.toml"
 
     def dataset(self, variant: Variant) -> Dataset:
         """Open the samples; each is a prompt of token ids, a program's with its stop sequence."""
