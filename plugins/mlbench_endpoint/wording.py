@@ -1,0 +1,105 @@
+"""How a prompt is put to a server, and how its answer becomes tokens again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlbench import Decoding, GenerationProgram, Model, Prompt, UsageError
+from mlbench.toolkit.language import TOKENIZER_FILE
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+VLLM_BEAMS = '\'{"use_beam_search": true, "n": 4, "stream": false}\''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """The fields of requests, and the reading of answers."""
+
+    common: Mapping[str, Any]
+    """Fields that all requests share."""
+    decoding: Decoding
+    is_text: bool
+    """Whether prompts and answers are text, not token ids."""
+    tokenizer: Tokenizer | None
+    """None where the model brings none."""
+
+    def fields(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the fields of one sample's own."""
+        tokens = prompt.tokens.tolist()
+        most = min(self.decoding.max_new_tokens, self.decoding.longest - len(tokens))
+        fields: dict[str, Any] = {"max_tokens": most}
+        fields["prompt"] = self._text(tokens) if self.is_text else tokens
+        if prompt.stop and self.tokenizer:
+            fields |= {"stop": [self._text(prompt.stop)], "include_stop_str_in_output": True}  # the second is vLLM's
+        return fields
+
+    def tokens(self, answer: Sequence[int] | str, *, is_finished: bool) -> list[int]:
+        """Return the tokens of an answer.
+
+        Args:
+            answer: token ids, or text.
+            is_finished: the model ended it, so it has an end token last, whether the server sent that or not.
+        """
+        if isinstance(answer, str):
+            answer = self._ids(answer)
+        tokens = list(answer)[: self.decoding.max_new_tokens]
+        if is_finished and len(tokens) < self.decoding.max_new_tokens and not self._ends(tokens):
+            tokens.append(self.decoding.end_tokens[0])
+        return tokens
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        assert self.tokenizer
+        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=False)
+        return text
+
+    def _ids(self, text: str) -> list[int]:
+        assert self.tokenizer
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _ends(self, tokens: Sequence[int]) -> bool:
+        return bool(tokens) and tokens[-1] in self.decoding.end_tokens
+
+
+def wording(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Wording:
+    """Return how a model's prompts are worded.
+
+    Args:
+        model: its program generates.
+        kind: ``tokens`` or ``text``.
+        extra: fields that the user adds, or puts in place of others.
+
+    Raises:
+        UsageError: the protocol has no beams; or text is wanted, and the model has no tokenizer.
+    """
+    assert isinstance(model.program, GenerationProgram)
+    decoding = model.program.decoding
+    if decoding.beams > 1 and not extra:
+        raise UsageError(
+            f"{model.name} searches with {decoding.beams} beams, for which the protocol has no field.",
+            hint=f"Say how your server is told, for vLLM: --set backend.extra={VLLM_BEAMS}",
+        )
+    common: dict[str, Any] = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
+    if decoding.min_new_tokens > 1:
+        common["min_tokens"] = decoding.min_new_tokens
+    is_text = kind == "text"
+    if not is_text:
+        common["return_token_ids"] = True
+    if is_text and model.files is None:
+        raise UsageError(
+            f"{model.name} has no tokenizer to make text with.", hint="Use trained weights, or backend.prompt=tokens."
+        )
+    return Wording(common={**common, **extra}, decoding=decoding, is_text=is_text, tokenizer=_tokenizer(model.files))
+
+
+def _tokenizer(folder: Path | None) -> Tokenizer | None:
+    if folder is None:
+        return None
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / TOKENIZER_FILE))

@@ -1,0 +1,240 @@
+"""The endpoint backend against real servers on loopback that answer by a script."""
+
+import re
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from mlbench_endpoint.backend import Endpoint, EndpointOptions
+
+from mlbench import (
+    Decoding,
+    EnginePlan,
+    GenerationProgram,
+    Model,
+    Prompt,
+    Reply,
+    ReplySpec,
+    Samples,
+    UnavailableError,
+    UsageError,
+)
+from tests.plugins.mlbench_endpoint.scripted_server import END, MODEL, Script, serving
+
+pytest.importorskip("httpx")
+pytestmark = pytest.mark.slow  # each starts the process that talks to servers
+
+PROMPTS = {0: [5, 6, 7], 1: [8, 9], 2: [10]}
+
+
+class Data:
+    def sample(self, index):
+        return Prompt(tokens=np.array(PROMPTS[index]))
+
+
+class Talk(GenerationProgram):
+    reply = ReplySpec(dtype="int64", shape=(None,))
+
+    def __init__(self, **decoding):
+        self.decoding = Decoding(**{"end_tokens": (END,), "max_new_tokens": 50, "longest": 100, **decoding})
+
+    def prompt(self, sample):
+        return sample
+
+    def answer(self, tokens):
+        return np.array(tokens, np.int64)
+
+
+class Heard(Reply):
+    def __init__(self, count):
+        self.firsts, self.answers, self.failures, self.at = {}, {}, {}, {}
+        self._left, self._done = count, threading.Event()
+
+    def first_token(self, samples, tokens):
+        self.firsts[samples.ids[0]] = tokens.tolist()
+        self.at["first", samples.ids[0]] = time.monotonic()
+
+    def complete(self, samples, outputs, token_counts=None):
+        assert [len(output) for output in outputs] == list(token_counts)
+        self.answers[samples.ids[0]] = outputs[0].tolist()
+        self._count(samples)
+
+    def fail(self, samples, reason):
+        self.failures[samples.ids[0]] = reason
+        self._count(samples)
+
+    def _count(self, samples):
+        self.at["end", samples.ids[0]] = time.monotonic()
+        self._left -= 1
+        if not self._left:
+            self._done.set()
+
+    def wait(self):
+        assert self._done.wait(30)
+        return self
+
+
+def model(program=None, **fields):
+    return Model(name="talk", graphs={}, program=program or Talk(), weights_fingerprint="", **fields)
+
+
+@contextmanager
+def engine(script, program=None, **options):
+    with serving(script) as url:
+        backend = Endpoint().configured(EndpointOptions(**{"url": url, **options}))
+        with backend.engine(model(program), EnginePlan()) as opened:
+            yield opened
+
+
+def ask(opened, *indices):
+    heard = Heard(len(indices))
+    opened.submit(Samples([100 + index for index in indices], list(indices), Data()), heard)
+    return heard.wait()
+
+
+def test_prompts_go_out_as_tokens_and_answers_come_back_as_tokens():
+    script = Script()
+    with engine(script) as opened:
+        heard = ask(opened, 0, 1)
+    assert heard.answers == {100: [7, 8, 9, END], 101: [7, 8, 9, END]}
+    assert heard.firsts == {100: [[7]], 101: [[7]]}
+    assert sorted(body["prompt"] for body in script.asked) == [[5, 6, 7], [8, 9]]
+    (body, _) = sorted(script.asked, key=lambda body: body["prompt"])
+    assert {name: body[name] for name in ("model", "temperature", "max_tokens", "stream", "return_token_ids")} == {
+        "model": MODEL,
+        "temperature": 0,
+        "max_tokens": 50,
+        "stream": True,
+        "return_token_ids": True,
+    }
+
+
+def test_an_answer_has_room_for_what_the_prompt_leaves_of_the_positions():
+    script = Script()
+    with engine(script, Talk(longest=12)) as opened:
+        ask(opened, 0)
+    assert script.asked[0]["max_tokens"] == 9
+
+
+def test_an_end_token_that_the_server_keeps_to_itself_is_added():
+    with engine(Script(tokens=(7, 8))) as opened:
+        assert ask(opened, 0).answers == {100: [7, 8, END]}
+
+
+def test_the_first_token_is_heard_before_the_last_is_sent():
+    with engine(Script(first_s=0.05, token_s=0.05)) as opened:
+        started = time.monotonic()
+        heard = ask(opened, 0)
+    assert heard.at["first", 100] - started >= 0.05
+    assert heard.at["end", 100] - heard.at["first", 100] >= 0.1
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (Script(status=503), r"answered 503: .*busy"),
+        (Script(cut_after=2), "cut the answer off after 2 parts"),
+        (Script(cut_after=0), "cut the answer off after 0 parts"),
+        (Script(garbage=True), r"no JSON: \{nonsense"),
+        (Script(answers_as="another"), "answered as 'another', not as 'scripted'"),
+        (Script(text="no ids here"), "sent text, no token ids"),
+    ],
+    ids=["refusal", "cut off", "nothing", "garbage", "another model", "text"],
+)
+def test_what_goes_wrong_with_one_request_fails_that_sample(script, reason):
+    with engine(script) as opened:
+        heard = ask(opened, 0)
+        counts = opened.statistics()
+    assert not heard.answers
+    assert counts["failed"] == 1
+    assert re.search(reason, heard.failures[100])
+
+
+def test_a_request_is_not_repeated_unless_the_user_wants_it():
+    with engine(Script(fails_first=1)) as opened:
+        assert "503" in ask(opened, 0).failures[100]
+    with engine(Script(fails_first=1), retries=1) as opened:
+        assert ask(opened, 0).answers
+        assert opened.statistics()["retried"] == 1
+
+
+def test_what_has_begun_is_never_repeated():
+    script = Script(cut_after=2)
+    with engine(script, retries=5) as opened:
+        ask(opened, 0)
+    assert len(script.asked) == 1
+
+
+def test_targets_take_turns():
+    one, other = Script(), Script()
+    with serving(one) as first, serving(other) as second, engine(Script(), url=f"{first}, {second}/") as opened:
+        ask(opened, 0, 1)
+    assert (len(one.asked), len(other.asked)) == (1, 1)
+
+
+def test_the_key_comes_from_the_environment(monkeypatch):
+    script = Script()
+    monkeypatch.setenv("TALK_KEY", "s3cret")
+    with engine(script, key_variable="TALK_KEY") as opened:
+        ask(opened, 0)
+        assert "s3cret" not in str(opened.statistics())
+    assert script.asked[0]["headers"]["Authorization"] == "Bearer s3cret"
+
+
+def test_many_requests_are_under_way_at_once():
+    with engine(Script(first_s=0.5)) as opened:
+        started = time.monotonic()
+        heard = Heard(60)
+        opened.submit(Samples(range(60), [0] * 60, Data()), heard)
+        heard.wait()
+        assert time.monotonic() - started < 60 * 0.5 / 2  # one after the other would take 30 s
+    assert len(heard.answers) == 60
+
+
+def test_warming_up_shows_that_prompts_are_refused():
+    with engine(Script(status=400)) as opened, pytest.raises(UnavailableError, match="answered 400"):
+        opened.warm_up(Samples([1], [0], Data()))
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "reason"),
+    [
+        (Script(models=("a", "b")), {}, r"has 2 models \(a, b\): name one"),
+        (Script(models=("a",)), {"model": "b"}, "has no model 'b', but a"),
+        (Script(), {"url": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1 does not answer"),
+    ],
+)
+def test_a_server_that_cannot_serve_is_told_at_once(script, options, reason):
+    with pytest.raises(UnavailableError, match=reason), engine(script, **options):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "backend.url is ''"),
+        ({"url": "localhost:8000"}, "backend.url is 'localhost:8000'"),
+        ({"url": "http://x", "connections": 0}, "backend.connections is 0"),
+        ({"url": "http://x", "retries": -1}, "backend.retries is -1"),
+        ({"url": "http://x", "timeout_s": 0}, "backend.timeout_s is 0"),
+        ({"url": "http://x", "extra": "[1]"}, r"backend.extra is '\[1\]'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, reason):
+    with pytest.raises(UsageError, match=reason):
+        Endpoint().configured(EndpointOptions(**options)).engine(model(), EnginePlan())
+
+
+def test_beams_need_the_fields_of_the_server_at_hand():
+    backend = Endpoint().configured(EndpointOptions(url="http://x"))
+    with pytest.raises(UsageError, match="4 beams") as caught:
+        backend.engine(model(Talk(beams=4)), EnginePlan())
+    assert "use_beam_search" in caught.value.hint
+
+
+def test_text_needs_a_tokenizer():
+    backend = Endpoint().configured(EndpointOptions(url="http://x", prompt="text"))
+    with pytest.raises(UsageError, match="no tokenizer"):
+        backend.engine(model(), EnginePlan())
