@@ -12,6 +12,7 @@ from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.padding import pad_rows, round_up
 from mlbench.toolkit.sandbox import Ending, Folder, Limits, Outcome, Sandbox, Wall
 from mlbench.toolkit.targets import share_targets
+from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
 
 __all__ = [
     "CacheShape",
@@ -24,6 +25,8 @@ __all__ = [
     "OnnxFileGraph",
     "Outcome",
     "Sandbox",
+    "TorchBackend",
+    "TorchOptions",
     "Wall",
     "cores_each",
     "file_sha256",

@@ -12,8 +12,9 @@ from mlbench import Decoding, EnginePlan, Model, Prompt, Samples
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from mlbench_pytorch.backend import PyTorch, PyTorchOptions  # noqa: E402
+from mlbench_pytorch.backend import PyTorch  # noqa: E402
 
+from mlbench.toolkit import TorchOptions  # noqa: E402
 from mlbench.toolkit.language import TokenProgram  # noqa: E402
 from mlbench.toolkit.language_reference import answers  # noqa: E402
 
@@ -39,7 +40,7 @@ class Prompts:
 
 def engine(graphs, program, **plan):
     model = Model(name="tiny", graphs=graphs, program=program, weights_fingerprint="none")
-    backend = PyTorch().configured(PyTorchOptions(device="cpu", threads=1))
+    backend = PyTorch().configured(TorchOptions(device="cpu", threads=1))
     return backend.engine(model, EnginePlan(batching="in_flight", **plan))
 
 

@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from mlbench_pytorch.backend import PyTorch, PyTorchOptions
+from mlbench_pytorch.backend import PyTorch
 
 from mlbench import Dim, Precision, TensorSpec, UsageError
-from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit import ModuleGraph, TorchOptions
 
 torch = pytest.importorskip("torch")
 
@@ -35,7 +35,7 @@ def layout_graph(layout: str) -> ModuleGraph:
 
 def backend(**options) -> PyTorch:
     made = PyTorch()
-    made.options = PyTorchOptions(**options)
+    made.options = TorchOptions(**options)
     return made
 
 

@@ -1,8 +1,9 @@
 import pytest
-from mlbench_pytorch.backend import PyTorch, PyTorchOptions
+from mlbench_pytorch.backend import PyTorch
 
 from mlbench.conformance import GraphBackendConformance
 from mlbench.contracts.graph import Precision
+from mlbench.toolkit import TorchOptions
 
 torch = pytest.importorskip("torch")
 
@@ -15,7 +16,7 @@ pytestmark = [
 class OnDevice(GraphBackendConformance):
     @pytest.fixture
     def backend(self):
-        return PyTorch().configured(PyTorchOptions(device="cuda"))
+        return PyTorch().configured(TorchOptions(device="cuda"))
 
 
 class TestFp32(OnDevice):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from mlbench_pytorch.backend import PyTorch, PyTorchOptions
+from mlbench_pytorch.backend import PyTorch
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.contracts.graph import StatefulExecutable
-from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit import ModuleGraph, TorchOptions
 
 torch = pytest.importorskip("torch")
 
@@ -48,7 +48,7 @@ def graph() -> ModuleGraph:
 
 
 def compiled(precision=Precision.FP32):
-    return PyTorch().configured(PyTorchOptions(device="cpu")).compile(graph(), precision)
+    return PyTorch().configured(TorchOptions(device="cpu")).compile(graph(), precision)
 
 
 def write(executable, state, numbers, column):
@@ -121,7 +121,7 @@ def test_outputs_stay_unchanged_by_later_calls():
 
 
 def test_stacks_of_matrices_are_kept_in_the_lower_precision_too():
-    from mlbench_pytorch.executable import TorchExecutable
+    from mlbench.toolkit.torch_backend.executable import TorchExecutable
 
     class Experts(torch.nn.Module):
         def __init__(self):
@@ -140,7 +140,7 @@ def test_stacks_of_matrices_are_kept_in_the_lower_precision_too():
         build=lambda: made,
         fingerprint="experts",
     )
-    executable = PyTorch().configured(PyTorchOptions(device="cpu")).compile(plain, Precision.BF16)
+    executable = PyTorch().configured(TorchOptions(device="cpu")).compile(plain, Precision.BF16)
     assert isinstance(executable, TorchExecutable)
     assert executable({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[3, 3, 3]]
     assert (made.matrices.dtype, made.places.dtype) == (torch.bfloat16, torch.float32)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from mlbench import Graph, TensorSpec
+from mlbench.contracts.graph import Graph, TensorSpec
 
 if TYPE_CHECKING:
-    from mlbench_pytorch.backend import PyTorchOptions
+    from mlbench.toolkit.torch_backend.backend import TorchOptions
 
 IMAGE_LAYOUTS = {"NCHW": torch.channels_last, "NCDHW": torch.channels_last_3d}
 
@@ -28,7 +28,7 @@ class TorchModule:
     """
 
     def __init__(
-        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: PyTorchOptions
+        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
     ) -> None:
         self._inputs = graph.inputs
         self._outputs = [(spec.name, getattr(torch, spec.dtype)) for spec in graph.outputs]

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from mlbench import Dim, Graph, TensorSpec
-from mlbench_pytorch.cuda_graphs import ReplayedCalls
-from mlbench_pytorch.executable import TorchModule
+from mlbench.contracts.generation import LENGTH
+from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedCalls
+from mlbench.toolkit.torch_backend.executable import TorchModule
 
 if TYPE_CHECKING:
-    from mlbench_pytorch.backend import PyTorchOptions
-
-LENGTH = "length"
-"""The contract's name of the dimension whose positions are a cache's columns."""
+    from mlbench.toolkit.torch_backend.backend import TorchOptions
 
 TorchState = list[torch.Tensor]
 
@@ -28,7 +26,7 @@ class StatefulTorchExecutable(TorchModule):
     """
 
     def __init__(
-        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: PyTorchOptions
+        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
     ) -> None:
         super().__init__(module, graph, device, dtype, options)
         self._state = graph.state

@@ -1,0 +1,109 @@
+"""A backend that runs each graph as the torch module it is, eagerly or through torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from mlbench.contracts.backend import GraphBackend
+from mlbench.contracts.graph import Executable, Graph, Precision
+from mlbench.errors import GraphError, UsageError
+from mlbench.toolkit.cores import cores_each
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchOptions:
+    """What can be set on any backend of torch modules."""
+
+    device: str = "auto"
+    """``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else the CPU."""
+    threads: int = 0
+    """Per operator on the CPU; 0: one per physical core, shared out among `EnginePlan.workers`."""
+    compile: bool = False
+    """Pass the module through torch.compile, which compiles again for new shapes; needs a C++ compiler on a CPU."""
+    compile_mode: str = "default"
+    """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
+    channels_last: bool = True
+    """Keep images with their channels innermost, where an input's layout says that it holds images."""
+    cuda_graphs: bool = True
+    """On a GPU, record calls of graphs with state (a language model's decode steps), and replay them."""
+
+
+class TorchBackend(GraphBackend):
+    """Runs torch modules on a device of torch's. A subclass brings `name`, `title`, options and `probe`."""
+
+    options: TorchOptions = TorchOptions()
+    precisions = (Precision.FP32, Precision.BF16, Precision.FP16)
+    """What it computes in, for `Probe.precisions`."""
+
+    def shared(self, workers: int) -> Self:
+        """Give each worker its part of the cores."""
+        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+
+    def device(self) -> torch.device:
+        """Return the device to run on.
+
+        Raises:
+            UsageError: torch cannot use it here.
+        """
+        return usable_device(self.options.device)
+
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
+        """Return the module, on its device and in its precision, as a callable of NumPy arrays."""
+        import torch
+
+        from mlbench.toolkit.torch_backend.executable import TorchExecutable
+        from mlbench.toolkit.torch_backend.stateful import StatefulTorchExecutable
+
+        options = self.options
+        dtypes = {Precision.FP32: torch.float32, Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+        if precision not in dtypes:
+            raise UsageError(f"{self.name} does not offer {precision}.", hint=f"Choose from {', '.join(dtypes)}.")
+        device = self.device()
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
+        torch.backends.cudnn.allow_tf32 = False
+        module = graph.module()
+        try:
+            kind = StatefulTorchExecutable if graph.state else TorchExecutable
+            return kind(module, graph, device, dtypes[precision], options)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise GraphError(f"graph {graph.name} does not load on {device}: {reason}.") from error
+
+    def observe(self) -> Mapping[str, Any]:
+        """Return how torch was set up on this machine."""
+        import torch
+
+        device = self.device()
+        return {
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+            "threads": torch.get_num_threads(),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+            "mkldnn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
+            "torch": torch.__version__,
+        }
+
+
+def usable_device(name: str) -> torch.device:
+    """Return the device of this name.
+
+    Raises:
+        UsageError: torch has no such device here.
+    """
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    known = ["cpu", *(f"cuda:{number}" for number in range(gpus))]
+    wanted = {"auto": known[min(1, gpus)], "cuda": "cuda:0"}.get(name, name)
+    if wanted not in known:
+        raise UsageError(
+            f"backend.device is {name!r}, which torch {torch.__version__} cannot use here.",
+            hint=f"Choose auto or one of {', '.join(known)}.",
+        )
+    return torch.device(wanted)
