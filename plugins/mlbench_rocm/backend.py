@@ -1,0 +1,106 @@
+"""The ROCm backend: what differs between AMD's GPUs and NVIDIA's in torch. The rest is `mlbench.toolkit`'s."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from mlbench import Executable, Graph, Precision, Probe, UsageError
+from mlbench.toolkit import TorchBackend, TorchOptions
+from mlbench_rocm.devices import architectures, hip_version, obstacles
+
+if TYPE_CHECKING:
+    import torch
+
+INSTALL = "install torch for ROCm, by the line that https://pytorch.org/get-started/locally gives"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocmOptions(TorchOptions):
+    """What can be set on the ROCm backend, besides what torch backends share."""
+
+    matrix_library: Literal["default", "hipblas", "hipblaslt", "ck"] = "default"
+    """Which library multiplies matrices; ``default``: torch's choice for the architecture."""
+    attention_library: Literal["default", "aotriton", "ck"] = "default"
+    """Which library computes fused attention."""
+    tune: bool = False
+    """Time the kernels of each new matrix product at its first call, and keep the fastest (TunableOp)."""
+
+
+class Rocm(TorchBackend):
+    """Runs torch modules on an AMD GPU."""
+
+    name = "rocm"
+    title = "torch modules on AMD GPUs"
+    options: RocmOptions = RocmOptions()
+
+    def probe(self) -> Probe:
+        """Look for the driver's files and for what torch was built for; torch itself stays unloaded."""
+        reasons, version = list(obstacles()), ""
+        try:
+            version = importlib.metadata.version("torch")
+        except importlib.metadata.PackageNotFoundError:
+            reasons.append("torch is not installed")
+        hip = hip_version()
+        if version and not hip:
+            reasons.append(f"torch {version} is not built for ROCm")
+        if reasons:
+            return Probe(is_available=False, reason=" and ".join(reasons), install=INSTALL)
+        return Probe(
+            is_available=True,
+            devices=tuple(architectures()),
+            precisions=self.precisions,
+            versions={"torch": version, "hip": hip},
+            rank=70,
+        )
+
+    def device(self) -> torch.device:
+        """Return the AMD GPU to run on: the CPU only where the options say ``cpu``.
+
+        Raises:
+            UsageError: torch has no such GPU, or was built for another maker's.
+        """
+        import torch
+
+        found = super().device()
+        if self.options.device != "cpu" and (found.type != "cuda" or torch.version.hip is None):
+            raise UsageError(
+                f"backend.device is {self.options.device!r}, and torch {torch.__version__} can use no AMD GPU here.",
+                hint="See `mlbench list` for what is missing.",
+            )
+        return found
+
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
+        """Return the module as a callable, after choosing the libraries that it is computed with."""
+        if self.device().type == "cuda":
+            self.choose_libraries()
+        return super().compile(graph, precision)
+
+    def choose_libraries(self) -> None:
+        """Tell torch which libraries to prefer; one that lacks an operation leaves it to another."""
+        import torch
+
+        options = self.options
+        if options.matrix_library != "default":
+            torch.backends.cuda.preferred_blas_library(options.matrix_library)
+        if options.attention_library != "default":
+            torch.backends.cuda.preferred_rocm_fa_library(options.attention_library)
+        if options.tune:
+            torch.cuda.tunable.set_filename(os.devnull)  # else what it found is left in the current folder
+            torch.cuda.tunable.enable(True)
+
+    def observe(self) -> Mapping[str, Any]:
+        """Return how torch was set up, and what it chose."""
+        import torch
+
+        return {
+            **super().observe(),
+            "hip": torch.version.hip,
+            "architectures": architectures(),
+            "matrix_library": str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2],
+            "attention_library": str(torch.backends.cuda.preferred_rocm_fa_library()).rpartition(".")[2],
+            "tune": torch.cuda.tunable.is_enabled(),
+        }
