@@ -183,7 +183,19 @@ def _checked(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], layer:
         raise UsageError(f"unknown setting {key!r} ({layer}).", hint=nearest(key, fields))
     wanted = fields[key][0]
     try:
-        return TypeAdapter(wanted).validate_python(value)
+        return TypeAdapter(wanted).validate_python(_as_mapping(value) if _is_mapping(wanted) else value)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise UsageError(f"{key} is {value!r} ({layer}): {reason}.", hint="See `mlbench settings`.") from None
+
+
+def _is_mapping(wanted: Any) -> bool:
+    return typing.get_origin(wanted) in (dict, Mapping)
+
+
+def _as_mapping(value: Any) -> Any:
+    """Read ``name=value,name=value``, a mapping's form on the command line; other values are returned as they are."""
+    if not isinstance(value, str):
+        return value
+    pairs = (pair.partition("=") for pair in value.split(",") if pair)
+    return {name.strip(): text.strip() if equals else None for name, equals, text in pairs}

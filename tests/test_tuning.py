@@ -1,5 +1,6 @@
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ class Options:
     threads: int = 0
     device: str = "auto"
     data: Path | None = None
+    caps: Mapping[str, int] = field(default_factory=dict)
 
 
 @pytest.fixture
@@ -89,6 +91,13 @@ def test_settings_fill_dataclasses(settings):
     assert filled.fill("backend", Options()) == Options(device="cuda:1")
 
 
+def test_a_mapping_is_a_table_in_a_file_and_pairs_on_the_command_line(settings):
+    file = "[[settings]]\nbackend.caps = {{ rows = 64, length = {} }}\n"
+    assert settings(system=file.format(512)).by_key["backend.caps"].value == {"rows": 64, "length": 512}
+    typed = settings(system=file.format(512), backend__caps="rows=8, length=128")
+    assert typed.fill("backend", Options()).caps == {"rows": 8, "length": 128}
+
+
 def test_settings_survive_the_way_to_another_process(settings):
     plain = json.loads(json.dumps(settings(workload__data="images/val").plain()))
     assert Settings.of_plain(plain).fill("workload", Options()) == Options(data=Path("images/val"))
@@ -107,6 +116,11 @@ def test_settings_survive_the_way_to_another_process(settings):
         ({"system": "execution.batch = 4"}, "is not a settings file"),
         ({"system": "[[settings"}, "is not a TOML file"),
         ({"execution__precision": "int8"}, "Use --precision"),
+        ({"backend__caps": "rows"}, r"backend.caps is 'rows' \(command line\): Input should be a valid integer"),
+        (
+            {"backend__caps": "rows=few"},
+            r"backend.caps is 'rows=few' \(command line\): Input should be a valid integer",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_layer(settings, files, told):
