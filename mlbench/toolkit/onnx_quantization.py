@@ -1,4 +1,4 @@
-"""Int8: a graph's ONNX file with its matrix products and convolutions quantised."""
+"""A graph's ONNX file with its matrix products and convolutions quantised, by ONNX Runtime's tools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import io
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,49 +19,72 @@ import onnx
 import onnxruntime
 from onnxruntime import quantization
 
-from mlbench import Graph, GraphError, MlbenchError, UsageError
-from mlbench.toolkit import file_sha256, made_once
+from mlbench.contracts.graph import Graph
+from mlbench.errors import GraphError, MlbenchError, UsageError
+from mlbench.execution.compile_cache import made_once
+from mlbench.toolkit.files import file_sha256
+from mlbench.toolkit.onnx_lowering import OPSET
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Where int8 saves time."""
 
 MATRIX_PRODUCTS = ("Gemm", "MatMul")
 
+LARGEST_FP8 = 448
+"""Of E4M3 without infinities."""
+
+SYMMETRIC_OPTIONS = {"ActivationSymmetric": True, "AddQDQPairToWeight": True, "QuantizeBias": False}
+"""TensorRT has no zero points, quantises weights itself, and adds biases in fp32."""
+
 logger = logging.getLogger(__name__)
 
 
-def quantized(graph: Graph, *, per_channel: bool) -> Path:
-    """Return the path of the graph's quantised file, kept in the cache.
+class Scheme(StrEnum):
+    """What values become between QuantizeLinear and DequantizeLinear."""
+
+    UNSIGNED = "uint8"
+    """Activations uint8, weights int8 and stored as that: what CPUs multiply."""
+    SYMMETRIC = "int8"
+    """Both int8 about zero, weights stored as fp32 before their own pair: what TensorRT takes."""
+    FP8 = "fp8"
+    """As ``SYMMETRIC``, in OCP's E4M3."""
+
+
+def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
+    """Return the path of the graph's quantised file, made once and kept in the cache.
 
     Activations have fixed ranges, taken from the graph's calibration inputs. In a graph with state they have the ranges
-    of each call: what a calibration input finds in the state would be zeros.
+    of each call: what a calibration input finds in the state would be zeros. Only ``Scheme.UNSIGNED`` can do that.
 
     Raises:
         GraphError: ONNX Runtime cannot quantise the graph.
-        UsageError: the graph has neither state nor calibration inputs.
+        UsageError: the graph has no calibration inputs, or state in a scheme that needs them.
     """
-    if graph.state:
+    if graph.state and scheme is Scheme.UNSIGNED:
         made_from = {"graph": graph.fingerprint, "settings": [per_channel, MATRIX_PRODUCTS]}
-        return _made(graph, made_from, partial(_quantize_by_call, per_channel=per_channel))
-    inputs = graph.calibration()
+        return _made(graph, scheme, made_from, partial(_quantize_by_call, per_channel=per_channel))
+    inputs = iter(()) if graph.state else graph.calibration()
     first = next(inputs, None)
     if first is None:
-        raise UsageError(f"graph {graph.name} has no calibration inputs, which int8 needs.", hint="Use fp32.")
+        reason = "state, and so no ranges known beforehand" if graph.state else "no calibration inputs"
+        raise UsageError(f"graph {graph.name} has {reason}: {scheme} needs them.", hint="Choose another precision.")
     made_from = {
         "calibration": [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()],  # tells lists apart
-        "settings": [per_channel, OPERATORS],
+        "settings": [per_channel, OPERATORS, str(scheme)],
     }
     data = CalibrationInputs(first, inputs)
-    return _made(graph, made_from, partial(_quantize_by_calibration, data=data, per_channel=per_channel))
+    make = partial(_quantize_by_calibration, data=data, scheme=scheme, per_channel=per_channel)
+    return _made(graph, scheme, made_from, make)
 
 
-def _made(graph: Graph, made_from: Mapping[str, Any], quantize: Callable[[Path, Path], None]) -> Path:
+def _made(graph: Graph, scheme: Scheme, made_from: Mapping[str, Any], quantize: Callable[[Path, Path], None]) -> Path:
     """Return the file that ``quantize`` makes of the exported one, unless the cache has it."""
-    exported, name = graph.onnx(), f"{graph.name}.int8.onnx"
+    precision = "fp8" if scheme is Scheme.FP8 else "int8"
+    exported, name = graph.onnx(), f"{graph.name}.{precision}.onnx"
     versions = [onnxruntime.__version__, importlib.metadata.version("mlbench")]
 
     def fill(folder: Path) -> None:
-        logger.info("quantising %s to int8", graph.name)
+        logger.info("quantising %s to %s", graph.name, precision)
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 quantize(exported, folder / name)
@@ -70,11 +94,14 @@ def _made(graph: Graph, made_from: Mapping[str, Any], quantize: Callable[[Path, 
             reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
             raise GraphError(f"ONNX Runtime cannot quantise graph {graph.name}: {reason}") from error
 
-    return made_once("onnxruntime", {"file": file_sha256(exported), "versions": versions, **made_from}, fill) / name
+    return made_once("quantized", {"file": file_sha256(exported), "versions": versions, **made_from}, fill) / name
 
 
-def _quantize_by_calibration(exported: Path, path: Path, *, data: CalibrationInputs, per_channel: bool) -> None:
+def _quantize_by_calibration(
+    exported: Path, path: Path, *, data: CalibrationInputs, scheme: Scheme, per_channel: bool
+) -> None:
     """Quantise an exported file into ``path``; ranges run from the smallest to the largest value seen."""
+    is_unsigned = scheme is Scheme.UNSIGNED
     prepared = path.with_suffix(".prepared")
     quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True)
     quantization.quantize_static(
@@ -84,12 +111,34 @@ def _quantize_by_calibration(exported: Path, path: Path, *, data: CalibrationInp
         quant_format=quantization.QuantFormat.QDQ,
         op_types_to_quantize=list(OPERATORS),
         per_channel=per_channel,
-        activation_type=quantization.QuantType.QUInt8,
+        activation_type=quantization.QuantType.QUInt8 if is_unsigned else quantization.QuantType.QInt8,
         weight_type=quantization.QuantType.QInt8,
         calibrate_method=quantization.CalibrationMethod.MinMax,
         nodes_to_exclude=_products_of_activations(prepared),
+        extra_options={} if is_unsigned else SYMMETRIC_OPTIONS,
     )
     prepared.unlink()
+    if scheme is Scheme.FP8:
+        model = onnx.load(path)
+        _store_as_fp8(model)
+        onnx.save(model, path)
+
+
+def _store_as_fp8(model: onnx.ModelProto) -> None:
+    """Turn symmetric int8 pairs into fp8 ones: the same largest value becomes fp8's largest, not 127."""
+    pairs = [node for node in model.graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")]
+    scales, zeros = ({node.input[place] for node in pairs} for place in (1, 2))
+    for tensor in model.graph.initializer:
+        if tensor.name in scales:
+            values = onnx.numpy_helper.to_array(tensor) * np.float32(127 / LARGEST_FP8)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+        elif tensor.name in zeros:
+            kind, size = onnx.TensorProto.FLOAT8E4M3FN, max(1, int(np.prod(tensor.dims)))
+            tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, kind, tensor.dims, bytes(size), raw=True))
+    del model.graph.value_info[:]
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx"):
+            opset.version = max(opset.version, OPSET)
 
 
 def _quantize_by_call(exported: Path, path: Path, *, per_channel: bool) -> None:

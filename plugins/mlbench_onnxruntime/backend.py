@@ -124,9 +124,9 @@ class OnnxRuntime(GraphBackend):
         if precision is Precision.FP32:
             return graph.onnx()
         if precision is Precision.INT8:
-            from mlbench_onnxruntime.quantization import quantized
+            from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx
 
-            return quantized(graph, per_channel=self.options.per_channel)
+            return quantized_onnx(graph, Scheme.UNSIGNED, per_channel=self.options.per_channel)
         raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, int8.")
 
     def _session(self, path: Path, graph: Graph, provider: str) -> Any:

@@ -115,7 +115,7 @@ def test_int8_without_calibration_inputs_is_refused(product: Path):
 
 
 def quantised_files(cache: Path) -> Iterator[Path]:
-    return (cache / "onnxruntime").rglob("*.onnx")
+    return (cache / "quantized").rglob("*.onnx")
 
 
 def test_int8_is_made_once_and_again_for_other_calibration_inputs_or_settings(product: Path, tmp_path: Path):

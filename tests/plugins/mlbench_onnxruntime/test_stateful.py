@@ -210,7 +210,7 @@ def test_int8_quantises_products_with_a_weight_and_leaves_the_state_alone(
     np.testing.assert_array_equal(state.arrays["notes"], x)
     assert 1e-5 < np.abs(sums - x @ WEIGHT).max() < 0.05  # a step of 8 bits is 0.008, and three products are summed
     assert state.values["notes"].data_ptr() == state.arrays["notes"].ctypes.data
-    assert len(list((tmp_path / "cache" / "onnxruntime").rglob("*.onnx"))) == 1
+    assert len(list((tmp_path / "cache" / "quantized").rglob("*.onnx"))) == 1
 
 
 def test_the_graph_that_copies_rows_on_a_device_copies_them_all_sources_first():
