@@ -1,5 +1,6 @@
 """All that one does with this repository. ``nox -l`` lists it; CI runs only these."""
 
+import json
 import os
 from pathlib import Path
 
@@ -65,10 +66,23 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """Run what needs a GPU: the marked tests, and the conformance kit on the device."""
-    install(session, "dev")
-    session.run("pytest", "-m", "gpu", *session.posargs)
-    session.run("mlbench", "check", "pytorch", "--set", "backend.device=cuda")
+    """Run what needs a GPU, for the backends named (``nox -s gpu -- tensorrt``): tests, kit, workloads and accuracy."""
+    backends = session.posargs or ["pytorch"]
+    install(session, "dev", *(["tensorrt"] if "tensorrt" in backends else []))
+    session.run("pytest", "-m", "gpu")
+    listed = json.loads(session.run("mlbench", "list", "--json", silent=True))
+    failed = []
+    for backend in [each for each in listed["backends"] if each["name"] in backends]:
+        device = ["--set", "backend.device=cuda"] if backend["name"] == "pytorch" else []
+        for precision in backend["precisions"]:
+            for command in (["check", backend["name"]], ["run", "--backend", backend["name"], "--tag", "gpu"]):
+                try:
+                    session.run("mlbench", *command, "--precision", precision, *device)
+                except nox.command.CommandFailed:  # the other precisions are worth knowing too
+                    failed.append(f"{' '.join(command)} --precision {precision}")
+    session.run("mlbench", "table", "--markdown")
+    if failed:
+        session.error(f"failed: {'; '.join(failed)}")
 
 
 @nox.session

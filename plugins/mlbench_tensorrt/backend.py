@@ -1,0 +1,145 @@
+"""The TensorRT backend: an engine for each graph, whose types are those of its ONNX file."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
+from mlbench_tensorrt.profiles import Ranges, ranges
+
+DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
+"""What brings the module ``tensorrt``."""
+
+NEEDED = ("torch", "onnx", "onnxscript", "onnxruntime")
+"""torch holds the buffers; the others make an engine's file out of a graph, quantised ones too."""
+
+QUANTIZED = (Precision.INT8, Precision.FP8)
+
+INSTALL = "pip install 'mlbench[workloads,onnxruntime,tensorrt]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRtOptions:
+    """What can be set on the TensorRT backend."""
+
+    device: int = 0
+    """Which GPU, by its number."""
+    optimization_level: int = 3
+    """How long TensorRT looks for faster kernels, from 0 to 5."""
+    workspace_mb: int = 0
+    """Memory that a kernel may use besides its tensors, in MiB; 0: as much as there is."""
+    largest: Mapping[str, int] = field(default_factory=dict)
+    """Caps on dimensions, by name (``rows=64,length=2048``): an engine reserves memory for the largest sizes."""
+    per_channel: bool = True
+    """int8: a scale per output channel of a weight, instead of one per weight."""
+    cuda_graphs: bool = True
+    """Record calls that come again with the same shapes, and replay them."""
+    state_in_place: bool = False
+    """Write new state over the old: half the memory and no copy, but more than TensorRT promises."""
+
+
+class TensorRt(GraphBackend):
+    """Builds engines with explicit optimisation profiles, and keeps them in the cache."""
+
+    name = "tensorrt"
+    title = "TensorRT engines"
+    options: TensorRtOptions = TensorRtOptions()
+
+    def probe(self) -> Probe:
+        """Look for distributions and for the device's file; neither TensorRT nor torch is loaded."""
+        versions = dict(_versions((*DISTRIBUTIONS, *NEEDED)))
+        missing = [name for name in NEEDED if name not in versions]
+        if not any(name in versions for name in DISTRIBUTIONS):
+            missing.insert(0, "tensorrt")
+        reasons = [f"{', '.join(missing)} not installed"] if missing else []
+        if not any(Path("/dev").glob("nvidia[0-9]*")):
+            reasons.insert(0, "no NVIDIA GPU here (no /dev/nvidia0)")
+        if reasons:
+            return Probe(is_available=False, reason=" and ".join(reasons), install=INSTALL)
+        return Probe(
+            is_available=True,
+            devices=("cuda",),
+            precisions=(Precision.FP32, Precision.FP16, Precision.BF16, *QUANTIZED),
+            versions=versions,
+            rank=80,
+        )
+
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
+        """Return an execution context of the graph's engine, which is built unless the cache has it."""
+        device = usable_device(self.options.device)
+        from mlbench_tensorrt.engines import engine_of
+        from mlbench_tensorrt.executable import StatefulTensorRtExecutable, TensorRtExecutable
+        from mlbench_tensorrt.request import EngineRequest
+
+        request = EngineRequest(
+            file=self.file(graph, precision),
+            ranges=self.ranges(graph),
+            device=device,
+            optimization_level=self.options.optimization_level,
+            workspace_mb=self.options.workspace_mb,
+        )
+        kind = StatefulTensorRtExecutable if graph.state else TensorRtExecutable
+        return kind(engine_of(request), graph, request.device, self.options)
+
+    def file(self, graph: Graph, precision: Precision) -> Path:
+        """Return the graph's ONNX file in this precision; its types are the engine's."""
+        from mlbench.toolkit.onnx_lowering import lowered_onnx
+        from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx
+
+        if precision is Precision.FP32:
+            return graph.onnx()
+        if precision in QUANTIZED:
+            is_fp8 = precision is Precision.FP8
+            scheme = Scheme.FP8 if is_fp8 else Scheme.SYMMETRIC
+            return quantized_onnx(graph, scheme, per_channel=self.options.per_channel and not is_fp8)
+        return lowered_onnx(graph, precision)
+
+    def ranges(self, graph: Graph) -> Mapping[str, Ranges]:
+        """Return the shapes to prepare for, by input.
+
+        Raises:
+            UsageError: a cap is below a dimension's smallest size.
+        """
+        return ranges((*graph.inputs, *graph.state), self.options.largest)
+
+    def observe(self) -> Mapping[str, Any]:
+        """Return which TensorRT it was, and on what."""
+        import tensorrt
+        import torch
+
+        major, minor = torch.cuda.get_device_capability(self.options.device)
+        return {
+            "device": torch.cuda.get_device_name(self.options.device),
+            "compute_capability": f"{major}.{minor}",
+            "tensorrt": tensorrt.__version__,
+        }
+
+
+def usable_device(number: int) -> int:
+    """Return a GPU's number.
+
+    Raises:
+        UsageError: torch has no such GPU here.
+    """
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not 0 <= number < count:
+        raise UsageError(
+            f"backend.device is {number}, and torch {torch.__version__} can use {count} GPUs here.",
+            hint=f"Choose from 0 to {count - 1}." if count else "See `mlbench doctor` for what is missing.",
+        )
+    return number
+
+
+def _versions(distributions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield name and version of those that are installed."""
+    for name in distributions:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue

@@ -1,0 +1,101 @@
+"""Engines, built once for a file, its shapes, a GPU and a version of TensorRT, and kept in the cache."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorrt
+import torch
+
+from mlbench import GraphError
+from mlbench.toolkit import made_once
+from mlbench_tensorrt.request import EngineRequest
+
+PLAN = "engine.plan"
+TIMINGS = "timing.cache"
+
+logger = logging.getLogger(__name__)
+
+
+def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
+    """Return the engine, built unless the cache has one of the same file, shapes, options, GPU and TensorRT.
+
+    Raises:
+        GraphError: TensorRT cannot express the graph, naming the operator; or the cached engine does not load.
+    """
+    torch.cuda.set_device(request.device)
+    folder = made_once("tensorrt", request.key(platform(request.device)), lambda fresh: _build(request, fresh))
+    engine = tensorrt.Runtime(_Log()).deserialize_cuda_engine((folder / PLAN).read_bytes())
+    if engine is None:
+        raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
+    return engine
+
+
+def platform(device: int) -> Mapping[str, Any]:
+    """Return what an engine and its timings are good for: no other GPU, and no other TensorRT."""
+    properties = torch.cuda.get_device_properties(device)
+    return {
+        "tensorrt": tensorrt.__version__,
+        "gpu": properties.name,
+        "compute_capability": [properties.major, properties.minor],
+        "multiprocessors": properties.multi_processor_count,
+        "memory_bytes": properties.total_memory,
+    }
+
+
+def _build(request: EngineRequest, folder: Path) -> None:
+    """Write the engine of a file into a folder."""
+    logger.info("building a TensorRT engine of %s, which takes minutes", request.file.name)
+    log = _Log()
+    builder = tensorrt.Builder(log)
+    network = builder.create_network(1 << int(tensorrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = tensorrt.OnnxParser(network, log)
+    if not parser.parse_from_file(os.fspath(request.file)):
+        raise GraphError(f"TensorRT cannot read {request.file.name}: {parser.get_error(0).desc()}.")
+    config = builder.create_builder_config()
+    config.clear_flag(tensorrt.BuilderFlag.TF32)  # fp32 is fp32
+    config.builder_optimization_level = request.optimization_level
+    if request.workspace_mb:
+        config.set_memory_pool_limit(tensorrt.MemoryPoolType.WORKSPACE, request.workspace_mb * 2**20)
+    profile = builder.create_optimization_profile()
+    for name, ranges in request.ranges.items():
+        profile.set_shape(name, ranges.smallest, ranges.usual, ranges.largest)
+    config.add_optimization_profile(profile)
+    timings = made_once("tensorrt-timings", platform(request.device), lambda fresh: None) / TIMINGS
+    known = config.create_timing_cache(timings.read_bytes() if timings.is_file() else b"")
+    config.set_timing_cache(known, ignore_mismatch=False)
+    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise GraphError(f"TensorRT cannot build {request.file.name}: {log.worst or 'it does not say why'}.")
+    (folder / PLAN).write_bytes(plan)
+    _replace(timings, bytes(config.get_timing_cache().serialize()))
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it: another process may be reading it."""
+    descriptor, beside = tempfile.mkstemp(dir=file.parent)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(content)
+    os.replace(beside, file)
+
+
+class _Log(tensorrt.ILogger):  # type: ignore[misc]  # the library is untyped
+    """Hands TensorRT's messages on, and keeps its last error."""
+
+    def __init__(self) -> None:
+        tensorrt.ILogger.__init__(self)
+        self.worst = ""
+
+    def log(self, severity: tensorrt.ILogger.Severity, message: str) -> None:
+        """Take a message; TensorRT calls this."""
+        levels = {tensorrt.ILogger.WARNING: logging.INFO, tensorrt.ILogger.INFO: logging.DEBUG}
+        if severity in (tensorrt.ILogger.INTERNAL_ERROR, tensorrt.ILogger.ERROR):
+            self.worst = message.splitlines()[0][:300]
+            logger.warning("%s", message)
+        elif severity in levels:
+            logger.log(levels[severity], "%s", message)

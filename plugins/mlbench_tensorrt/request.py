@@ -1,0 +1,36 @@
+"""What an engine is built from, and the key under which the cache keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlbench.toolkit import file_sha256
+from mlbench_tensorrt.profiles import Ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRequest:
+    """A file and how it is to be compiled."""
+
+    file: Path
+    ranges: Mapping[str, Ranges]
+    device: int
+    optimization_level: int
+    workspace_mb: int
+
+    def key(self, platform: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return all that decides the engine: neither the file's place nor the GPU's number, but what they hold.
+
+        Args:
+            platform: what the GPU is, and which TensorRT builds.
+        """
+        return {
+            "file": file_sha256(self.file),
+            "ranges": {name: asdict(ranges) for name, ranges in self.ranges.items()},
+            "optimization_level": self.optimization_level,
+            "workspace_mb": self.workspace_mb,
+            "platform": platform,
+        }

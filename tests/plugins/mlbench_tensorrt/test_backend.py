@@ -1,0 +1,134 @@
+"""What can be known of the TensorRT backend without TensorRT: its files, shapes, keys and refusals."""
+
+import importlib.metadata
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlbench_tensorrt.backend import TensorRt, TensorRtOptions
+from mlbench_tensorrt.profiles import Ranges, ranges
+from mlbench_tensorrt.request import EngineRequest
+
+from mlbench import Dim, Precision, TensorSpec, UsageError
+from mlbench.conformance import GraphBackendConformance
+from mlbench.conformance.known_answers import known_graphs
+from mlbench.conformance.known_state import reading_graph, stepping_graph
+
+ROOT = Path(__file__).parents[3]
+BATCH = Dim(name="batch", smallest=1, usual=16, largest=128)
+LENGTH = Dim(name="length", smallest=32, usual=64, largest=384)
+
+
+class TestTensorRt(GraphBackendConformance):
+    @pytest.fixture
+    def backend(self):
+        return TensorRt()
+
+
+def backend(**options) -> TensorRt:
+    return TensorRt().configured(TensorRtOptions(**options))
+
+
+def tensor(*shape: int | Dim) -> TensorSpec:
+    return TensorSpec(name="x", shape=shape, dtype="float32")
+
+
+def test_a_profile_prepares_for_the_smallest_the_usual_and_the_largest_shape():
+    assert ranges([tensor(BATCH, 3, LENGTH)], {}) == {"x": Ranges((1, 3, 32), (16, 3, 64), (128, 3, 384))}
+
+
+def test_a_cap_lowers_the_largest_size_and_the_usual_one_where_it_is_above():
+    assert ranges([tensor(BATCH, LENGTH)], {"batch": 8, "tokens": 1}) == {"x": Ranges((1, 32), (8, 64), (8, 384))}
+
+
+def test_a_cap_below_the_smallest_size_is_refused():
+    with pytest.raises(UsageError, match="length=16, and the graph's smallest length is 32"):
+        ranges([tensor(BATCH, LENGTH)], {"length": 16})
+
+
+PLATFORM = {"tensorrt": "10.13.0", "gpu": "NVIDIA H200", "compute_capability": [9, 0]}
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> EngineRequest:
+    file = tmp_path / "bert.onnx"
+    file.write_bytes(b"graph")
+    shapes = {"x": Ranges((1,), (2,), (4,))}
+    return EngineRequest(file=file, ranges=shapes, device=0, optimization_level=3, workspace_mb=0)
+
+
+def test_an_engine_is_built_again_for_whatever_decides_it(request_, tmp_path):
+    other = tmp_path / "other.onnx"
+    other.write_bytes(b"another graph")
+    keys = [
+        request_.key(PLATFORM),
+        replace(request_, file=other).key(PLATFORM),
+        replace(request_, ranges={"x": Ranges((1,), (2,), (8,))}).key(PLATFORM),
+        replace(request_, optimization_level=5).key(PLATFORM),
+        replace(request_, workspace_mb=64).key(PLATFORM),
+        *(request_.key({**PLATFORM, name: "other"}) for name in PLATFORM),
+    ]
+    assert all(keys.count(key) == 1 for key in keys)
+
+
+def test_an_engine_serves_an_equal_file_elsewhere_and_an_equal_gpu(request_, tmp_path):
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(request_.file.read_bytes())
+    assert replace(request_, file=copy, device=1).key(PLATFORM) == request_.key(PLATFORM)
+
+
+def installed(*names: str):
+    def version(name: str) -> str:
+        if name in names:
+            return "10.13"
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    return version
+
+
+def test_the_probe_names_all_that_is_missing(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", installed("torch", "onnx", "onnxruntime"))
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([]))
+    probe = TensorRt().probe()
+    reason = "no NVIDIA GPU here (no /dev/nvidia0) and tensorrt, onnxscript not installed"
+    assert (probe.is_available, probe.reason) == (False, reason)
+    assert probe.install == "pip install 'mlbench[workloads,onnxruntime,tensorrt]'"
+
+
+def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch):
+    names = ("torch", "onnx", "onnxscript", "onnxruntime", "tensorrt-cu13")
+    monkeypatch.setattr(importlib.metadata, "version", installed(*names))
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([Path("/dev/nvidia0")]))
+    probe = TensorRt().probe()
+    assert probe.is_available
+    assert set(probe.precisions) == set(Precision)
+
+
+@pytest.mark.parametrize("device", [-1, 99])
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_built(device):
+    pytest.importorskip("torch")
+    with pytest.raises(UsageError, match=f"backend.device is {device}, and torch"):
+        backend(device=device).compile(known_graphs()[0].graph, Precision.FP32)
+
+
+def read_by_tensorrt() -> set[str]:
+    lines = (ROOT / "tests/data/tensorrt/operators.txt").read_text().splitlines()
+    return {line for line in lines if not line.startswith("#")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", list(Precision))
+def test_tensorrt_reads_every_operator_of_the_files_it_is_given(precision):
+    onnx = pytest.importorskip("onnx")
+    graphs = [known.graph for known in known_graphs()]
+    if precision not in (Precision.INT8, Precision.FP8):
+        graphs += [reading_graph(), stepping_graph()]
+    for graph in graphs:
+        nodes = onnx.load(backend().file(graph, precision), load_external_data=False).graph.node
+        assert {node.op_type for node in nodes} <= read_by_tensorrt()
+
+
+@pytest.mark.slow
+def test_a_graph_with_state_has_no_ranges_to_quantise_by():
+    with pytest.raises(UsageError, match="has state, and so no ranges known beforehand"):
+        backend().file(reading_graph(), Precision.FP8)
