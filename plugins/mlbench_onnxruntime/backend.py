@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each
+from mlbench_onnxruntime.providers import Place, usable_place, usable_provider
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import numpy as np
 
 DISTRIBUTIONS = {
     "onnxruntime": "cpu",
@@ -44,6 +43,10 @@ class OnnxRuntimeOptions:
 
     provider: str = "cpu"
     """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
+    device: int = 0
+    """Which of the provider's devices, by its number."""
+    provider_options: Mapping[str, str] = field(default_factory=dict)
+    """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
     threads: int = 0
     """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
     optimization: Literal["none", "basic", "extended", "all"] = "all"
@@ -58,7 +61,7 @@ class OnnxRuntime(GraphBackend):
     """Runs ONNX graphs on whatever ONNX Runtime has a provider for."""
 
     name = "onnxruntime"
-    title = "ONNX Runtime sessions, fp32 or quantised int8"
+    title = "ONNX Runtime sessions"
     options = OnnxRuntimeOptions()
 
     def probe(self) -> Probe:
@@ -73,7 +76,7 @@ class OnnxRuntime(GraphBackend):
         return Probe(
             is_available=True,
             devices=tuple(dict.fromkeys(("cpu", *(DISTRIBUTIONS[name] for name in found)))),
-            precisions=(Precision.FP32, Precision.INT8),
+            precisions=(Precision.FP32, Precision.FP16, Precision.INT8),
             versions=versions,
             rank=60,
         )
@@ -84,27 +87,17 @@ class OnnxRuntime(GraphBackend):
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a session's run; its outputs are fresh arrays in each call."""
-        import onnxruntime
-
-        provider, file = usable_provider(self.options.provider), self._file(graph, precision)
-        session = self._session(file, graph, provider)
-        if session.get_providers()[0] != provider:  # it warns, and carries on with the CPU
-            raise UsageError(
-                f"ONNX Runtime {onnxruntime.__version__} could not start {provider} and fell back to "
-                f"{session.get_providers()[0]}.",
-                hint="Install the libraries that it needs, or choose another backend.provider.",
-            )
+        options = self.options
+        place = usable_place(options.provider, options.device, options.provider_options)
+        file = self._file(graph, precision)
+        session = self._session(file, graph, place)
         if graph.state:
             from mlbench_onnxruntime.stateful import StatefulSession
 
-            return StatefulSession(session, graph, file, provider)
-        inputs, outputs = [spec.name for spec in graph.inputs], [spec.name for spec in graph.outputs]
+            return StatefulSession(session, graph, file, place)
+        from mlbench_onnxruntime.stateless import BoundSession, HostSession
 
-        def executable(arrays: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
-            found = session.run(outputs, {name: arrays[name] for name in inputs})
-            return dict(zip(outputs, found, strict=True))
-
-        return executable
+        return HostSession(session, graph) if place.memory == "cpu" else BoundSession(session, graph, place)
 
     def observe(self) -> Mapping[str, Any]:
         """Return which ONNX Runtime it was, and what it can run on here."""
@@ -114,6 +107,7 @@ class OnnxRuntime(GraphBackend):
         return {
             **({"device": "cpu"} if provider == "CPUExecutionProvider" else {}),
             "provider": provider,
+            "device_index": self.options.device,
             "available_providers": onnxruntime.get_available_providers(),
             "threads": self.options.threads or "one per physical core, shared out among the workers",
             "onnxruntime": onnxruntime.__version__,
@@ -123,13 +117,17 @@ class OnnxRuntime(GraphBackend):
         """Return the graph's ONNX file in this precision."""
         if precision is Precision.FP32:
             return graph.onnx()
+        if precision is Precision.FP16:
+            from mlbench.toolkit.onnx_lowering import lowered_onnx
+
+            return lowered_onnx(graph, precision)
         if precision is Precision.INT8:
             from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx
 
             return quantized_onnx(graph, Scheme.UNSIGNED, per_channel=self.options.per_channel)
-        raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, int8.")
+        raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, fp16, int8.")
 
-    def _session(self, path: Path, graph: Graph, provider: str) -> Any:
+    def _session(self, path: Path, graph: Graph, place: Place) -> Any:
         """Load a file into a session; it is not to change its provider when something fails."""
         import onnxruntime
 
@@ -142,29 +140,10 @@ class OnnxRuntime(GraphBackend):
         settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(self.options.spinning)))
         settings.log_severity_level = 3  # errors
         try:
-            return onnxruntime.InferenceSession(path, settings, providers=[provider], enable_fallback=0)
+            return onnxruntime.InferenceSession(path, settings, providers=place.providers, enable_fallback=0)
         except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
             reason = str(error).splitlines()[0][:300]
-            raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {provider}: {reason}") from error
-
-
-def usable_provider(name: str) -> str:
-    """Return ONNX Runtime's name of a provider, given that or its short form.
-
-    Raises:
-        UsageError: this build of ONNX Runtime does not have it.
-    """
-    import onnxruntime
-
-    available: list[str] = onnxruntime.get_available_providers()
-    by_name = {full.removesuffix("ExecutionProvider").lower(): full for full in available}
-    found = by_name.get(name.removesuffix("ExecutionProvider").lower())
-    if found is None:
-        raise UsageError(
-            f"backend.provider is {name!r}, which this ONNX Runtime ({onnxruntime.__version__}) does not have.",
-            hint=f"It has {', '.join(by_name)}; another build may have more: pip install 'mlbench[onnxruntime-gpu]'.",
-        )
-    return found
+            raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {place.provider}: {reason}") from error
 
 
 def _versions(distributions: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -10,18 +10,20 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
+from mlbench_onnxruntime.providers import Place
 
-def copy_whole_rows(provider: str, tensors: Iterable[Any], sources: Sequence[int], targets: Sequence[int]) -> None:
+
+def copy_whole_rows(place: Place, tensors: Iterable[Any], sources: Sequence[int], targets: Sequence[int]) -> None:
     """Copy rows of each tensor in place; all sources are read before a target is written.
 
     Args:
-        provider: ONNX Runtime's name of it.
+        place: where they lie, and are copied.
         tensors: `OrtValue`s where it runs.
         sources: rows along the first axis.
         targets: as many.
     """
     for tensor in tensors:
-        session = _session(provider, tensor.element_type(), len(tensor.shape()))
+        session = _session(place, tensor.element_type(), len(tensor.shape()))
         binding = session.io_binding()
         binding.bind_ortvalue_input("tensor", tensor)
         binding.bind_cpu_input("sources", np.asarray(sources, np.int64))
@@ -31,7 +33,7 @@ def copy_whole_rows(provider: str, tensors: Iterable[Any], sources: Sequence[int
 
 
 @cache
-def _session(provider: str, element_type: int, rank: int) -> Any:
+def _session(place: Place, element_type: int, rank: int) -> Any:
     """Return what reads rows into memory of its own, and scatters them."""
     shape = [None] * rank
     graph = helper.make_graph(
@@ -48,4 +50,4 @@ def _session(provider: str, element_type: int, rank: int) -> Any:
         [helper.make_tensor_value_info("copied", element_type, shape)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=[provider], enable_fallback=0)
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=place.providers, enable_fallback=0)

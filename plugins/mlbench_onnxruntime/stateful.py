@@ -13,6 +13,7 @@ import onnx
 from onnxruntime import OrtValue
 
 from mlbench import Dim, Graph, TensorSpec
+from mlbench_onnxruntime.providers import Place
 from mlbench_onnxruntime.row_copies import copy_whole_rows
 
 LENGTH = "length"
@@ -22,8 +23,9 @@ NEXT = ".next"
 """Ends the name of a state tensor among a file's outputs."""
 
 CPU = "cpu"
-DEVICES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
-"""Where a provider's state lives, if not in the CPU's memory."""
+
+DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int64)": "int64", "tensor(int32)": "int32"}
+"""NumPy's names of a session's types."""
 
 SCATTER = "ScatterND"
 """The operator that copies its first input and writes updates into the copy; the updates alone where both are one."""
@@ -42,22 +44,25 @@ class OnnxState:
 class StatefulSession:
     """Runs a session, and updates a state with each call."""
 
-    def __init__(self, session: Any, graph: Graph, file: Path, provider: str) -> None:
+    def __init__(self, session: Any, graph: Graph, file: Path, place: Place) -> None:
         """Store a session of ``file``, which is the graph in some precision."""
         self._session = session
         self._graph = graph
-        self._provider = provider
-        self._device = DEVICES.get(provider, CPU)
+        self._place = place
+        types = {each.name: DTYPES[each.type] for each in session.get_inputs() if each.type in DTYPES}
+        self._dtypes = {spec.name: types[spec.name] for spec in graph.state}
         in_place = scattered_into(file)
         self._moving = [spec for spec in graph.state if spec.name not in in_place]
 
     def new_state(self, sizes: Mapping[str, int], /) -> OnnxState:
         """Return zeros."""
-        return self._state({spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state})
+        return self._state(
+            {spec.name: np.zeros(_shape(spec, sizes), self._dtypes[spec.name]) for spec in self._graph.state}
+        )
 
     def resized(self, state: OnnxState, sizes: Mapping[str, int], /) -> OnnxState:
         """Return larger tensors with the old contents at their beginning."""
-        grown = {spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state}
+        grown = {spec.name: np.zeros(_shape(spec, sizes), self._dtypes[spec.name]) for spec in self._graph.state}
         for name, array in grown.items():
             old = state.values[name].numpy()
             array[tuple(map(slice, old.shape))] = old
@@ -65,8 +70,8 @@ class StatefulSession:
 
     def copy_rows(self, state: OnnxState, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
         """Copy these columns of rows; on a device whole rows."""
-        if self._device != CPU:
-            copy_whole_rows(self._provider, state.values.values(), sources, targets)
+        if self._place.memory != CPU:
+            copy_whole_rows(self._place, state.values.values(), sources, targets)
             return
         for spec in self._graph.state:
             axis = [getattr(size, "name", "") for size in spec.shape].index(LENGTH)
@@ -80,7 +85,9 @@ class StatefulSession:
             binding.bind_cpu_input(spec.name, np.ascontiguousarray(inputs[spec.name]))
         for spec in self._graph.outputs:
             binding.bind_output(spec.name, CPU)
-        after = self._state({spec.name: np.empty(state.values[spec.name].shape(), spec.dtype) for spec in self._moving})
+        after = self._state(
+            {spec.name: np.empty(state.values[spec.name].shape(), self._dtypes[spec.name]) for spec in self._moving}
+        )
         for name, value in state.values.items():
             binding.bind_ortvalue_input(name, value)
             binding.bind_ortvalue_output(name + NEXT, after.values.get(name, value))
@@ -91,8 +98,9 @@ class StatefulSession:
         return {spec.name: value.numpy() for spec, value in zip(self._graph.outputs, outputs, strict=False)}
 
     def _state(self, arrays: dict[str, np.ndarray]) -> OnnxState:
-        values = {name: OrtValue.ortvalue_from_numpy(array, self._device) for name, array in arrays.items()}
-        return OnnxState(values, arrays if self._device == CPU else {})
+        where = (self._place.memory, self._place.device)
+        values = {name: OrtValue.ortvalue_from_numpy(array, *where) for name, array in arrays.items()}
+        return OnnxState(values, arrays if self._place.memory == CPU else {})
 
 
 def scattered_into(file: Path) -> set[str]:

@@ -26,6 +26,7 @@ OFFERED = [
     (PyTorch, Precision.BF16),
     (PyTorch, Precision.FP16),
     (OnnxRuntime, Precision.FP32),
+    (OnnxRuntime, Precision.FP16),
     (OnnxRuntime, Precision.INT8),
 ]
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_onnxruntime.backend import OnnxRuntime, usable_provider
+from mlbench_onnxruntime.backend import OnnxRuntime
+from mlbench_onnxruntime.providers import Place, usable_provider
+from mlbench_onnxruntime.stateless import BoundSession, HostSession
 
 from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
 from mlbench.toolkit import ModuleGraph
@@ -86,6 +88,52 @@ def test_falling_back_to_another_provider_is_refused(product: Path, monkeypatch:
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, **__: FallenBack())
     with pytest.raises(UsageError, match="could not start CUDAExecutionProvider"):
         backend(provider="cuda").compile(FileGraph(product, []), Precision.FP32)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"device": 1}, "backend.device is 1, and CPUExecutionProvider takes no number of a device"),
+        ({"provider_options": {"device_type": "GPU"}}, "has device_type, and CPUExecutionProvider takes none"),
+    ],
+)
+def test_what_the_cpu_does_not_take_is_refused(product: Path, options: dict, told: str):
+    with pytest.raises(UsageError, match=told):
+        backend(**options).compile(FileGraph(product, []), Precision.FP32)
+
+
+def test_a_device_that_cannot_be_started_is_refused_with_its_number_before_the_graph_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    class Refusing:
+        def __init__(self, *_: object, **__: object) -> None:
+            raise RuntimeError("CUDA failure 101: invalid device ordinal\n... and so on")
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Refusing)
+    with pytest.raises(UsageError, match="CUDAExecutionProvider on device 7: CUDA failure 101: invalid") as caught:
+        backend(provider="cuda", device=7).compile(FileGraph(Path("/nowhere"), []), Precision.FP32)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_providers_options_and_number_reach_it_and_what_stands_behind_it():
+    place = Place(provider="TensorrtExecutionProvider", device=2, options=(("trt_builder_optimization_level", "5"),))
+    assert place.providers == [
+        ("TensorrtExecutionProvider", {"device_id": "2", "trt_builder_optimization_level": "5"}),
+        ("CUDAExecutionProvider", {"device_id": "2"}),
+    ]
+    assert Place(provider="CPUExecutionProvider").providers == [("CPUExecutionProvider", {})]
+
+
+def test_a_session_that_is_bound_computes_what_an_unbound_one_does(product: Path):
+    session = onnxruntime.InferenceSession(product, providers=["CPUExecutionProvider"])
+    graph, place = FileGraph(product, []), Place(provider="CPUExecutionProvider")
+    bound = BoundSession(session, graph, place)
+    first = bound({"x": inputs(1)})["y"]
+    np.testing.assert_array_equal(first, HostSession(session, graph)({"x": inputs(1)})["y"])
+    kept = first.copy()
+    bound({"x": inputs(2)})
+    np.testing.assert_array_equal(first, kept)
 
 
 def test_a_file_that_cannot_be_loaded_names_graph_and_reason(product: Path):

@@ -6,10 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mlbench_onnxruntime.backend import OnnxRuntime
+from mlbench_onnxruntime.providers import Place
 from mlbench_onnxruntime.row_copies import copy_whole_rows
 from mlbench_onnxruntime.stateful import StatefulSession, scattered_into
 
 from mlbench import Dim, Precision, TensorSpec
+from mlbench.conformance.known_state import stepping_graph
+from mlbench.conformance.state_checks import STATE_CHECKS
+from mlbench.conformance.subject import Subject
 from mlbench.contracts.graph import StatefulExecutable
 from mlbench.toolkit import ModuleGraph
 
@@ -216,6 +220,19 @@ def test_int8_quantises_products_with_a_weight_and_leaves_the_state_alone(
 def test_the_graph_that_copies_rows_on_a_device_copies_them_all_sources_first():
     before = numbers(4, HEADS, 5, SIZE)
     tensors = [onnxruntime.OrtValue.ortvalue_from_numpy(before.copy()) for _ in range(2)]
-    copy_whole_rows("CPUExecutionProvider", tensors, [0, 1, 2], [1, 2, 0])
+    copy_whole_rows(Place(provider="CPUExecutionProvider"), tensors, [0, 1, 2], [1, 2, 0])
     for tensor in tensors:
         np.testing.assert_array_equal(tensor.numpy(), before[[2, 0, 1, 3]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", STATE_CHECKS, ids=lambda check: check.__name__)
+def test_state_in_fp16_keeps_the_contract_too(check):
+    check(Subject(backend=OnnxRuntime(), precision=Precision.FP16))
+
+
+@pytest.mark.slow
+def test_state_is_kept_in_the_precision_of_the_file():
+    executable = OnnxRuntime().compile(stepping_graph(), Precision.FP16)
+    state = executable.new_state({"slots": 2, "length": 4})
+    assert {array.dtype for array in state.arrays.values()} == {np.dtype("float16")}
