@@ -51,6 +51,8 @@ class Plugins:
     power_meters: dict[str, PowerMeter] = field(default_factory=dict)
     commands: dict[str, click.Command] = field(default_factory=dict)
     broken: list[BrokenPlugin] = field(default_factory=list)
+    origins: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Hook and name of a thing to what brought it."""
     hooks: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager("mlbench"))
 
     @classmethod
@@ -93,6 +95,10 @@ class Plugins:
         if not ranked:
             raise PluginError("no backend is available here.", hint="See `mlbench list` for what each one needs.")
         return max(ranked, key=lambda pair: pair[0])[1]
+
+    def origin(self, backend: str) -> str:
+        """Return what brought a backend: its entry point, and the distribution that declares it."""
+        return self.origins[hookspecs.mlbench_backends.__name__, backend]
 
     def tell_stored(self, folder: Path) -> None:
         """Call ``mlbench_run_stored`` of every plugin; one that raises is warned of, since the run is stored."""
@@ -138,6 +144,7 @@ class Plugins:
                 else:
                     owners[name] = plugin
                     into[name] = thing
+                    self.origins[hook.__name__, name] = implementation.plugin_name
 
     def _named(self, name: str, known: Mapping[str, _Plugin], kind: str) -> _Plugin:
         if name in known:

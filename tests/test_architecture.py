@@ -27,6 +27,7 @@ ROOMS = {
     "suite": {"discovery", "records", "rules", "runner"},
     "comparison": {"records"},
     "reports": {"comparison", "records"},
+    "scaffold": set(),
     "submission": {"loadgen", "records", "rules"},
     "conformance": {"discovery", "execution", "loadgen", "toolkit", "tuning"},
     "cli": {
@@ -39,6 +40,7 @@ ROOMS = {
         "roofline",
         "rules",
         "runner",
+        "scaffold",
         "submission",
         "suite",
         "toolkit",

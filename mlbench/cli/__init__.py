@@ -17,7 +17,7 @@ COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline", "history", "cost", "report"),
     *("query", "export", "import", "published"),
-    *("settings", "doctor", "check", "roofline"),
+    *("settings", "doctor", "check", "roofline", "plugin"),
 )
 
 

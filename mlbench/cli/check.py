@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,48 +15,69 @@ from mlbench.contracts.graph import Precision
 from mlbench.folders import cache_folder
 
 if TYPE_CHECKING:
-    from mlbench.conformance.isolated import Finding
+    from mlbench.conformance.isolated import Finding, Request
+
+
+def check_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the argument and options that say what to check, as a ``request``."""
+
+    @click.argument("backend")
+    @click.option(
+        "--precision",
+        type=click.Choice([str(precision) for precision in Precision]),
+        help="What to compute in.  [default: what the backend prefers]",
+    )
+    @click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="Seconds for each check.",
+    )
+    @overrides_option
+    @functools.wraps(function)
+    def with_request(
+        backend: str, precision: str | None, timeout_s: float, overrides: dict[str, str], **others: Any
+    ) -> int:
+        from mlbench.conformance.isolated import Request
+
+        request = Request(
+            backend=backend,
+            settings=overrides,
+            precision=Precision(precision) if precision else None,
+            timeout_s=timeout_s,
+        )
+        return function(request, **others)
+
+    return with_request
 
 
 @click.command("check", short_help="Whether a backend keeps its contract.")
-@click.argument("backend")
-@click.option(
-    "--precision",
-    type=click.Choice([str(precision) for precision in Precision]),
-    help="What to compute in.  [default: what the backend prefers]",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds for each check.",
-)
-@overrides_option
+@check_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-def command(backend: str, precision: str | None, timeout_s: float, overrides: dict[str, str], as_json: bool) -> int:
+def command(request: Request, as_json: bool) -> int:
     """Run the conformance kit on BACKEND, in a process of its own: a crash or a hang fails the check it happens in."""
-    from mlbench.conformance.isolated import Request, examine
-
-    request = Request(
-        backend=backend,
-        settings=overrides,
-        precision=Precision(precision) if precision else None,
-        timeout_s=timeout_s,
-    )
-    log = cache_folder() / "check" / f"{backend}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"")
-    findings = examine(request, log, (lambda finding: None) if as_json else _tell)
-    failed = [finding for finding in findings if not finding.passed]
+    findings = examined(request, is_quiet=as_json)
     if as_json:
         click.echo(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
-    else:
-        click.echo(f"{backend}: {len(findings) - len(failed)} of {len(findings)} checks passed.")
-    if failed:
+    return 0 if all(finding.passed for finding in findings) else 1
+
+
+def examined(request: Request, *, is_quiet: bool = False) -> list[Finding]:
+    """Run the checks; unless that is to be quiet, print a line for each as it ends, and at last how many passed."""
+    from mlbench.conformance.isolated import examine
+
+    log = cache_folder() / "check" / f"{request.backend}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    findings = examine(request, log, (lambda finding: None) if is_quiet else _tell)
+    passed = sum(finding.passed for finding in findings)
+    if not is_quiet:
+        click.echo(f"{request.backend}: {passed} of {len(findings)} checks passed.")
+    if passed < len(findings):
         click.echo(f"What the backend printed: {log}", err=True)
-    return 1 if failed else 0
+    return findings
 
 
 def _tell(finding: Finding) -> None:

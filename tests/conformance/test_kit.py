@@ -121,3 +121,13 @@ def test_a_request_that_cannot_be_carried_out_is_told_in_one_line_with_exit_stat
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {message}")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_the_badge_of_a_plugin_that_fails_a_check_is_red_and_counts_those_it_passed(tmp_path):
+    file = tmp_path / "badge.svg"
+    result = CliRunner().invoke(main, ["plugin", "check", "secretive", "--badge", str(file)])
+    count = len(CHECKS_OF_ENGINES)
+    assert result.exit_code == 1
+    assert f"<title>mlbench conformance: {count - 1} of {count}, fp32</title>" in file.read_text()
+    assert "#cf222e" in file.read_text()

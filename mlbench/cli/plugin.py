@@ -1,0 +1,86 @@
+"""``mlbench plugin``: begin a backend of your own, and show that it keeps its contract."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.check import check_options, examined
+
+if TYPE_CHECKING:
+    from mlbench.conformance.isolated import Finding, Request
+    from mlbench.contracts.backend import Backend
+
+
+@click.group("plugin", short_help="Begin a backend of your own, and check it.")
+def command() -> None:
+    """Begin a backend of your own, and show that it keeps its contract."""
+
+
+@command.command("new", short_help="Write the package of a new backend.")
+@click.argument("name")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=".",
+    help="Where the package's folder is made.  [default: here]",
+)
+def new(name: str, into: Path) -> None:
+    """Write a package that makes NAME a backend: it installs, runs all workloads and passes the conformance kit."""
+    from mlbench.discovery import Plugins
+    from mlbench.errors import UsageError
+    from mlbench.scaffold.backend_package import new_backend
+
+    if name in (plugins := Plugins.discover()).backends:
+        raise UsageError(f"{plugins.origin(name)} brings a backend {name!r}.", hint="Choose another name.")
+    folder = new_backend(name, into)
+    click.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
+    click.echo(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
+    click.echo(f"  mlbench plugin check {name}")
+
+
+@command.command("check", short_help="Whether a backend's plugin is whole, with a badge.")
+@check_options
+@click.option(
+    "--badge",
+    "badge_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the badge goes.  [default: mlbench-BACKEND.svg]",
+)
+def check(request: Request, badge_file: Path | None) -> int:
+    """Check the entry point, the options and the conformance of BACKEND, and write a badge that says how that went."""
+    from mlbench.discovery import Plugins
+    from mlbench.records.whole_file import write_whole
+    from mlbench.reports.badge import badge
+
+    plugins = Plugins.discover()
+    backend = request.subject().backend
+    click.echo(f"entry point  {plugins.origin(backend.name)}")
+    click.echo(f"options      {_options(backend)}")
+    findings = examined(request)
+    file = badge_file or Path(f"mlbench-{backend.name}.svg")
+    write_whole(file, badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings)))
+    click.echo(f"badge: {file}")
+    return 0 if _all_passed(findings) else 1
+
+
+def _options(backend: Backend) -> str:
+    """Return each option with its value."""
+    if not dataclasses.is_dataclass(backend.options):
+        return f"not a dataclass: {type(backend.options).__name__}"
+    values = (
+        f"backend.{field.name}={getattr(backend.options, field.name)}" for field in dataclasses.fields(backend.options)
+    )
+    return ", ".join(values) or "none"
+
+
+def _message(request: Request, findings: list[Finding]) -> str:
+    passed = sum(finding.passed for finding in findings)
+    return f"{passed} of {len(findings)}, {request.subject().precision}"
+
+
+def _all_passed(findings: list[Finding]) -> bool:
+    return all(finding.passed for finding in findings)
