@@ -31,6 +31,7 @@ from mlbench.rules.tiers import Limits, limits_of
 
 _TYPICAL_SAMPLES = 64
 _UNMEASURED = nullcontext()
+_CROWDS = ("Server", "Offline")  # where LoadGen is told a rate of samples
 _ACCURACY_SPEED = 20
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
@@ -54,7 +55,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.progress("compile")
     with job.backend.engine(model, job.plan) as engine:
         channel.progress("warm-up")
-        pace = _warmed_up(engine, dataset, job, is_generation=isinstance(model.program, GenerationProgram))
+        may_crowd = isinstance(model.program, GenerationProgram) and job.scenario.loadgen in _CROWDS
+        pace = _warmed_up(engine, dataset, job, may_crowd=may_crowd)
         tests = _Tests(job, model, limits, channel, engine, dataset)
         traffic: dict[Mode, Traffic] = {}
         if metric:
@@ -104,8 +106,8 @@ def _tokens(job: Job, detail: DetailLog, samples: int) -> float | None:
     return samples * float(detail.values[key]) / rate_per_s if key and rate_per_s else None
 
 
-def _warmed_up(engine: Engine, dataset: Dataset, job: Job, *, is_generation: bool) -> Pace:
-    """Make the engine ready on samples spread over the dataset, and time it roughly."""
+def _warmed_up(engine: Engine, dataset: Dataset, job: Job, *, may_crowd: bool) -> Pace:
+    """Make the engine ready on samples spread over the dataset, and time it roughly: a query, some, and a crowd."""
     count = min(dataset.count, _TYPICAL_SAMPLES)
     indices = [number * dataset.count // count for number in range(count)]
     dataset.load(indices)
@@ -113,7 +115,7 @@ def _warmed_up(engine: Engine, dataset: Dataset, job: Job, *, is_generation: boo
     engine.warm_up(samples)
     query = job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1
     pace = measured_pace(engine, samples, query, job.load.stall_timeout_s)
-    if is_generation:
+    if may_crowd:
         pace = crowded(pace, engine, samples, job.load.stall_timeout_s)
     dataset.unload(indices)
     return pace

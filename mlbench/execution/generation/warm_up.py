@@ -55,7 +55,7 @@ def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequen
         cache.decode(np.zeros(rows, np.int64), np.full(rows, usual))
 
     sweep: dict[int, float] = {}
-    if plan.batch == "auto":
+    if _is_open(plan):
         slots, sweep = best_batch(decode, range(slots), slots)
         logger.info("%d slots, of %s tokens/s", slots, {size: round(rate) for size, rate in sweep.items()})
         cache.drop()
@@ -73,6 +73,8 @@ def unprepared(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepared:
         UsageError: the graphs take fewer rows than the plan asks for.
     """
     most = cache.limits.rows // decoding.beams
+    if plan.batch == "auto" and plan.batching == "inline":
+        return Prepared(slots=1)
     if plan.batch == "auto":
         return Prepared(slots=min(_UNTRIED, plan.largest_batch, most))
     if plan.batch > most:
@@ -80,9 +82,14 @@ def unprepared(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepared:
     return Prepared(slots=plan.batch)
 
 
+def _is_open(plan: EnginePlan) -> bool:
+    """Tell whether the number of slots is to be found; where samples come one at a time, there is nothing to find."""
+    return plan.batch == "auto" and plan.batching != "inline"
+
+
 def _reserved(cache: Cache, decoding: Decoding, plan: EnginePlan, length: int) -> int:
     """Take memory for the slots of the plan, or for half as many until it suffices."""
-    is_open = plan.batch == "auto"
+    is_open = _is_open(plan)
     slots = (
         min(plan.largest_batch, cache.limits.rows // decoding.beams)
         if is_open

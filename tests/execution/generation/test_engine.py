@@ -285,6 +285,15 @@ def test_a_number_of_slots_left_open_is_one_that_fits(world):
         assert made.answered(engine).answers == made.expected()
 
 
+def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
+    made = world()
+    with made.engine(batch="auto", batching="inline", largest_batch=64) as engine:
+        engine.warm_up(made.samples())
+        statistics = engine.statistics()
+        assert (statistics["batch"], statistics["cache"]["rows"], statistics["sweep_tokens_per_s"]) == (1, 1, {})
+        assert made.answered(engine).answers == made.expected()
+
+
 def test_requests_wait_for_company_until_a_flush(world, kept):
     made = world(3)
     reply = kept(3)
