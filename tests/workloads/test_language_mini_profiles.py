@@ -53,7 +53,7 @@ class Mini:
         return {target.score for target in required if not target.is_met_by(ratios[target.score] * target.reference)}
 
 
-@pytest.fixture(scope="module", params=["gptj", "llama2_70b"])
+@pytest.fixture(scope="module", params=["gptj", "llama2_70b", "mixtral_8x7b"])
 def mini(request):
     return Mini(f"mlbench_{request.param}")
 
