@@ -77,7 +77,7 @@ def mini_case(slots: int) -> Case:
     """Return the mini profile of Llama 2."""
     from mlbench_llama2_70b.graphs import NETWORK
 
-    workload = Plugins.discover().workload("llama2_70b")
+    workload = Plugins.discover().workload("llama2-70b")
     variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
     dataset, model = workload.dataset(variant), workload.model(variant)
     assert model.files
