@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from mlbench.cli.options import results_option
+
+
+def _installed() -> dict[str, Any]:
+    """Return workloads and backends that deserve a place without a run; not those that are never to be chosen."""
+    from mlbench.discovery import Plugins
+
+    plugins = Plugins.discover()
+    probes = {name: backend.probe() for name, backend in plugins.backends.items()}
+    return {
+        "workloads": list(plugins.workloads),
+        "backends": {
+            name: "" if probe.is_available else probe.reason for name, probe in probes.items() if probe.rank >= 0
+        },
+    }
 
 
 @click.command("table", short_help="Stored runs as a table; --markdown: what passes where.")
@@ -27,6 +42,6 @@ def command(runs: tuple[str, ...], results: Path, markdown: bool) -> None:
     if not records:
         raise UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
     if markdown:
-        click.echo(matrix(records))
+        click.echo(matrix(records) if runs else matrix(records, **_installed()))
     else:
         Console(width=160).print(table(records))

@@ -35,6 +35,8 @@ class FailureKind(StrEnum):
     EXCEPTION = "exception"
     HANG = "hang"
     OUT_OF_MEMORY = "out of memory"
+    UNSUPPORTED = "unsupported"
+    """Nothing went wrong: the backend cannot compile a graph, and said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,8 @@ def call_isolated(
     The child's output goes to ``log``. ``on_progress`` hears each `Channel.progress`.
 
     Raises:
-        MlbenchError: the child raised one; the same class, message and hint.
+        MlbenchError: the child raised one; the same class, message and hint. A `GraphError` is a failure instead: it
+            concerns this child's work alone.
     """
     read_end, write_end = os.pipe()
     command = [sys.executable, "-m", "mlbench.execution.child", function, str(write_end)]
@@ -125,6 +128,9 @@ def call_isolated(
     if "outcome" in last:
         outcome: Mapping[str, Any] = last["outcome"]
         return outcome
+    if last.get("class") == errors.GraphError.__name__:
+        message = f"{last['error']} {last['hint']}".rstrip()
+        return Failure(kind=FailureKind.UNSUPPORTED, message=message, stage=watch.stage, log_tail=_tail(log))
     if last.get("class"):
         raise getattr(errors, last["class"])(last["error"], hint=last["hint"])
     kind, message = watch.ended or _what_befell(child.returncode, last, _oom_kills() > oom_kills)

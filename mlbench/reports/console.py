@@ -136,7 +136,8 @@ def problems(record: RunRecord) -> Iterator[str]:
     """Yield, for a run that is not good, each failed rule with what to do about it, or the end of its log."""
     if record.failure:
         yield f"{_name(record)}: {record.failure.kind}: {record.failure.message}"
-        yield record.failure.log_tail.rstrip()
+        if record.failure.kind != "unsupported":  # which its message says, and the log no better
+            yield record.failure.log_tail.rstrip()
     for rule in record.verdict.rules if record.verdict else ():
         if rule.required and not rule.passed:
             yield f"{_name(record)}: {rule_line(rule)}"

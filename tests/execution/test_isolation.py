@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench import DataError, UnavailableError
+from mlbench import DataError, GraphError, UnavailableError
 from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated, held_bytes
 
 HERE = Path(__file__)
@@ -31,6 +31,11 @@ def leave(payload, channel):
 
 def raise_value_error(payload, channel):
     raise ValueError("bad operator")
+
+
+def raise_graph_error(payload, channel):
+    channel.progress("engine")
+    raise GraphError("graph decoder: operator Det.", hint="Use fp32.")
 
 
 def raise_data_error(payload, channel):
@@ -113,6 +118,12 @@ def test_an_exception_is_told_with_its_traceback_in_the_log(tmp_path):
     failure = isolated(raise_value_error, tmp_path)
     assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, "ValueError: bad operator")
     assert "Traceback" in failure.log_tail
+
+
+def test_a_graph_that_a_backend_cannot_compile_ends_this_child_and_no_other(tmp_path):
+    failure = isolated(raise_graph_error, tmp_path)
+    assert (failure.kind, failure.stage) == (FailureKind.UNSUPPORTED, "engine")
+    assert failure.message == "graph decoder: operator Det. Use fp32."
 
 
 def test_an_error_that_a_user_can_act_on_is_raised_again(tmp_path):
