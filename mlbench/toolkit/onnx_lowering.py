@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ def lowered_onnx(graph: Graph, precision: Precision) -> Path:
         _Lowering(model, kinds[precision], _types(described), {spec.name for spec in graph.state}).apply()
         onnx.save(model, folder / name, save_as_external_data=is_large, location=f"{name}.data")
 
-    made_from = [file_sha256(exported), str(precision), onnx.__version__, sorted(LOWERED), sorted(FOLLOWING), OPSET]
+    made_from = [file_sha256(exported), str(precision), onnx.__version__, metadata.version("mlbench")]
     return made_once("lowered", made_from, fill) / name
 
 
