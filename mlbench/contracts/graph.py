@@ -103,6 +103,13 @@ class Graph(ABC):
     def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield inputs made from the official calibration set, for quantisation; nothing when the graph has none."""
 
+    def precision(self, asked: Precision) -> Precision:
+        """Return what this graph is compiled at in a run of precision ``asked``: the same, unless it breaks down there.
+
+        An image decoder that overflows in fp16 answers fp32, as its reference implementation does.
+        """
+        return asked
+
     @abstractmethod
     def tolerance(self, precision: Precision) -> Tolerance:
         """Return how far a backend's outputs may be from `module`'s at this precision."""

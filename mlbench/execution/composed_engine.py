@@ -128,9 +128,9 @@ class ComposedEngine(Engine):
         return merged(executable.counts for graphs in self._graphs for executable in graphs.values())
 
     def _compiled(self) -> Mapping[str, CountedExecutable]:
-        precision = self._plan.precision
+        asked = self._plan.precision
         return {
-            name: CountedExecutable(self._backend.compile(graph, precision), name)
+            name: CountedExecutable(self._backend.compile(graph, graph.precision(asked)), name)
             for name, graph in self._model.graphs.items()
         }
 

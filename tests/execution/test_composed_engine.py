@@ -6,7 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mlbench import BatchProgram, EnginePlan, GraphBackend, Model, Probe, Reply, ReplySpec, Samples, UsageError
+from mlbench import (
+    BatchProgram,
+    EnginePlan,
+    GraphBackend,
+    Model,
+    Precision,
+    Probe,
+    Reply,
+    ReplySpec,
+    Samples,
+    UsageError,
+)
 from mlbench.execution import composed_engine
 from mlbench.execution.composed_engine import ComposedEngine
 
@@ -76,7 +87,7 @@ class Kept(Reply):
 
 
 def engine(backend, program=None, **plan):
-    graph = SimpleNamespace(name="double")
+    graph = SimpleNamespace(name="double", precision=lambda asked: asked)
     model = Model(name="counting", graphs={"double": graph}, program=program or Doubles(), weights_fingerprint="none")
     return ComposedEngine(backend, model, EnginePlan(**plan))
 
@@ -219,3 +230,20 @@ def test_a_backend_learns_how_many_workers_have_the_cores_between_them(workers, 
     backend = Sharing()
     with engine(backend, batching="dynamic", batch=1, workers=workers):
         assert backend.compiled_for == compiled_for
+
+
+def test_each_graph_is_compiled_at_the_precision_it_makes_of_the_runs():
+    compiled = {}
+
+    class Noting(Counting):
+        def compile(self, graph, precision):
+            compiled[graph.name] = precision
+            return super().compile(graph, precision)
+
+    graphs = {
+        "double": SimpleNamespace(name="double", precision=lambda asked: asked),
+        "fragile": SimpleNamespace(name="fragile", precision=lambda asked: Precision.FP32),
+    }
+    model = Model(name="counting", graphs=graphs, program=Doubles(), weights_fingerprint="none")
+    with ComposedEngine(Noting(), model, EnginePlan(precision=Precision.FP16, batching="inline")):
+        assert compiled == {"double": Precision.FP16, "fragile": Precision.FP32}
