@@ -55,13 +55,14 @@ class Progress:
             click.echo(line, err=True)
 
     def _detail(self, elapsed_s: float) -> str:
-        """Return samples answered so far, and the time left where it can be told."""
+        """Return samples answered so far, the time left where it can be told, and how far a slow batch is."""
+        step = f", step {self._facts['step']} of {self._facts['steps']}" if "step" in self._facts else ""
         answered = self._facts.get("answered")
         if answered is None:
-            return ""
+            return step
         left_s = None
         if self._stage == "accuracy" and answered:
             left_s = elapsed_s * max(0, self._facts["samples"] / answered - 1)
         elif self._stage == "performance":
             left_s = max(0.0, self._facts["min_duration_ms"] / 1000 - elapsed_s)
-        return f", {answered:,} samples" + (f", about {clock(left_s)} left" if left_s is not None else "")
+        return f", {answered:,} samples" + (f", about {clock(left_s)} left" if left_s is not None else "") + step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,13 @@ class BatchProgram(ABC):
     """
 
     reply: ReplySpec
+    listener: Callable[[int, int], None] | None = None
+    """Hears, from any worker, how many of how many steps of its batch are done; whoever runs the program may set it."""
+
+    def tell(self, done: int, of: int) -> None:
+        """Say how far a batch is; for programs whose batches take minutes, so that a user sees them move."""
+        if self.listener:
+            self.listener(done, of)
 
     @abstractmethod
     def run(self, samples: Sequence[Any], graphs: Mapping[str, Executable]) -> np.ndarray | Sequence[np.ndarray]:

@@ -22,6 +22,7 @@ from mlbench.errors import MlbenchError
 
 _LOG_TAIL_CHARACTERS = 4000
 _PULSE_S = 0.5
+_STEP_PERIOD_S = 1.0
 _END_GRACE_S = 20.0
 _HELD = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+) kB$", re.MULTILINE)
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "memoryerror")
@@ -66,10 +67,20 @@ class Channel:
     def __init__(self, descriptor: int) -> None:
         self._lock = threading.Lock()
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
+        self._stage = "start"
+        self._next_step_s = 0.0
 
     def progress(self, stage: str, **facts: Any) -> None:
         """Tell what the child is doing; also a sign of life."""
+        self._stage = stage
         self._send({"stage": stage, **facts})
+
+    def step(self, done: int, of: int) -> None:
+        """Tell how far a batch is in the present stage; once a second, and nothing of the steps between."""
+        now_s = time.monotonic()
+        if now_s >= self._next_step_s:
+            self._next_step_s = now_s + _STEP_PERIOD_S
+            self._send({"stage": self._stage, "step": done, "steps": of})
 
     def outcome(self, value: Mapping[str, Any]) -> None:
         """Hand over the result, as JSON values."""

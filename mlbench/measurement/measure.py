@@ -13,7 +13,7 @@ from typing import Any
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.generation import GenerationProgram
-from mlbench.contracts.model import Model
+from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
@@ -49,6 +49,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.progress("load")
     dataset = job.workload.dataset(job.variant)
     model = job.workload.model(job.variant)
+    if isinstance(model.program, BatchProgram):
+        model.program.listener = channel.step
     metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
     metering = Metering.asked_for(payload["power"], plugins)

@@ -19,6 +19,13 @@ def add(payload, channel):
     return {"sum": payload["a"] + payload["b"]}
 
 
+def take_steps(payload, channel):
+    channel.progress("warm-up")
+    for step in range(1, 1001):
+        channel.step(step, 1000)
+    return {}
+
+
 def segfault(payload, channel):
     channel.progress("compile")
     print("about to fall", flush=True)
@@ -88,7 +95,7 @@ def isolated(function, tmp_path, payload=(), limits=LIMITS):
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    """Let the child import this file."""
+    """Let the child import this file, by its bare name: torch-fidelity installs a package called tests."""
     monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
 
 
@@ -97,6 +104,13 @@ def test_the_outcome_of_a_child_comes_back_and_its_progress_is_heard(tmp_path):
     outcome = call_isolated(f"{HERE.stem}:add", {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append)
     assert outcome == {"sum": 3}
     assert heard == [{"stage": "add", "terms": 2}]
+
+
+def test_steps_of_a_batch_are_heard_in_their_stage_but_not_every_one(tmp_path):
+    heard = []
+    call_isolated(f"{Path(__file__).stem}:take_steps", {}, tmp_path / "log.txt", LIMITS, heard.append)
+    assert heard[:2] == [{"stage": "warm-up"}, {"stage": "warm-up", "step": 1, "steps": 1000}]
+    assert len(heard) < 20
 
 
 def test_a_crash_is_told_by_its_signal_with_stage_and_the_end_of_the_log(tmp_path):
