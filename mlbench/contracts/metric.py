@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,12 @@ class Metric(ABC):
     @abstractmethod
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the last line the official script prints for these scores."""
+
+    def exhibit(self, replies: Sequence[LoggedReply], folder: Path) -> None:
+        """Write into ``folder`` what is to be seen beside the scores, such as images that a submission must show.
+
+        Called after `score`, with the same replies; nothing by default.
+        """
 
     def agrees(self, reply: bytes, reference: bytes) -> bool:
         """Tell whether a reply seen while measuring is the accuracy run's reply to the same sample.

@@ -77,7 +77,9 @@ def _scored(
         return None, None, "replies were not sound"
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
-    return score(metric, reference), agreement(metric, kept, reference), ""
+    accuracy = score(metric, reference)
+    metric.exhibit(reference, folder / Mode.ACCURACY)
+    return accuracy, agreement(metric, kept, reference), ""
 
 
 def _accuracy_values(accuracy: Accuracy | None) -> Mapping[str, Any] | None:
