@@ -1,0 +1,35 @@
+import numpy as np
+from mlbench_stable_diffusion_xl.exhibits import submission_indices, write_contact_sheet, write_submission_images
+from PIL import Image
+
+OFFICIAL = [4655, 2569, 1303, 109, 4509, 3009, 2179, 1826, 2094, 3340]
+"""As the v4.1 submission checker wants them."""
+
+
+def images(count):
+    """Images of one colour each: the index, up to 255, in the red channel."""
+    for index in range(count):
+        yield index, np.full((4, 4, 3), (index % 256, 0, 0), np.uint8)
+
+
+def test_of_5000_images_the_official_ten_are_shown():
+    assert submission_indices(5000) == OFFICIAL
+
+
+def test_the_ten_images_and_their_captions_are_written_as_a_submission_has_them(tmp_path):
+    write_submission_images(images(5000), [f"caption {index}" for index in range(5000)], tmp_path / "images")
+    folder = tmp_path / "images"
+    assert {path.name for path in folder.iterdir()} == {*(f"{index}.png" for index in OFFICIAL), "captions.txt"}
+    assert (folder / "captions.txt").read_text().splitlines()[:2] == ["4655  caption 4655", "2569  caption 2569"]
+    with Image.open(folder / "109.png") as image:
+        assert image.getpixel((0, 0)) == (109, 0, 0)
+
+
+def test_the_contact_sheet_has_ten_to_a_row_and_a_hundred_at_most(tmp_path):
+    write_contact_sheet(images(105), tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.size == (960, 960)
+        assert sheet.getpixel((96 * 3 + 48, 96 * 2 + 48)) == (23, 0, 0)
+    write_contact_sheet(images(11), tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.size == (960, 192)

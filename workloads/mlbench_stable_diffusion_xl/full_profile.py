@@ -1,0 +1,120 @@
+"""The full profile: the official model, captions and judges, from the user's paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlbench import Graph, UsageError, Weights
+from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_TARGETS, ImageQuality, Judges
+from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
+from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, read_captions
+from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
+from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, drawn_latents, read_latents
+from mlbench_stable_diffusion_xl.graphs import Sizes, random_graphs, trained_graphs
+from mlbench_stable_diffusion_xl.program import STEPS, Constants, TextToImage, constants_of
+from mlbench_stable_diffusion_xl.schedule import euler_schedule
+
+if TYPE_CHECKING:
+    from mlbench_stable_diffusion_xl.workload import StableDiffusionXLOptions
+
+GUIDANCE = 8.0
+"""Source: MLPerf Inference v4.1, text_to_image; the closed division may not change it."""
+
+SIZES = Sizes(OFFICIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class FullProfile:
+    """The official model over the files that the options name."""
+
+    options: StableDiffusionXLOptions
+
+    def check(self, weights: Weights) -> None:
+        """Raise `UsageError` for a path that is missing or would not be read."""
+        options = self.options
+        if weights is Weights.RANDOM and (given := [name for name in PATHS_OF_TRAINED if getattr(options, name)]):
+            raise UsageError(f"random weights read no files, but workload.{given[0]} is given.", hint="Leave it out.")
+        for name, what in {"data": "the captions", "weights": "trained weights"}.items():
+            if weights is Weights.TRAINED and not getattr(options, name):
+                raise UsageError(
+                    f"the full profile of stable-diffusion-xl needs {what}.",
+                    hint=f"Give them with --set workload.{name}=PATH.",
+                )
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The user's diffusers folder; raises `DataError` where it is no Stable Diffusion XL base."""
+        assert self.options.weights is not None
+        checkpoint = Checkpoint.opened(Path(self.options.weights))
+        checkpoint.check(OFFICIAL)
+        return checkpoint
+
+    def dataset(self, weights: Weights) -> Prompts | RandomPrompts:
+        """Open the captions; for random weights, random tokens."""
+        if weights is Weights.RANDOM:
+            return RandomPrompts(tokens=SIZES.tokens, vocabulary=OFFICIAL["text_encoder"]["vocab_size"])
+        assert self.options.data is not None
+        captions = read_captions(Path(self.options.data), count=OFFICIAL_CAPTIONS)
+        return Prompts(captions, self.checkpoint.token_ids)
+
+    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
+        """Return the four graphs, with the user's weights or random ones."""
+        return random_graphs(OFFICIAL) if weights is Weights.RANDOM else trained_graphs(self.checkpoint)
+
+    def program(self, weights: Weights) -> TextToImage:
+        """Return how prompts become images."""
+        if weights is Weights.TRAINED:
+            return TextToImage(constants_of(self.checkpoint, self._start(), GUIDANCE))
+        constants = Constants(
+            start=self._start(),
+            negative_tokens=self.dataset(weights).sample(OFFICIAL_CAPTIONS),
+            schedule=euler_schedule(SCHEDULER, STEPS),
+            guidance=GUIDANCE,
+            scaling=OFFICIAL["vae"]["scaling_factor"],
+            image_hw=SIZES.image_hw,
+        )
+        return TextToImage(constants)
+
+    def metric(self, captions: Sequence[str]) -> ImageQuality:
+        """Return FID and CLIP score over these captions.
+
+        Raises:
+            UsageError: a file of the judges was not named.
+        """
+        for name, what in JUDGE_PATHS.items():
+            if not getattr(self.options, name):
+                raise UsageError(
+                    f"the accuracy of stable-diffusion-xl needs {what}.",
+                    hint=f"Give it with --set workload.{name}=PATH, or measure without: --no-accuracy.",
+                )
+        return ImageQuality(self.judges, captions, SIZES.image_hw, OFFICIAL_TARGETS)
+
+    def judges(self) -> Judges:
+        """Read the networks that look at images, and the statistics of real ones."""
+        from mlbench_stable_diffusion_xl.clip_score import official_scorer
+        from mlbench_stable_diffusion_xl.fid import official_extractor, read_statistics
+
+        statistics, inception, clip = (Path(getattr(self.options, name)) for name in JUDGE_PATHS)
+        return Judges(
+            reference=read_statistics(statistics),
+            features=official_extractor(inception),
+            clip=official_scorer(clip).score,
+        )
+
+    def _start(self) -> np.ndarray:
+        if self.options.latents is None:
+            return drawn_latents(SIZES.latents)
+        return read_latents(Path(self.options.latents), SIZES.latents)
+
+
+JUDGE_PATHS = {
+    "statistics": "the statistics of real images (val2014.npz)",
+    "inception": "the FID network's weights",
+    "clip": "CLIP's weights",
+}
+PATHS_OF_TRAINED = ("data", "weights", *JUDGE_PATHS)

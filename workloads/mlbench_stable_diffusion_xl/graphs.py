@@ -1,0 +1,140 @@
+"""The model as four graphs: two text encoders, the denoiser, and the decoder of the autoencoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mlbench import Dim, Graph, Precision, TensorSpec
+from mlbench.toolkit import ModuleGraph
+from mlbench_stable_diffusion_xl.architecture import built
+
+if TYPE_CHECKING:
+    import torch
+
+    from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
+
+TEXT_ENCODER, TEXT_ENCODER_2, UNET, VAE_DECODER = "text_encoder", "text_encoder_2", "unet", "vae_decoder"
+"""Names of the graphs."""
+
+CONFIG_OF = {TEXT_ENCODER: "text_encoder", TEXT_ENCODER_2: "text_encoder_2", UNET: "unet", VAE_DECODER: "vae"}
+"""Which part of the checkpoint each graph is made of. The largest comes first when compiled: see `four_graphs`."""
+
+TOKENS, HIDDEN, POOLED = "tokens", "hidden", "pooled"
+LATENTS, TIMESTEP, TIME_IDS, NOISE, IMAGE = "latents", "timestep", "time_ids", "noise", "image"
+"""Names of their tensors."""
+
+RANDOM_SEED = 0
+
+IMAGES = Dim(name="images", smallest=1, usual=8, largest=64)
+ROWS = Dim(name="rows", smallest=2, usual=16, largest=128)
+"""Of the denoiser: each image has one for the negative prompt and one for its own."""
+
+Configs = Mapping[str, Mapping[str, Any]]
+"""Configurations by part: ``text_encoder``, ``text_encoder_2``, ``unet``, ``vae``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of the tensors, read from the configurations."""
+
+    configs: Configs
+
+    @property
+    def tokens(self) -> int:
+        """How many positions a prompt has."""
+        return int(self.configs["text_encoder"]["max_position_embeddings"])
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Of the hidden states of the two text encoders."""
+        return tuple(int(self.configs[part]["hidden_size"]) for part in ("text_encoder", "text_encoder_2"))  # type: ignore[return-value]
+
+    @property
+    def pooled(self) -> int:
+        """Length of the vector for the whole prompt."""
+        return int(self.configs["text_encoder_2"]["projection_dim"])
+
+    @property
+    def latents(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image's latents."""
+        unet = self.configs["unet"]
+        return int(unet["in_channels"]), int(unet["sample_size"]), int(unet["sample_size"])
+
+    @property
+    def image_hw(self) -> tuple[int, int]:
+        """Height and width of an image, pixels."""
+        doublings = len(self.configs["vae"]["block_out_channels"]) - 1
+        _, height, width = self.latents
+        return height << doublings, width << doublings
+
+
+def trained_graphs(checkpoint: Checkpoint) -> Mapping[str, Graph]:
+    """Return the four graphs with the weights of a checkpoint, which are read when a backend asks for a module."""
+    configs = {part: checkpoint.config(part) for part in CONFIG_OF.values()}
+    return _graphs(configs, checkpoint.module, checkpoint.fingerprint)
+
+
+def random_graphs(configs: Configs) -> Mapping[str, Graph]:
+    """Return the four graphs with seeded weights, the same each time; the global generator stays as it was."""
+
+    def module(part: str) -> torch.nn.Module:
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(RANDOM_SEED)
+            return built(part, configs[part])
+
+    return _graphs(configs, module, lambda part: f"random-seed{RANDOM_SEED}-{sorted(configs[part].items())}")
+
+
+def _graphs(
+    configs: Configs, module: Callable[[str], torch.nn.Module], fingerprint: Callable[[str], str]
+) -> Mapping[str, Graph]:
+    """Return the graphs, the denoiser first: compiling it takes most memory, so the others are not to be there yet."""
+    sizes = Sizes(configs)
+    prompt, pooled = (sizes.tokens, sum(sizes.widths)), (sizes.pooled,)
+    tokens = TensorSpec(name=TOKENS, shape=(IMAGES, sizes.tokens), dtype="int64")
+    hidden = [_floats(HIDDEN, IMAGES, sizes.tokens, width) for width in sizes.widths]
+    parts = {
+        UNET: (
+            (
+                _floats(LATENTS, ROWS, *sizes.latents),
+                _floats(TIMESTEP, ROWS),
+                _floats(HIDDEN, ROWS, *prompt),
+                _floats(POOLED, ROWS, *pooled),
+                _floats(TIME_IDS, ROWS, 6),
+            ),
+            (_floats(NOISE, ROWS, *sizes.latents),),
+        ),
+        TEXT_ENCODER: ((tokens,), (hidden[0],)),
+        TEXT_ENCODER_2: ((tokens,), (hidden[1], _floats(POOLED, IMAGES, *pooled))),
+        VAE_DECODER: ((_floats(LATENTS, IMAGES, *sizes.latents),), (_floats(IMAGE, IMAGES, 3, *sizes.image_hw),)),
+    }
+
+    def graph(name: str) -> Graph:
+        inputs, outputs = parts[name]
+        part = CONFIG_OF[name]
+
+        def build() -> torch.nn.Module:
+            from mlbench_stable_diffusion_xl import modules
+
+            return modules.WRAPPERS[name](module(part))
+
+        kind = DecoderGraph if name == VAE_DECODER and configs[part].get("force_upcast", True) else ModuleGraph
+        return kind(name, inputs=inputs, outputs=outputs, build=build, fingerprint=f"{fingerprint(part)}-{name}")
+
+    return {name: graph(name) for name in parts}
+
+
+class DecoderGraph(ModuleGraph):
+    """A decoder whose activations overflow in fp16."""
+
+    def precision(self, asked: Precision) -> Precision:
+        """Return fp32 for fp16, as the reference does (``force_upcast``)."""
+        return Precision.FP32 if asked is Precision.FP16 else asked
+
+
+def _floats(name: str, *shape: int | Dim) -> TensorSpec:
+    return TensorSpec(name=name, shape=shape, dtype="float32", layout="NCHW" if len(shape) == 4 else "")

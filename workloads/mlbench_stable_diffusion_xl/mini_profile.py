@@ -1,0 +1,141 @@
+"""The mini profile: a small Stable Diffusion XL that paints digits, its captions and its judges, all shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench import Graph, Target, Weights
+from mlbench.toolkit import MiniFolder, read_mini
+from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE, ImageQuality, Judges
+from mlbench_stable_diffusion_xl.captions import read_captions
+from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
+from mlbench_stable_diffusion_xl.dataset import Prompts, read_latents
+from mlbench_stable_diffusion_xl.graphs import Sizes, random_graphs, trained_graphs
+from mlbench_stable_diffusion_xl.program import TextToImage, constants_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+CAPTIONS, LATENTS, STATISTICS, JUDGE = "captions.tsv", "latents.npy", "statistics.npz", "judge.safetensors"
+CLIP = "clip"
+CLIP_FILES = (f"{CLIP}/open_clip_config.json", f"{CLIP}/open_clip_model.safetensors")
+
+GUIDANCE = 5.0
+"""Less than the official 8, which would drive the small model's colours out of range; at 3 more digits are wrong."""
+
+CLIP_MARGIN = 0.01
+"""Of the reference, both ways."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Scores that the recipe measured with the shipped weights in torch, fp32, and the limits around them."""
+
+    fid: float
+    clip: float
+    digit_rate: float
+    """Percent."""
+    fid_margin: float
+    """How far FID may be from the reference, both ways, as a share of it."""
+    lowest_digit_rate: float
+    """Percent."""
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return the limits: all three are needed, since no score sees every fault."""
+        around = ((CLIP_SCORE, self.clip, CLIP_MARGIN), (FID_SCORE, self.fid, self.fid_margin))
+        return (
+            *(
+                Target(score=name, reference=value, lower=value * (1 - share), upper=value * (1 + share), name="range")
+                for name, value, share in around
+            ),
+            Target(score=DIGIT_RATE, reference=self.digit_rate, lower=self.lowest_digit_rate, name="digits"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniProfile:
+    """What `mini.toml` says, beside the files it describes."""
+
+    files: MiniFolder
+    samples: int
+    reference: Reference
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The diffusers folder, each of whose files has its checksum.
+
+        Raises:
+            DataError: a file is missing or damaged.
+        """
+        for name in self.files.sha256:
+            if name.startswith((*MODELS, "tokenizer", "scheduler", "model_index")):
+                self.files.file(name)
+        return Checkpoint.opened(self.files.path)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of the tensors."""
+        return Sizes({part: self.checkpoint.config(part) for part in MODELS})
+
+    def dataset(self) -> Prompts:
+        """Open the captions."""
+        captions = read_captions(self.files.file(CAPTIONS), count=self.samples)
+        return Prompts(captions, self.checkpoint.token_ids)
+
+    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
+        """Return the four graphs, with the shipped weights or random ones."""
+        checkpoint = self.checkpoint
+        if weights is Weights.RANDOM:
+            return random_graphs({part: checkpoint.config(part) for part in MODELS})
+        return trained_graphs(checkpoint)
+
+    def program(self) -> TextToImage:
+        """Return how prompts become images."""
+        start = read_latents(self.files.file(LATENTS), self.sizes.latents)
+        return TextToImage(constants_of(self.checkpoint, start, GUIDANCE))
+
+    def metric(self, captions: Sequence[str]) -> ImageQuality:
+        """Return FID, CLIP score and digit rate over these captions."""
+        return ImageQuality(self.judges, captions, self.sizes.image_hw, self.reference.targets())
+
+    def judges(self) -> Judges:
+        """Read the networks that look at images, and the statistics of real ones."""
+        import torch
+
+        from mlbench_stable_diffusion_xl.clip_score import scorer_of_folder
+        from mlbench_stable_diffusion_xl.digits import motif_of
+        from mlbench_stable_diffusion_xl.fid import mini_extractor, read_judge, read_statistics
+        from mlbench_stable_diffusion_xl.judge import digits_seen
+
+        for name in CLIP_FILES:
+            self.files.file(name)
+        weights, checkpoint = self.files.file(JUDGE), self.checkpoint
+        judge = read_judge(weights)
+
+        def tokenize(caption: str) -> torch.Tensor:
+            return torch.from_numpy(checkpoint.token_ids([caption])[:, 1])
+
+        def is_right(image: np.ndarray, caption: str) -> bool:
+            return bool(digits_seen(judge, torch.from_numpy(image).permute(2, 0, 1)[None]) == motif_of(caption).digit)
+
+        return Judges(
+            reference=read_statistics(self.files.file(STATISTICS)),
+            features=mini_extractor(weights),
+            clip=scorer_of_folder(self.files.path / CLIP, tokenize).score,
+            is_right=is_right,
+        )
+
+
+def read_mini_profile(folder: Path) -> MiniProfile:
+    """Read `mini.toml` in a folder that the recipe wrote."""
+    return read_mini(MiniProfile, folder)
+
+
+@cache
+def shipped_profile() -> MiniProfile:
+    """Return the mini profile of this package."""
+    return read_mini_profile(Path(__file__).parent / "mini")
