@@ -222,6 +222,7 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert [folder.name for folder in results.iterdir() if folder.name.startswith(".")] == []
     records = [read(folder) for folder in runs_in(results)]
     assert sorted((record.scenario, record.repeat) for record in records) == [
         ("Offline", 1),

@@ -142,6 +142,7 @@ def _run_suite(
     wanted = missing(requests, stored, plugins)
     click.echo(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), err=True)
     records = [*answers(requests, stored, plugins), *run_all(wanted, plugins)]
+    remove_abandoned(results)  # what was too young to be told from a run in the making when we began
     _print(records, as_json)
     return _status(records)
 
