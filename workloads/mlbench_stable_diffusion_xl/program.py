@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,7 +143,8 @@ class TextToImage(BatchProgram):
         owner, conditioning = self._negatives.get(id(encoder), (lambda: None, None))
         if conditioning is None or owner() is not encoder:
             conditioning = encoded(self.constants.negative_tokens[np.newaxis], graphs)
-            self._negatives[id(encoder)] = weakref.ref(encoder), conditioning
+            with contextlib.suppress(TypeError):  # an object with slots may not say when it goes: encode again then
+                self._negatives[id(encoder)] = weakref.ref(encoder), conditioning
         return conditioning
 
 

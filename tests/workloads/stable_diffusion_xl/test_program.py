@@ -103,6 +103,26 @@ def test_the_negative_prompt_is_encoded_once_and_again_for_other_encoders(progra
     assert calls == [2, 1, 2, 2, 1]
 
 
+def test_another_encoder_at_the_address_of_one_that_is_gone_encodes_anew(program, graphs):
+    first, second = partial(graphs[TEXT_ENCODER]), partial(graphs[TEXT_ENCODER])
+    before = program._negative({**graphs, TEXT_ENCODER: first})
+    program._negatives[id(second)] = program._negatives.pop(id(first))
+    after = program._negative({**graphs, TEXT_ENCODER: second})
+    assert after is not before
+    assert program._negative({**graphs, TEXT_ENCODER: second}) is after
+
+
+def test_encoders_that_cannot_be_watched_work_too(program, graphs):
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, inputs):
+            return graphs[TEXT_ENCODER](inputs)
+
+    found = program._negative({**graphs, TEXT_ENCODER: Slotted()})
+    np.testing.assert_array_equal(found.hidden, program._negative(graphs).hidden)
+
+
 def test_each_step_is_told(program, graphs, checkpoint, tokens):
     told = []
     program.listener = lambda done, of: told.append((done, of))
