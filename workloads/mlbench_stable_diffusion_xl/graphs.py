@@ -19,7 +19,7 @@ TEXT_ENCODER, TEXT_ENCODER_2, UNET, VAE_DECODER = "text_encoder", "text_encoder_
 """Names of the graphs."""
 
 CONFIG_OF = {TEXT_ENCODER: "text_encoder", TEXT_ENCODER_2: "text_encoder_2", UNET: "unet", VAE_DECODER: "vae"}
-"""Which part of the checkpoint each graph is made of. The largest comes first when compiled: see `four_graphs`."""
+"""Which part of the checkpoint each graph is made of."""
 
 TOKENS, HIDDEN, POOLED = "tokens", "hidden", "pooled"
 LATENTS, TIMESTEP, TIME_IDS, NOISE, IMAGE = "latents", "timestep", "time_ids", "noise", "image"
@@ -30,6 +30,8 @@ RANDOM_SEED = 0
 IMAGES = Dim(name="images", smallest=1, usual=8, largest=64)
 ROWS = Dim(name="rows", smallest=2, usual=16, largest=128)
 """Of the denoiser: each image has one for the negative prompt and one for its own."""
+
+Specs = tuple[TensorSpec, ...]
 
 Configs = Mapping[str, Mapping[str, Any]]
 """Configurations by part: ``text_encoder``, ``text_encoder_2``, ``unet``, ``vae``."""
@@ -49,7 +51,8 @@ class Sizes:
     @property
     def widths(self) -> tuple[int, int]:
         """Of the hidden states of the two text encoders."""
-        return tuple(int(self.configs[part]["hidden_size"]) for part in ("text_encoder", "text_encoder_2"))  # type: ignore[return-value]
+        first, second = (int(self.configs[part]["hidden_size"]) for part in ("text_encoder", "text_encoder_2"))
+        return first, second
 
     @property
     def pooled(self) -> int:
@@ -92,40 +95,40 @@ def random_graphs(configs: Configs) -> Mapping[str, Graph]:
 def _graphs(
     configs: Configs, module: Callable[[str], torch.nn.Module], fingerprint: Callable[[str], str]
 ) -> Mapping[str, Graph]:
-    """Return the graphs, the denoiser first: compiling it takes most memory, so the others are not to be there yet."""
-    sizes = Sizes(configs)
-    prompt, pooled = (sizes.tokens, sum(sizes.widths)), (sizes.pooled,)
-    tokens = TensorSpec(name=TOKENS, shape=(IMAGES, sizes.tokens), dtype="int64")
-    hidden = [_floats(HIDDEN, IMAGES, sizes.tokens, width) for width in sizes.widths]
-    parts = {
-        UNET: (
-            (
-                _floats(LATENTS, ROWS, *sizes.latents),
-                _floats(TIMESTEP, ROWS),
-                _floats(HIDDEN, ROWS, *prompt),
-                _floats(POOLED, ROWS, *pooled),
-                _floats(TIME_IDS, ROWS, 6),
-            ),
-            (_floats(NOISE, ROWS, *sizes.latents),),
-        ),
-        TEXT_ENCODER: ((tokens,), (hidden[0],)),
-        TEXT_ENCODER_2: ((tokens,), (hidden[1], _floats(POOLED, IMAGES, *pooled))),
-        VAE_DECODER: ((_floats(LATENTS, IMAGES, *sizes.latents),), (_floats(IMAGE, IMAGES, 3, *sizes.image_hw),)),
-    }
-
-    def graph(name: str) -> Graph:
-        inputs, outputs = parts[name]
+    def graph(name: str, inputs: Specs, outputs: Specs) -> Graph:
         part = CONFIG_OF[name]
 
         def build() -> torch.nn.Module:
-            from mlbench_stable_diffusion_xl import modules
+            from mlbench_stable_diffusion_xl.modules import WRAPPERS
 
-            return modules.WRAPPERS[name](module(part))
+            return WRAPPERS[name](module(part))
 
         kind = DecoderGraph if name == VAE_DECODER and configs[part].get("force_upcast", True) else ModuleGraph
         return kind(name, inputs=inputs, outputs=outputs, build=build, fingerprint=f"{fingerprint(part)}-{name}")
 
-    return {name: graph(name) for name in parts}
+    return {name: graph(name, *specs) for name, specs in _specs(Sizes(configs)).items()}
+
+
+def _specs(sizes: Sizes) -> Mapping[str, tuple[Specs, Specs]]:
+    """Return inputs and outputs of each graph.
+
+    The denoiser comes first: compiling it takes most memory, and the others are not to be there yet.
+    """
+    tokens = TensorSpec(name=TOKENS, shape=(IMAGES, sizes.tokens), dtype="int64")
+    first, second = (_floats(HIDDEN, IMAGES, sizes.tokens, width) for width in sizes.widths)
+    denoiser_inputs = (
+        _floats(LATENTS, ROWS, *sizes.latents),
+        _floats(TIMESTEP, ROWS),
+        _floats(HIDDEN, ROWS, sizes.tokens, sum(sizes.widths)),
+        _floats(POOLED, ROWS, sizes.pooled),
+        _floats(TIME_IDS, ROWS, 6),
+    )
+    return {
+        UNET: (denoiser_inputs, (_floats(NOISE, ROWS, *sizes.latents),)),
+        TEXT_ENCODER: ((tokens,), (first,)),
+        TEXT_ENCODER_2: ((tokens,), (second, _floats(POOLED, IMAGES, sizes.pooled))),
+        VAE_DECODER: ((_floats(LATENTS, IMAGES, *sizes.latents),), (_floats(IMAGE, IMAGES, 3, *sizes.image_hw),)),
+    }
 
 
 class DecoderGraph(ModuleGraph):
