@@ -70,12 +70,13 @@ def gpu(session: nox.Session) -> None:
     backends = session.posargs or ["pytorch"]
     install(session, "dev", *(["tensorrt"] if "tensorrt" in backends else []))
     session.run("pytest", "-m", "gpu")
-    listed = json.loads(session.run("mlbench", "list", "--json", silent=True))
+    listed = json.loads(session.run("mlbench", "list", "--json", silent=True))["backends"]
+    precisions = {backend["name"]: backend["precisions"] for backend in listed}
     failed = []
-    for backend in [each for each in listed["backends"] if each["name"] in backends]:
-        device = ["--set", "backend.device=cuda"] if backend["name"] == "pytorch" else []
-        for precision in backend["precisions"]:
-            for command in (["check", backend["name"]], ["run", "--backend", backend["name"], "--tag", "gpu"]):
+    for backend in backends:
+        device = ["--set", "backend.device=cuda"] if backend == "pytorch" else []
+        for precision in precisions.get(backend, ["fp32"]):  # of an unknown one mlbench says that it is
+            for command in (["check", backend], ["run", "--backend", backend, "--tag", "gpu"]):
                 try:
                     session.run("mlbench", *command, "--precision", precision, *device)
                 except nox.command.CommandFailed:  # the other precisions are worth knowing too

@@ -19,6 +19,7 @@ BATCH = Dim(name="batch", smallest=1, usual=16, largest=128)
 LENGTH = Dim(name="length", smallest=32, usual=64, largest=384)
 
 
+@pytest.mark.gpu
 class TestTensorRt(GraphBackendConformance):
     @pytest.fixture
     def backend(self):
