@@ -12,7 +12,9 @@ nox.options.default_venv_backend = "venv"
 
 
 def install(session: nox.Session, *extras: str) -> None:
-    """Install this checkout with some of its extras."""
+    """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it."""
+    if session.venv_backend == "none":
+        return
     session.install("-e", f".[{','.join(extras)}]" if extras else ".")
 
 

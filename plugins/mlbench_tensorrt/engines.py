@@ -30,7 +30,7 @@ def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
     """
     torch.cuda.set_device(request.device)
     folder = made_once("tensorrt", request.key(platform(request.device)), lambda fresh: _build(request, fresh))
-    engine = tensorrt.Runtime(_Log()).deserialize_cuda_engine((folder / PLAN).read_bytes())
+    engine = tensorrt.Runtime(_LOG).deserialize_cuda_engine((folder / PLAN).read_bytes())
     if engine is None:
         raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
     return engine
@@ -51,10 +51,10 @@ def platform(device: int) -> Mapping[str, Any]:
 def _build(request: EngineRequest, folder: Path) -> None:
     """Write the engine of a file into a folder."""
     logger.info("building a TensorRT engine of %s, which takes minutes", request.file.name)
-    log = _Log()
-    builder = tensorrt.Builder(log)
+    _LOG.worst = ""
+    builder = tensorrt.Builder(_LOG)
     network = builder.create_network(1 << int(tensorrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parser = tensorrt.OnnxParser(network, log)
+    parser = tensorrt.OnnxParser(network, _LOG)
     if not parser.parse_from_file(os.fspath(request.file)):
         raise GraphError(f"TensorRT cannot read {request.file.name}: {parser.get_error(0).desc()}.")
     config = builder.create_builder_config()
@@ -71,7 +71,7 @@ def _build(request: EngineRequest, folder: Path) -> None:
     config.set_timing_cache(known, ignore_mismatch=False)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise GraphError(f"TensorRT cannot build {request.file.name}: {log.worst or 'it does not say why'}.")
+        raise GraphError(f"TensorRT cannot build {request.file.name}: {_LOG.worst or 'it does not say why'}.")
     (folder / PLAN).write_bytes(plan)
     _replace(timings, bytes(config.get_timing_cache().serialize()))
 
@@ -99,3 +99,6 @@ class _Log(tensorrt.ILogger):  # type: ignore[misc]  # the library is untyped
             logger.warning("%s", message)
         elif severity in levels:
             logger.log(levels[severity], "%s", message)
+
+
+_LOG = _Log()  # outlives every engine, as TensorRT demands of the log that it was made with
