@@ -20,7 +20,7 @@ import onnxruntime
 from onnxruntime import quantization
 
 from mlbench.contracts.graph import Graph
-from mlbench.errors import GraphError, MlbenchError, UsageError
+from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import made_once
 from mlbench.toolkit.files import file_sha256
 from mlbench.toolkit.onnx_lowering import OPSET
@@ -57,8 +57,8 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     of each call: what a calibration input finds in the state would be zeros. Only ``Scheme.UNSIGNED`` can do that.
 
     Raises:
-        GraphError: ONNX Runtime cannot quantise the graph.
-        UsageError: the graph has no calibration inputs, or state in a scheme that needs them.
+        GraphError: ONNX Runtime cannot quantise the graph; or it has no calibration inputs, or state in a scheme that
+            needs them.
     """
     if graph.state and scheme is Scheme.UNSIGNED:
         made_from = {"graph": graph.fingerprint, "settings": [per_channel, MATRIX_PRODUCTS]}
@@ -67,7 +67,7 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     first = next(inputs, None)
     if first is None:
         reason = "state, and so no ranges known beforehand" if graph.state else "no calibration inputs"
-        raise UsageError(f"graph {graph.name} has {reason}: {scheme} needs them.", hint="Choose another precision.")
+        raise GraphError(f"graph {graph.name} has {reason}: {scheme} needs them.", hint="Choose another precision.")
     made_from = {
         "calibration": [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()],  # tells lists apart
         "settings": [per_channel, OPERATORS, str(scheme)],

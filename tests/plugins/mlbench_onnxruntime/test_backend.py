@@ -158,7 +158,7 @@ def test_int8_multiplies_integers_and_stays_close(product: Path, per_channel: bo
 
 
 def test_int8_without_calibration_inputs_is_refused(product: Path):
-    with pytest.raises(UsageError, match="graph product has no calibration inputs"):
+    with pytest.raises(GraphError, match="graph product has no calibration inputs"):
         backend().compile(FileGraph(product, []), Precision.INT8)
 
 

@@ -9,7 +9,7 @@ from mlbench_tensorrt.backend import TensorRt, TensorRtOptions
 from mlbench_tensorrt.profiles import Ranges, ranges
 from mlbench_tensorrt.request import EngineRequest
 
-from mlbench import Dim, Precision, TensorSpec, UsageError
+from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
 from mlbench.conformance import GraphBackendConformance
 from mlbench.conformance.known_answers import known_graphs
 from mlbench.conformance.known_state import reading_graph, stepping_graph
@@ -131,5 +131,5 @@ def test_tensorrt_reads_every_operator_of_the_files_it_is_given(precision):
 
 @pytest.mark.slow
 def test_a_graph_with_state_has_no_ranges_to_quantise_by():
-    with pytest.raises(UsageError, match="has state, and so no ranges known beforehand"):
+    with pytest.raises(GraphError, match="has state, and so no ranges known beforehand"):
         backend().file(reading_graph(), Precision.FP8)
