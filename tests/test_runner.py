@@ -65,6 +65,14 @@ def test_an_engine_that_does_not_return_is_a_hang_and_the_sample_is_named(faulty
     assert "in hang" in record.failure.log_tail, "the stack of every thread is in the log"
 
 
+def test_a_graph_that_a_backend_lacks_an_operator_for_is_stored_as_unsupported(faulty_run):
+    record, printed = faulty_run("lacking")
+    assert (record.status, record.failure.kind) == ("failed", "unsupported")
+    assert record.failure.message.endswith("operator Det. Use fp32.")
+    assert record.failure.message in printed
+    assert "Traceback" not in printed
+
+
 def test_a_run_that_outgrows_its_memory_is_stored_as_out_of_memory(faulty_run):
     record, _ = faulty_run("fill_memory", **{"load.memory_limit_gib": 1.0, "load.stall_timeout_s": 60})
     assert record.failure.kind == "out of memory"

@@ -35,7 +35,9 @@ def test_the_new_package_follows_the_style_of_the_built_in_ones(tmp_path):
     plugin("new", "my-npu", "--into", tmp_path)
     (tmp_path / "ruff.toml").write_text('line-length = 120\nlint.select = ["E", "F", "B", "UP", "RUF"]\n')
     for command in (["check"], ["format", "--check"]):
-        ran = subprocess.run([sys.executable, "-m", "ruff", *command, tmp_path], capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, tmp_path], capture_output=True, text=True, check=False
+        )
         assert ran.returncode == 0, ran.stdout
 
 

@@ -16,6 +16,7 @@ from mlbench import (
     Dataset,
     Energy,
     Engine,
+    GraphError,
     InvalidRunError,
     Metric,
     Model,
@@ -40,6 +41,11 @@ class Faulty(Backend):
 
     def engine(self, model, plan):
         return Zeros(self._happen)
+
+
+class Lacking(Faulty):
+    def engine(self, model, plan):
+        raise GraphError(f"graph {next(iter(model.graphs))}: operator Det.", hint="Use fp32.")
 
 
 class Zeros(Engine):
@@ -172,4 +178,5 @@ def mlbench_workloads():
 
 @hookimpl
 def mlbench_backends():
-    return [Faulty(f.__name__, f) for f in (crash, leave, hang, lose, fail, nan, twice, fill_memory)]
+    faulty = [Faulty(f.__name__, f) for f in (crash, leave, hang, lose, fail, nan, twice, fill_memory)]
+    return [*faulty, Lacking("lacking", None)]
