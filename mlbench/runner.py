@@ -20,11 +20,11 @@ from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError, UsageError
 from mlbench.execution.isolation import Failure, Limits, call_isolated
 from mlbench.folders import results_folder, system_settings_file
-from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.environment import observe_environment
 from mlbench.records.run_folder import RunFolder, new_run_id
 from mlbench.records.run_record import FailureRecord, RunRecord, SettingRecord
-from mlbench.roofline.ceilings import known_ceilings
-from mlbench.roofline.share import share_of
+from mlbench.roofline.ceilings import Ceilings, known_ceilings
+from mlbench.roofline.share import ONCE, share_of
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier
 from mlbench.tuning import Circumstances, Settings, layered
@@ -151,10 +151,11 @@ def run_benchmark(request: RunRequest, plugins: Plugins, on_progress: Listener =
     precision, settings = check(request, plugins), settings_of(request, plugins)
     created, started_ns = datetime.now(UTC), time.monotonic_ns()
     names = (request.workload, request.backend, request.scenario, request.profile, precision, request.tier)
+    ceilings = known_ceilings(observe_environment())
     with RunFolder.create(request.results, new_run_id(created, *names)) as folder:
         outcome = call_isolated(
             "mlbench.measurement.measure:measure",
-            _payload(request, settings, precision, folder.path),
+            {**_payload(request, settings, precision, folder.path), "uncounted": "" if ceilings else ONCE},
             folder.path / LOG_FILE,
             _limits(settings),
             on_progress,
@@ -174,7 +175,7 @@ def run_benchmark(request: RunRequest, plugins: Plugins, on_progress: Listener =
             },
             environment=environment,
             **_asked(request),
-            **fields | _roofline_fields(fields, precision, environment),
+            **fields | _roofline_fields(fields, precision, ceilings),
         )
         stored = folder.store(record)
     plugins.tell_stored(stored)
@@ -212,10 +213,10 @@ def _outcome_fields(outcome: Mapping[str, Any] | Failure) -> dict[str, Any]:
     return {"status": "completed", **outcome}
 
 
-def _roofline_fields(fields: Mapping[str, Any], precision: Precision, environment: Environment) -> dict[str, Any]:
+def _roofline_fields(fields: Mapping[str, Any], precision: Precision, ceilings: Ceilings | None) -> dict[str, Any]:
     """Return the share of the machine's ceilings, where they are known, and what is not measured."""
     if fields["status"] == "failed":
         return {}
-    share, reason = share_of(fields["work"], precision, fields["runtime"], known_ceilings(environment))
+    share, reason = share_of(fields["work"], precision, fields["runtime"], ceilings)
     missing = {} if share else {"roofline": reason}
     return {"roofline": share, "not_measured": {**fields["not_measured"], **missing}}

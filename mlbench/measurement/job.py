@@ -32,6 +32,8 @@ class Job:
     plan: EnginePlan
     load: LoadSettings
     wants_accuracy: bool
+    uncounted: str
+    """Why the work of graph calls is not counted, which takes a process and some seconds; empty: it is."""
     folder: Path
 
     @classmethod
@@ -53,6 +55,7 @@ class Job:
             plan=plan,
             load=settings.fill("load", LoadSettings()),
             wants_accuracy=payload["wants_accuracy"],
+            uncounted=payload["uncounted"],
             folder=Path(payload["folder"]),
         )
 

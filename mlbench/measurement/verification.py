@@ -29,6 +29,7 @@ def differences(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> It
         {
             **record,
             "wants_accuracy": record["accuracy"] is not None,
+            "uncounted": "no run is made",
             "settings": {key: setting["value"] for key, setting in record["settings"].items()},
             "folder": str(folder),
         },

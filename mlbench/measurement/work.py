@@ -33,6 +33,8 @@ def count_operations(
 
     Counting builds the model once more, in a process of its own: whatever happens there costs no run.
     """
+    if job.uncounted:
+        return job.uncounted
     if not calls:
         return "the engine does not count its graph calls"
     try:

@@ -18,10 +18,10 @@ def share_of(
     The nearer ceiling is the one that alone would take longer for the work of a sample.
     """
     device = runtime.get("device")
-    if not work or not work["samples_per_s"]:
-        return None, "the work of a sample is not known"
     if not ceilings:
         return None, ONCE
+    if not work or not work["samples_per_s"]:
+        return None, "the work of a sample is not known"
     if not isinstance(device, str):
         return None, "the backend does not say on which device it computed"
     found = next((each for each in ceilings.devices if each.device == device), None)

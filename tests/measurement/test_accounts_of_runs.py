@@ -106,7 +106,7 @@ def test_energy_is_that_of_the_test_alone(mlbench, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_not_measured_is_told_with_its_reason(mlbench):
+def test_what_is_not_measured_is_told_with_its_reason(mlbench, known_machine):
     arguments = ("run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--power", "none", *QUICK)
     _, record = mlbench(*arguments)
     assert (record.energy, record.work, record.roofline) == (None, None, None)
@@ -115,6 +115,16 @@ def test_what_is_not_measured_is_told_with_its_reason(mlbench):
         "work": "not counted: the engine does not count its graph calls",
         "roofline": "the work of a sample is not known",
     }
+
+
+@pytest.mark.slow
+def test_work_is_counted_only_where_a_ceiling_is_known_to_hold_it_against(mlbench):
+    arguments = ("run", "resnet50", "--backend", "pytorch", "--scenario", "SingleStream", "--power", "none", *QUICK)
+    _, record = mlbench(*arguments)
+    assert (record.work, record.roofline) == (None, None)
+    once = "run `mlbench roofline` once: the ceilings of this machine are not known"
+    assert record.not_measured["work"] == f"not counted: {once}"
+    assert record.not_measured["roofline"] == once
 
 
 @pytest.mark.parametrize(
