@@ -70,6 +70,7 @@ class TensorRt(GraphBackend):
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return an execution context of the graph's engine, which is built unless the cache has it."""
+        self._check_options()
         device = usable_device(self.options.device)
         from mlbench_tensorrt.engines import engine_of
         from mlbench_tensorrt.executable import StatefulTensorRtExecutable, TensorRtExecutable
@@ -84,6 +85,11 @@ class TensorRt(GraphBackend):
         )
         kind = StatefulTensorRtExecutable if graph.state else TensorRtExecutable
         return kind(engine_of(request), graph, request.device, self.options)
+
+    def _check_options(self) -> None:
+        for name, most in (("optimization_level", 5), ("workspace_mb", 2**30)):
+            if not 0 <= (value := getattr(self.options, name)) <= most:
+                raise UsageError(f"backend.{name} is {value}.", hint=f"Want 0 to {most}.")
 
     def file(self, graph: Graph, precision: Precision) -> Path:
         """Return the graph's ONNX file in this precision; its types are the engine's."""

@@ -56,7 +56,8 @@ def _build(request: EngineRequest, folder: Path) -> None:
     network = builder.create_network(1 << int(tensorrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = tensorrt.OnnxParser(network, _LOG)
     if not parser.parse_from_file(os.fspath(request.file)):
-        raise GraphError(f"TensorRT cannot read {request.file.name}: {parser.get_error(0).desc()}.")
+        error = parser.get_error(0)
+        raise GraphError(f"TensorRT cannot read {error.node_operator()} in {request.file.name}: {error.desc()}.")
     config = builder.create_builder_config()
     config.clear_flag(tensorrt.BuilderFlag.TF32)  # fp32 is fp32
     config.builder_optimization_level = request.optimization_level

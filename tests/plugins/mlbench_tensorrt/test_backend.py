@@ -112,6 +112,13 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_is_built(device):
         backend(device=device).compile(known_graphs()[0].graph, Precision.FP32)
 
 
+@pytest.mark.parametrize("options", [{"optimization_level": 6}, {"optimization_level": -1}, {"workspace_mb": -5}])
+def test_an_option_out_of_range_is_refused_with_its_range(options):
+    ((name, value),) = options.items()
+    with pytest.raises(UsageError, match=rf"backend.{name} is {value}\. Want 0 to"):
+        backend(**options).compile(known_graphs()[0].graph, Precision.FP32)
+
+
 def read_by_tensorrt() -> set[str]:
     lines = (ROOT / "tests/data/tensorrt/operators.txt").read_text().splitlines()
     return {line for line in lines if not line.startswith("#")}
