@@ -91,11 +91,9 @@ def diffusers_pipeline(profile: MiniProfile) -> Any:
     from diffusers import StableDiffusionXLPipeline
 
     warnings.simplefilter("ignore", DeprecationWarning)  # it asks torch for an array in an old way, at every call
-    pipeline = StableDiffusionXLPipeline.from_pretrained(
-        profile.files.path, torch_dtype=torch.float32, add_watermarker=False
-    )
+    pipeline = StableDiffusionXLPipeline.from_pretrained(profile.files.path, add_watermarker=False)
     pipeline.set_progress_bar_config(disable=True)
-    return pipeline
+    return pipeline.to(torch.float32)
 
 
 def ratios(

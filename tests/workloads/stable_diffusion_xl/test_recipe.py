@@ -79,8 +79,8 @@ def test_training_makes_the_autoencoder_better_and_moves_every_part_that_it_shou
 
 @pytest.mark.slow
 def test_the_judge_and_the_clip_learn_from_pictures(monkeypatch):
-    for name in ("JUDGE_STEPS", "CLIP_STEPS"):
-        monkeypatch.setattr(training, name, 60)
+    for name, value in {"JUDGE_STEPS": 60, "CLIP_STEPS": 40, "CLIP_BATCH": 32}.items():
+        monkeypatch.setattr(training, name, value)
     monkeypatch.setattr(recipe, "TRAINING_PICTURES", 512)
     _, digits = validation_and_training_digits()
     judge = recipe.make_judge(digits)
