@@ -84,8 +84,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         "work": work and {**work, "samples_per_s": samples_per_s(detail, job.scenario)},
         "energy": energy,
         "not_measured": {
-            **({} if work else {"work": f"not counted: {uncounted}"}),
-            **({} if energy else {"energy": f"not measured: {metering.reason}"}),
+            **({} if work else {"work": uncounted}),
+            **({} if energy else {"energy": metering.reason}),
         },
         "load": dataclasses.asdict(load),
         "limits": dataclasses.asdict(limits),

@@ -74,7 +74,7 @@ def _machine(record: RunRecord) -> Iterator[str]:
         yield f"  {'measured':<22} {energy.covers}, by {energy.source}, in {energy.seconds:.1f} s"
         yield f"  {'not in it':<22} {energy.leaves_out}"
     for name, reason in record.not_measured.items():
-        yield f"  {name:<22} {reason}"
+        yield f"  {name:<22} not measured: {reason}"
 
 
 def _joules(energy: EnergyRecord) -> Iterator[str]:
