@@ -25,6 +25,12 @@ def test_the_ten_images_and_their_captions_are_written_as_a_submission_has_them(
         assert image.getpixel((0, 0)) == (109, 0, 0)
 
 
+def test_the_log_is_read_no_further_than_the_last_of_the_ten(tmp_path):
+    remaining = images(5000)
+    write_submission_images(remaining, ["any"] * 5000, tmp_path)
+    assert next(remaining)[0] == max(OFFICIAL) + 1
+
+
 def test_the_contact_sheet_has_ten_to_a_row_and_a_hundred_at_most(tmp_path):
     write_contact_sheet(images(105), tmp_path / "sheet.png")
     with Image.open(tmp_path / "sheet.png") as sheet:
