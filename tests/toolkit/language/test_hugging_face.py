@@ -92,3 +92,18 @@ class TestFingerprint:
         before = weights_fingerprint(sharded)
         save_file({"c": torch.zeros(3)}, sharded / "model-2.safetensors")
         assert weights_fingerprint(sharded) != before
+
+    def test_other_numbers_in_the_same_tensors_are_another_model(self, folder):
+        before = weights_fingerprint(folder)
+        save_file({"a": torch.zeros(2), "b": torch.ones(3)}, folder / "model.safetensors")
+        assert weights_fingerprint(folder) != before
+        save_file({"a": torch.zeros(2), "b": torch.zeros(3)}, folder / "model.safetensors")
+        assert weights_fingerprint(folder) == before
+
+    def test_numbers_all_over_a_large_file_are_looked_at(self, folder):
+        tensor = torch.zeros(8 << 20)  # 32 MiB: half a megabyte from piece to piece
+        save_file({"a": tensor}, folder / "model.safetensors")
+        before = weights_fingerprint(folder)
+        tensor[6_000_000:6_200_000] = 1
+        save_file({"a": tensor}, folder / "model.safetensors")
+        assert weights_fingerprint(folder) != before
