@@ -172,6 +172,7 @@ def test_markdown_of_a_comparison_by_commonmark(a_slower_night, mlbench):
 
 def test_markdown_of_what_passes_where_by_commonmark(a_slower_night, mlbench):
     header, *rows = cells(mlbench("table", "--markdown"))
-    assert header == ["workload", "odd|name fp32", "pytorch fp32"]
-    assert [row[0] for row in rows] == ["bert", "resnet50", "retinanet"]
-    assert rows[0][1:] == ["-", "1 of 1 scenarios"]
+    table = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert {"bert", "resnet50", "retinanet"} <= table.keys()
+    assert table["bert"]["odd|name fp32"] == "untested"
+    assert table["bert"]["pytorch fp32"] == "1 of 1 scenarios"
