@@ -65,8 +65,8 @@ def serve(first_s: float, token_s: float, line: Connection) -> None:
     asyncio.run(run())
 
 
-def measured(port: int, rate_per_s: float, folder: Path) -> dict[str, float]:
-    """Run Llama 2 in Server against the server; return LoadGen's latencies in ns, by name."""
+def measured(port: int, rate_per_s: float, folder: Path) -> tuple[dict[str, float], int]:
+    """Run Llama 2 in Server against the server; return latencies in ns by LoadGen's names, and the number of answers."""
     settings = {
         "backend.url": f"http://127.0.0.1:{port}/v1",
         "load.target_qps": rate_per_s,
@@ -80,8 +80,8 @@ def measured(port: int, rate_per_s: float, folder: Path) -> dict[str, float]:
     records = [json.loads(path.read_text()) for path in folder.glob("*/record.json")]
     if not records or not records[0]["result"]:
         raise click.ClickException(done.stderr)
-    found: dict[str, float] = records[0]["result"]["latency_ns"]
-    return found
+    (result,) = (record["result"] for record in records)
+    return result["latency_ns"], result["counts"]["queries"]
 
 
 @click.command()
@@ -98,9 +98,9 @@ def main(rate: float, firsts_ms: Sequence[float], token_ms: float) -> None:
         server = multiprocessing.Process(target=serve, args=(first_ms / 1e3, token_ms / 1e3, theirs))
         server.start()
         with tempfile.TemporaryDirectory() as folder:
-            latencies = measured(ours.recv(), rate, Path(folder))
+            latencies, queries = measured(ours.recv(), rate, Path(folder))
         ours.send("end")
-        sent = ours.recv()
+        sent = ours.recv()[-queries:]  # those before were warming up
         server.join()
         row = []
         for scripted_ms, key, times in (
