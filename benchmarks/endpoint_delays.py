@@ -66,7 +66,7 @@ def serve(first_s: float, token_s: float, line: Connection) -> None:
 
 
 def measured(port: int, rate_per_s: float, folder: Path) -> tuple[dict[str, float], int]:
-    """Run Llama 2 in Server against the server; return latencies in ns by LoadGen's names, and the number of answers."""
+    """Run Llama 2 in Server; return latencies in ns by LoadGen's names, and the number of answers."""
     settings = {
         "backend.url": f"http://127.0.0.1:{port}/v1",
         "load.target_qps": rate_per_s,
