@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import click
 
     from mlbench.contracts.backend import Backend
+    from mlbench.contracts.graph import Precision
     from mlbench.contracts.power import PowerMeter
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
@@ -87,13 +88,22 @@ class Plugins:
         """Return a power meter; raises as `backend` does."""
         return self._named(name, self.power_meters, "power meter")
 
-    def best_backend(self) -> Backend:
-        """Return the available backend with the highest rank. Raises `PluginError` when none is available."""
+    def best_backend(self, precision: Precision | None = None) -> Backend:
+        """Return the available backend with the highest rank, of those that offer a precision where one is named.
+
+        Raises:
+            PluginError: none is available, or none offers it.
+        """
         ranked = [
-            (probe.rank, backend) for backend in self.backends.values() if (probe := backend.probe()).is_available
+            (probe.rank, backend)
+            for backend in self.backends.values()
+            if (probe := backend.probe()).is_available
+            and probe.rank >= 0
+            and (precision is None or precision in probe.precisions)
         ]
         if not ranked:
-            raise PluginError("no backend is available here.", hint="See `mlbench list` for what each one needs.")
+            lacking = f"offers {precision} here" if precision else "is available here"
+            raise PluginError(f"no backend {lacking}.", hint="See `mlbench list` for what each one needs and offers.")
         return max(ranked, key=lambda pair: pair[0])[1]
 
     def origin(self, backend: str) -> str:

@@ -76,11 +76,13 @@ def combinations(
     workloads: Sequence[str],
     backends: Sequence[str],
     scenarios: Sequence[str],
+    precision: Precision | None = None,
     **common: Any,
 ) -> Iterator[RunRequest | Undefined]:
     """Yield a request for each combination, workload by workload.
 
-    An empty axis stands for all workloads, the best backend, or all scenarios that the rules define.
+    An empty axis stands for all workloads, the best backend that offers the precision, or all scenarios that the rules
+    define.
 
     Raises:
         MlbenchError: a name is unknown, or its plugin broken.
@@ -88,10 +90,16 @@ def combinations(
     named = [plugins.scenario(name) for name in scenarios]
     for workload in [plugins.workload(name) for name in workloads or plugins.workloads]:
         defined = official_rules(workload.rules).scenarios
-        for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend()]:
+        for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or plugins.scenarios.values():
                 if scenario.loadgen in defined:
-                    yield RunRequest(workload=workload.name, backend=backend.name, scenario=scenario.name, **common)
+                    yield RunRequest(
+                        workload=workload.name,
+                        backend=backend.name,
+                        scenario=scenario.name,
+                        precision=precision,
+                        **common,
+                    )
                 elif named:
                     yield Undefined(workload.name, scenario.name)
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from mlbench import PluginError, UsageError
+from mlbench import PluginError, Precision, UsageError
 from mlbench.discovery import Plugins, nearest
 
 RIGHT = """
@@ -55,6 +55,22 @@ def test_the_built_in_plugins_are_found_through_their_entry_points():
 def test_a_strangers_backend_is_found(install):
     install("quick", RIGHT)
     assert Plugins.discover().best_backend().name == "quick"
+
+
+def test_the_best_backend_for_a_precision_is_one_that_offers_it():
+    pytest.importorskip("onnxruntime")
+    plugins = Plugins.discover()
+    assert plugins.best_backend(Precision.INT8).name == "onnxruntime"
+    assert plugins.best_backend(Precision.BF16).name == "pytorch"
+
+
+def test_a_backend_of_negative_rank_runs_only_when_it_is_named():
+    plugins = Plugins.discover()
+    plugins.backends = {"null": plugins.backend("null")}
+    with pytest.raises(PluginError, match="no backend is available here"):
+        plugins.best_backend()
+    with pytest.raises(PluginError, match="no backend offers int8 here"):
+        plugins.best_backend(Precision.INT8)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Probe:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the libraries that decide speed or results, by distribution name."""
     rank: int = 0
-    """Among available backends the highest runs when the user names none."""
+    """Among available backends the highest runs when the user names none; one below 0 runs only when it is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,15 +83,20 @@ def table(records: Sequence[RunRecord]) -> Table:
 
 
 def precision_table(records: Sequence[RunRecord]) -> Table:
-    """Return precisions side by side: speed, memory and accuracy, and what each loses against the first of its kind."""
+    """Return precisions side by side: speed, memory and accuracy, and what each loses against the first of its kind.
+
+    The kind is workload, backend and scenario; where another backend stepped in for a precision, without the backend.
+    """
     shown = Table(title="precisions", title_justify="left")
     for heading in ("workload", "backend", "scenario", "precision"):
         shown.add_column(heading)
     for heading in ("result", "speed", "peak memory", "score", "loss"):
         shown.add_column(heading, justify="right")
-    first: dict[tuple[str, str, str], RunRecord] = {}
+    first: dict[tuple[str, ...], RunRecord] = {}
     for record in records:
-        base = first.setdefault((record.workload, record.backend, record.scenario), record)
+        anywhere = first.setdefault((record.workload, record.scenario), record)
+        stands_in = record.precision != anywhere.precision
+        base = first.setdefault((record.workload, record.scenario, record.backend), anywhere if stands_in else record)
         shown.add_row(
             record.workload,
             record.backend,
