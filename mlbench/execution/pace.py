@@ -19,7 +19,6 @@ _BUDGET_S = 1.0
 _QUERIES = 30
 _LONG_S = 10.0  # queries that take so long are timed once
 _CROWD_S = 20.0
-_MARGIN, _PREPARED = 4, 20_000
 _GROWS = 1.2  # a rate that does not grow by so much when twice as many are asked has reached its height
 
 
@@ -35,14 +34,6 @@ class Pace:
     """Samples per second, many at once."""
     crowded_per_s: float | None = None
     """The same with as many at once as pays, where that was looked for; see `crowded`."""
-
-    def expected_latency_ns(self, duration_ms: int) -> int:
-        """Return a latency that no query should come below in a stream of this duration.
-
-        LoadGen prepares as many queries as fit into twice the duration, and running out of them is an error. A pace
-        that was taken while the machine was busy may be many times too slow, so some thousand are always there.
-        """
-        return max(1, min(self.fastest_ns // _MARGIN, 2 * duration_ms * 1_000_000 // _PREPARED))
 
 
 def measured_pace(engine: Engine, samples: Samples, query_size: int, timeout_s: float) -> Pace:

@@ -33,6 +33,7 @@ _TYPICAL_SAMPLES = 64
 _UNMEASURED = nullcontext()
 _CROWDS = ("Server", "Offline")  # where LoadGen is told a rate of samples
 _ACCURACY_SPEED = 20
+_STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
 _OFFLINE_LARGEST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
@@ -127,14 +128,13 @@ def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
     served_per_s = load.server_load * (pace.crowded_per_s or 1e9 / pace.latency_ns)
     offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, _OFFLINE_LARGEST_QPS)
     is_offline = limits.offline_min_samples is not None
-    min_duration_ms = load.min_duration_ms or limits.min_duration_ms
     return dataclasses.replace(
         load,
-        min_duration_ms=min_duration_ms,
+        min_duration_ms=load.min_duration_ms or limits.min_duration_ms,
         min_query_count=load.min_query_count or limits.offline_min_samples or limits.min_query_count,
         performance_sample_count=load.performance_sample_count or limits.performance_sample_count,
         target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
-        expected_latency_ns=load.expected_latency_ns or pace.expected_latency_ns(min_duration_ms),
+        expected_latency_ns=load.expected_latency_ns or max(1, pace.fastest_ns // _STREAM_MARGIN),
     )
 
 
