@@ -49,7 +49,7 @@ class Answer:
         """
         if "error" in message or not isinstance(message.get("choices"), list):
             raise RequestFailed(f"the server sent {_shortened(json.dumps(message))}")
-        self.model = message.get("model") or self.model
+        self.model = str(message.get("model") or self.model)
         usage = message.get("usage") or {}
         self.prompt_tokens = usage.get("prompt_tokens", self.prompt_tokens)
         self.answer_tokens = usage.get("completion_tokens", self.answer_tokens)
@@ -81,7 +81,7 @@ class Client:
         for attempt in range(self.retries + 1):
             try:
                 answer = await self._answer(number, request["fields"], report)
-            except (RequestFailed, httpx.HTTPError, ValueError) as error:
+            except Exception as error:  # whatever a server may send: a request that is not answered would hang the run
                 if attempt < self.retries and number not in report.begun:
                     continue
                 report.send(id=number, failed=_shortened(str(error) or type(error).__name__), attempts=attempt + 1)
@@ -122,10 +122,9 @@ class Client:
         return answer
 
     def _check(self, part: object) -> None:
-        if isinstance(part, str) is not self.is_text:
-            raise RequestFailed(
-                "the server sent text, no token ids" if self.is_text is False else "the server sent no text"
-            )
+        is_tokens = isinstance(part, list) and all(isinstance(token, int) for token in part)
+        if not (isinstance(part, str) if self.is_text else is_tokens):
+            raise RequestFailed("the server sent no text" if self.is_text else "the server sent text, no token ids")
 
 
 @dataclass(slots=True)
@@ -184,7 +183,7 @@ async def _served(http: httpx.AsyncClient, targets: Sequence[str], model: str) -
     for target in targets:
         try:
             response = await http.get(f"{target}/models")
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RequestFailed(f"{target} does not answer: {error or type(error).__name__}") from error
         if response.status_code != httpx.codes.OK:
             raise RequestFailed(f"{target}/models answered {response.status_code}: {_shortened(response.text)}")

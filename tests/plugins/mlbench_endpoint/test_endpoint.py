@@ -231,8 +231,10 @@ def test_the_first_token_is_heard_before_the_last_is_sent():
         (Script(garbage=True), r"no JSON: \{nonsense"),
         (Script(answers_as="another"), "answered as 'another', not as 'scripted'"),
         (Script(text="no ids here"), "sent text, no token ids"),
+        (Script(tokens=("a", "b")), "sent text, no token ids"),
+        (Script(answers_as=7), "answered as '7', not as 'scripted'"),
     ],
-    ids=["refusal", "cut off", "nothing", "garbage", "another model", "text"],
+    ids=["refusal", "cut off", "nothing", "garbage", "another model", "text", "words for ids", "a number for a name"],
 )
 def test_what_goes_wrong_with_one_request_fails_that_sample(script, reason):
     with engine(script) as opened:
