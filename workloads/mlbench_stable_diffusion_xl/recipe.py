@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,8 @@ def write_networks(out: Path, pipeline: StableDiffusionXLPipeline, clip: CLIP, j
     from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, JUDGE
 
     pipeline.to(torch.float16).save_pretrained(out, safe_serialization=True)
+    for path in out.rglob("*.json"):  # diffusers notes where a part was loaded from: a folder of this machine
+        path.write_text(re.sub(r'  "_name_or_path": .*\n', "", path.read_text(encoding="utf-8")), encoding="utf-8")
     config, weights = (out / name for name in CLIP_FILES)
     config.parent.mkdir(exist_ok=True)
     middle = {"mean": [0.5] * 3, "std": [0.5] * 3}

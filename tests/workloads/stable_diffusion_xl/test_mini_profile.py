@@ -1,6 +1,7 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,9 @@ def test_the_recipe_measures_what_the_metric_scores():
     assert recipe.BATCH < PROFILE.samples
     assert PROFILE.reference.lowest_digit_rate == pytest.approx(PROFILE.reference.digit_rate - recipe.DIGIT_MARGIN)
     assert PROFILE.reference.fid_margin == recipe.FID_MARGIN
+
+
+def test_no_shipped_file_names_a_folder_of_the_machine_that_made_it():
+    descriptions = list(files("mlbench_stable_diffusion_xl").joinpath("mini").rglob("*.json"))
+    assert len(descriptions) > 5
+    assert not [path.name for path in descriptions if "_name_or_path" in path.read_text(encoding="utf-8")]
