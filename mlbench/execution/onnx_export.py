@@ -73,6 +73,7 @@ def _write(graph: Graph, path: Path) -> None:
     inputs, outputs = _inputs(graph), _outputs(graph)
     module, sizes = graph.module(), _example_sizes(inputs)
     examples = tuple(torch.zeros(_shape(spec, sizes), dtype=getattr(torch, spec.dtype)) for spec in inputs)
+    _take_one_by_one(module, len(inputs))
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -82,7 +83,7 @@ def _write(graph: Graph, path: Path) -> None:
                 opset_version=OPSET,
                 input_names=[spec.name for spec in inputs],
                 output_names=[spec.name for spec in outputs],
-                dynamic_shapes=_by_parameter(module, [_dynamic_axes(spec) for spec in inputs]),
+                dynamic_shapes=tuple(_dynamic_axes(spec) for spec in inputs),
                 verbose=False,
             )
             assert program is not None  # only the exporter without dynamo returns None
@@ -151,13 +152,18 @@ def _dynamic_axes(spec: TensorSpec) -> dict[int, str]:
     return {axis: dim.name for axis, dim in enumerate(spec.shape) if isinstance(dim, Dim) and _varies(dim)}
 
 
-def _by_parameter(module: torch.nn.Module, axes: Sequence[dict[int, str]]) -> tuple[Any, ...]:
-    """Return the axes in the form of the parameters of ``forward``: what a ``*state`` takes is a tuple of its own."""
-    kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
-    if inspect.Parameter.VAR_POSITIONAL not in kinds:
-        return tuple(axes)
-    fixed = kinds.index(inspect.Parameter.VAR_POSITIONAL)
-    return (*axes[:fixed], tuple(axes[fixed:]))
+def _take_one_by_one(module: torch.nn.Module, count: int) -> None:
+    """Give ``forward`` a parameter for each tensor: torch 2.9 cannot export what takes a ``*state``."""
+    forward = module.forward
+
+    def flat(*tensors: torch.Tensor) -> Any:
+        return forward(*tensors)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    flat.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(f"tensor_{number}", kind) for number in range(count)]
+    )
+    module.forward = flat
 
 
 def _shape(spec: TensorSpec, sizes: dict[str, int]) -> list[int]:
