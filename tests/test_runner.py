@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 
 PLUGIN = Path(__file__).parent / "data" / "faulty_plugin"
 QUICK = {"load.stall_timeout_s": 1, "load.min_duration_ms": 100}
+WHOLE = {"load.stall_timeout_s": 60, "load.min_duration_ms": 2000}
 
 
 @pytest.fixture
@@ -25,17 +26,17 @@ def mlbench(tmp_path, monkeypatch):
 
 @pytest.fixture
 def faulty_run(mlbench, tmp_path, monkeypatch):
-    """Run a backend that goes wrong, and return its record and what was printed."""
+    """Run a backend of the faulty plugin, and return its record and what was printed."""
     monkeypatch.syspath_prepend(str(PLUGIN))
     monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
 
-    def faulty_run(backend, scenario="SingleStream", **settings):
+    def faulty_run(backend, scenario="SingleStream", exit_code=1, **settings):
         given = [f"{key}={value}" for key, value in {**QUICK, **settings}.items()]
         arguments = [argument for setting in given for argument in ("--set", setting)]
         done = mlbench(
             "run", "resnet50", "--backend", backend, "--scenario", scenario, "--no-accuracy", "--json", *arguments
         )
-        assert done.exit_code == 1, done.output
+        assert done.exit_code == exit_code, done.output
         (folder,) = (tmp_path / "results").iterdir()
         record = read(folder)
         assert json.loads(done.stdout)[0]["run_id"] == record.run_id == folder.name
@@ -76,6 +77,19 @@ def test_a_graph_that_a_backend_lacks_an_operator_for_is_stored_as_unsupported(f
 def test_a_run_that_outgrows_its_memory_is_stored_as_out_of_memory(faulty_run):
     record, _ = faulty_run("fill_memory", **{"load.memory_limit_gib": 1.0, "load.stall_timeout_s": 60})
     assert record.failure.kind == "out of memory"
+
+
+@pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
+def test_a_test_that_ran_out_of_samples_is_made_again_at_the_pace_it_showed(faulty_run, scenario):
+    record, _ = faulty_run("sluggish", scenario, exit_code=0, **WHOLE)
+    rules = {result.rule: result.passed for result in record.verdict.rules}
+    assert rules["min_duration"]
+
+
+def test_a_hint_that_the_user_gave_is_kept_although_samples_run_out(faulty_run):
+    record, printed = faulty_run("sluggish", "Offline", **WHOLE, **{"load.target_qps": 100})
+    assert record.load["target_qps"] == 100
+    assert "Raise load.target_qps from 100 to at least" in printed
 
 
 @pytest.mark.parametrize(

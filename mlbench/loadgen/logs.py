@@ -22,6 +22,9 @@ from mlbench.errors import DataError
 
 MARKER = ":::MLLOG"
 
+DETAIL = "mlperf_log_detail.txt"
+"""LoadGen's name for the log of a test."""
+
 _LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
 """Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import resource
+import shutil
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,12 +16,12 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
-from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
 from mlbench.execution.pace import Pace, crowded, measured_pace
 from mlbench.loadgen.drive import Traffic, drive
-from mlbench.loadgen.logs import DetailLog, read_detail, samples_per_s
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, Signs, test_of
 from mlbench.measurement.judgement import judged
@@ -28,6 +30,8 @@ from mlbench.measurement.overhead import overhead_ns_per_sample
 from mlbench.measurement.work import count_operations, work_of
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Limits, limits_of
+
+logger = logging.getLogger(__name__)
 
 _TYPICAL_SAMPLES = 64
 _UNMEASURED = nullcontext()
@@ -63,10 +67,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         traffic: dict[Mode, Traffic] = {}
         if metric:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
-        load = _filled(job.load, limits, pace)
         metering.watch_idle()
-        engine.statistics(), engine.calls()  # what was counted so far is not the measured part's
-        traffic[Mode.PERFORMANCE] = tests.drive(Mode.PERFORMANCE, load, metering)
+        traffic[Mode.PERFORMANCE], load = tests.drive_performance(pace, metering)
         calls, facts = engine.calls(), {"engine": engine.statistics(), "runtime": job.backend.observe()}
         peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
     channel.progress("overhead")
@@ -74,7 +76,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.progress("operations")
     uncounted = count_operations(calls, job, payload, model, channel)
     channel.progress("score")
-    detail = read_detail(job.folder / Mode.PERFORMANCE / "mlperf_log_detail.txt")
+    detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
     work = None if uncounted else work_of(calls, model, job, facts["engine"], issued)
     energy = metering.values(samples=issued, tokens=_tokens(job, detail, issued))
@@ -138,6 +140,17 @@ def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
     )
 
 
+def _quickened(pace: Pace, detail: DetailLog, scenario: Scenario) -> Pace:
+    """Return the pace as a test showed it, where that is quicker; in Server the rate was chosen, and shows nothing."""
+    rate_per_s = samples_per_s(detail, scenario)
+    if scenario.loadgen == "Server" or not rate_per_s:
+        return pace
+    query_ns = round(detail.values["generated_samples_per_query"] * 1e9 / rate_per_s)
+    return dataclasses.replace(
+        pace, rate_per_s=max(pace.rate_per_s, rate_per_s), fastest_ns=min(pace.fastest_ns, query_ns)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Tests:
     """The tests of one run: an accuracy test where a metric wants it, then the performance test."""
@@ -157,6 +170,26 @@ class _Tests:
         traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=_ACCURACY_SPEED * load.target_qps))
         rate_per_s = traffic.answered / (time.perf_counter() - started)
         return traffic, dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
+
+    def drive_performance(self, pace: Pace, section: AbstractContextManager[object]) -> tuple[Traffic, LoadSettings]:
+        """Measure; where LoadGen ran out of samples before the time was up, once more at the pace it then saw.
+
+        LoadGen prepares its samples beforehand, as many as a hint suggests, and a trial in a busy moment hints at too
+        few. A hint that the user gave stays as it is.
+        """
+        load = _filled(self.job.load, self.limits, pace)
+        traffic = self._measured(load, section)
+        detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
+        again = _filled(self.job.load, self.limits, _quickened(pace, detail, self.job.scenario))
+        if detail.values.get("result_min_duration_met") or again == load:
+            return traffic, load
+        logger.info("too few samples for %d ms: once more, with %s", load.min_duration_ms, again)
+        shutil.rmtree(self.job.folder / Mode.PERFORMANCE)
+        return self._measured(again, section), again
+
+    def _measured(self, load: LoadSettings, section: AbstractContextManager[object]) -> Traffic:
+        self.engine.statistics(), self.engine.calls()  # what was counted so far is not the measured part's
+        return self.drive(Mode.PERFORMANCE, load, section)
 
     def drive(self, mode: Mode, load: LoadSettings, section: AbstractContextManager[object] = _UNMEASURED) -> Traffic:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""

@@ -10,7 +10,7 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
 from mlbench.loadgen.drive import drive
-from mlbench.loadgen.logs import read_detail
+from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, Signs, test_of
 from mlbench.rules.tiers import limits_of
@@ -43,7 +43,7 @@ def overhead_ns_per_sample(job: Job, plugins: Plugins, model: Model, channel: Ch
     folder = job.folder / "overhead"
     with plugins.backends["null"].engine(model, job.plan) as engine:
         drive(test, engine, dataset, folder, Signs(channel=channel, stage="overhead"))
-    values = read_detail(folder / "mlperf_log_detail.txt").values
+    values = read_detail(folder / DETAIL).values
     if job.scenario.loadgen == "Offline":
         rate_per_s: float = values["result_samples_per_second"]
         return round(1e9 / rate_per_s)

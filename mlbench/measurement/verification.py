@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.discovery import Plugins
-from mlbench.loadgen.logs import AccuracyLog, read_detail, result_of
+from mlbench.loadgen.logs import DETAIL, AccuracyLog, read_detail, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.rules.official import official_rules
@@ -35,7 +35,7 @@ def differences(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> It
         },
         plugins,
     )
-    detail = read_detail(folder / Mode.PERFORMANCE / "mlperf_log_detail.txt")
+    detail = read_detail(folder / Mode.PERFORMANCE / DETAIL)
     token_key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
     measured = result_of(detail, job.scenario, token_key=token_key).value
     if measured != record["result"]["value"]:

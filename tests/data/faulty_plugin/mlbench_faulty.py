@@ -48,6 +48,11 @@ class Lacking(Faulty):
         raise GraphError(f"graph {next(iter(model.graphs))}: operator Det.", hint="Use fp32.")
 
 
+class Sluggish(Faulty):
+    def engine(self, model, plan):
+        return Awakened()
+
+
 class Zeros(Engine):
     def __init__(self, happen):
         self._happen = happen
@@ -60,6 +65,15 @@ class Zeros(Engine):
             self._happen(samples, zeros, reply)
         else:
             reply.complete(samples, zeros)
+
+
+class Awakened(Engine):
+    """Slow in the trial before the run, quick when LoadGen asks."""
+
+    def submit(self, samples, reply):
+        is_trial = min(samples.ids) < 10_000
+        time.sleep(0.02 if is_trial else len(samples) * 2e-4)
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32))
 
 
 def crash(samples, zeros, reply):
@@ -179,4 +193,4 @@ def mlbench_workloads():
 @hookimpl
 def mlbench_backends():
     faulty = [Faulty(f.__name__, f) for f in (crash, leave, hang, lose, fail, nan, twice, fill_memory)]
-    return [*faulty, Lacking("lacking", None)]
+    return [*faulty, Lacking("lacking", None), Sluggish("sluggish", None)]
