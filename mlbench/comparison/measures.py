@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from mlbench.records.run_record import RunRecord
 
-_PERCENTILE = re.compile(r"(\d\d\.\d\d)_percentile_(?:per_query_)?latency")
-_EXTREMES = {"min_latency": 0.0, "max_latency": 1.0}
+_QUERY_LATENCIES = {"MultiStream": ("per_query_latency", "query_latency")}
+"""How LoadGen names the percentiles, and the extremes, of the latency of a query, where a query has many samples."""
+_LATENCIES = ("latency", "latency")
 _SAME_LOAD = 0.01
 _STREAM_PERCENTILES = {"SingleStream": 0.9, "MultiStream": 0.99}
 _TOKEN_LATENCIES = {
@@ -69,10 +70,16 @@ def _speeds(record: RunRecord) -> Iterator[Measure]:
 
 
 def latencies_of(record: RunRecord) -> Mapping[float, int]:
-    """Return the logged percentiles of a run's query latencies by fraction, 0.0 and 1.0 being least and greatest."""
+    """Return the logged percentiles of a run's query latencies by fraction, 0.0 and 1.0 being least and greatest.
+
+    In MultiStream LoadGen logs those of samples too, which are shorter: a query waits for the last of its eight.
+    """
     logged = record.result.latency_ns if record.result else {}
-    found = {float(match[1]) / 100: value for key, value in logged.items() if (match := _PERCENTILE.fullmatch(key))}
-    return {**found, **{fraction: logged[key] for key, fraction in _EXTREMES.items() if key in logged}}
+    percentiles, extremes = _QUERY_LATENCIES.get(record.scenario, _LATENCIES)
+    key = re.compile(rf"(\d\d\.\d\d)_percentile_{percentiles}")
+    found = {round(float(match[1]) / 100, 4): value for name, value in logged.items() if (match := key.fullmatch(name))}
+    ends = {0.0: f"min_{extremes}", 1.0: f"max_{extremes}"}
+    return {**found, **{fraction: logged[name] for fraction, name in ends.items() if name in logged}}
 
 
 def why_not_counted(record: RunRecord) -> str:
