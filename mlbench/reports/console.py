@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from mlbench.records.run_record import RuleRecord, RunRecord
+from mlbench.records.run_record import RuleRecord, RunRecord, TargetRecord
 from mlbench.reports.units import duration, quantity, three_digits
 
 DISCLAIMER = (
@@ -36,15 +36,21 @@ def standing(record: RunRecord) -> str:
 
 
 def accuracy(record: RunRecord) -> str:
-    """Return the first required score against its target."""
+    """Return the required scores against their targets."""
     if not record.accuracy:
         return "accuracy not measured"
     shown = []
     for target in record.accuracy.targets:
         if target.required:
             reached = "no score" if target.value is None else f"{target.value:.2f}"
-            shown.append(f"{target.score} {reached} {'>=' if target.is_met else 'MISSES'} {target.lower:.2f}")
+            sign = ">=" if target.upper is None else "in"
+            shown.append(f"{target.score} {reached} {sign if target.is_met else 'MISSES'} {window(target)}")
     return ", ".join(shown) or record.accuracy.line
+
+
+def window(target: TargetRecord) -> str:
+    """Return the least score that meets a target, or both ends where it has two: ``23.01..23.95``."""
+    return f"{target.lower:.2f}" if target.upper is None else f"{target.lower:.2f}..{target.upper:.2f}"
 
 
 def is_good(record: RunRecord) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlbench.comparison.compare import Comparison, Verdict
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
-from mlbench.reports.console import accuracy, is_good, measured_value, p99, result, standing
+from mlbench.reports.console import accuracy, is_good, measured_value, p99, result, standing, window
 from mlbench.reports.html.table import Cell, Table, table
 from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.units import plural
@@ -64,7 +64,7 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> Cell:
         return Cell(f"{met} of {plural(len(required), 'target')} met", detail=where, tone=tone)
     (target,) = required
     reached = "no score" if target.value is None else f"{target.value:.2f}"
-    detail = ", ".join(filter(None, (f"target {target.lower:.2f}", where)))
+    detail = ", ".join(filter(None, (f"target {window(target)}", where)))
     return Cell(f"{target.score} {reached}", detail=detail, tone=tone)
 
 
