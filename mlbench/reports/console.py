@@ -197,5 +197,9 @@ def _energy(record: RunRecord) -> str:
     return f"{three_digits(energy.joules_per_sample)} J" if energy and energy.joules_per_sample else ""
 
 
-_EXTRAS: Mapping[str, Callable[[RunRecord], str]] = {"of ceiling": _share, "per sample": _energy}
+def _origin(record: RunRecord) -> str:
+    return "imported" if record.imported else ""
+
+
+_EXTRAS: Mapping[str, Callable[[RunRecord], str]] = {"of ceiling": _share, "per sample": _energy, "origin": _origin}
 """Columns that a table has only where some run has something to put there."""

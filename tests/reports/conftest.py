@@ -85,3 +85,17 @@ def a_token_run(a_server_run):
     }
     limits = {"server_latency_ms": 0, "ttft_ms": 2000, "tpot_ms": 200}
     return a_server_run(workload="llama2-70b", result=result, engine=engine, limits=limits)
+
+
+@pytest.fixture
+def imported():
+    """Return what a record says of the tree that its run comes from."""
+    return {
+        "path": "closed/Acme/results/anvil_8/resnet50/Offline",
+        "log_sha256": "0" * 64,
+        "division": "closed",
+        "submitter": "Acme",
+        "system": "anvil_8",
+        "variant": "99",
+        "description": {},
+    }

@@ -128,6 +128,18 @@ def test_a_run_without_any_number_has_a_page(a_failure):
     assert "<figure>" not in page
 
 
+def test_an_imported_run_is_marked_wherever_it_stands(a_run, imported):
+    sides = {"": [a_run(), a_run(run_id="theirs", backend="Acme/anvil_8", imported=imported)]}
+    page = html_page(Content(title="x", summary=summarise(sides)))
+    assert "1 of the runs was imported: mlbench read the logs, and saw neither run nor machine." in page
+    assert "<small>imported</small>" in page
+    assert f"<small>imported from {imported['path']}</small>" in page
+
+
+def test_without_an_imported_run_none_is_spoken_of(page):
+    assert "imported" not in page
+
+
 def test_a_regression_is_said_before_all_else(a_server_run):
     sides = {
         side: [a_server_run(number + start, value + number, scenario="Offline") for number in range(5)]

@@ -81,6 +81,7 @@ def _values(content: Content) -> dict[str, Any]:
         else f"{first:%Y-%m-%d %H:%M} UTC",
         "tiers": [TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
         "has_mini": any(run.profile == "mini" for run in summary.runs),
+        "imported": sum(1 for run in summary.runs if run.imported),
         "conformant": sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
         "disclaimer": DISCLAIMER,
         "problems": list(results.problems(summary)),

@@ -42,7 +42,12 @@ def results_table(summary: Summary) -> Table:
         "Results: medians of the runs that count",
         ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
         [
-            [workload, series, _accuracy_cell(found.values()), *_result_cells(found, summary.scenarios, links)]
+            [
+                workload,
+                Cell(series, detail="imported" if any(each.newest.imported for each in found.values()) else ""),
+                _accuracy_cell(found.values()),
+                *_result_cells(found, summary.scenarios, links),
+            ]
             for (workload, series), found in rows.items()
         ],
         is_sortable=len(rows) > 2,
@@ -150,7 +155,7 @@ def runs_table(combination: Combination) -> Table:
     """Return every run of a combination, newest first."""
     rows: list[list[Cell | str]] = [
         [
-            run.run_id,
+            Cell(run.run_id, detail=f"imported from {run.imported.path}" if run.imported else ""),
             Cell(result(run), order=run.result.value if run.result else None),
             p99(run),
             Cell(standing(run), tone="good" if is_good(run) else "bad"),
