@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from mlbench.cli.options import results_option
 
 if TYPE_CHECKING:
+    from mlbench.comparison.cost import Yields
     from mlbench.records.run_record import RunRecord
 
 
@@ -32,24 +34,35 @@ def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) ->
     """
     from rich.console import Console
 
+    from mlbench.reports.cost import cost_json, cost_table
+
+    yields = priced(runs, price, results)
+    if as_json:
+        click.echo(cost_json(yields))
+        return
+    Console(width=160).print(cost_table(yields))
+    for each in yields.left_out:
+        click.echo(f"  left out {each}.")
+
+
+def priced(runs: Sequence[str], price: Path, results: Path) -> Yields:
+    """Return what runs, each given as INSTANCE=RUNS, give for the money.
+
+    Raises:
+        UsageError: a run or price cannot be read, or no run has a throughput.
+    """
     from mlbench.comparison.cost import read_prices, yields_of
     from mlbench.errors import UsageError
     from mlbench.records.selection import records_named
-    from mlbench.reports.cost import cost_json, cost_table
 
-    prices = read_prices(price)
+    named, prices = [*map(_parted, runs)], read_prices(price)
     records: dict[str, list[RunRecord]] = {}
-    for instance, name in map(_parted, runs):
+    for instance, name in named:
         records.setdefault(instance, []).extend(records_named(results, name))
     yields = yields_of(records, prices)
     if not yields.rows:
         raise UsageError(f"no run has a throughput that counts: {yields.left_out[0]}.", hint="See `mlbench table`.")
-    if as_json:
-        click.echo(cost_json(yields))
-        return
-    Console(width=160).print(cost_table(yields, prices))
-    for each in yields.left_out:
-        click.echo(f"  left out {each}.")
+    return yields
 
 
 def _parted(text: str) -> tuple[str, str]:

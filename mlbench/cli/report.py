@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 )
 @click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
 @click.option("--markdown", is_flag=True, help="A summary in Markdown; printed where no file is named.")
+@click.option(
+    "--cost",
+    "priced_runs",
+    multiple=True,
+    metavar="INSTANCE=RUNS",
+    help="Say what RUNS cost on INSTANCE, as `mlbench cost`; may be given more than once.",
+)
+@click.option(
+    "--price", type=click.Path(path_type=Path), metavar="FILE", help="The prices for --cost; see `mlbench cost`."
+)
 @across_option
 @margin_option
 @results_option
@@ -29,6 +39,8 @@ def command(
     output: Path | None,
     sides: tuple[str, str] | None,
     markdown: bool,
+    priced_runs: tuple[str, ...],
+    price: Path | None,
     across: tuple[str, ...],
     margin: float,
     results: Path,
@@ -38,6 +50,7 @@ def command(
     The file needs no network and no other file. Combinations that ran three times or more get a chart of their
     course in time.
     """
+    from mlbench.cli.cost import priced
     from mlbench.comparison.compare import compare
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
@@ -51,12 +64,16 @@ def command(
         raise UsageError(f"run {runs[0]!r} is given beside --compare.", hint="Name BASE and NEW only.")
     if not output and not markdown:
         raise UsageError("no file to write to.", hint="Name one with -o report.html, or print with --markdown.")
+    if bool(priced_runs) != bool(price):
+        given, other = ("--cost", "--price FILE") if priced_runs else ("--price", "--cost INSTANCE=RUNS")
+        raise UsageError(f"{given} is given without {other.split()[0]}.", hint=f"Add {other}.")
     found = _selected(results, runs, sides)
     summary = summarise(found)
     comparison = compare(found["base"], found["new"], across=across, margin=margin) if sides else None
     steps = {each.points[step.index].run_id for each in histories_of(summary.runs) for step in each.steps}
     title = _title(runs, sides, summary)
-    content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps))
+    cost = priced(priced_runs, price, results) if price else None
+    content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost)
     text = summary_markdown(content) if markdown else html_page(content)
     if output:
         write_whole(output, text)

@@ -66,6 +66,8 @@ class Yields:
     rows: tuple[Yield, ...]
     left_out: tuple[str, ...]
     """Runs without a throughput that counts, with the reason."""
+    source: str = ""
+    """Where the prices come from, as the price file says."""
 
 
 def read_prices(file: Path) -> Prices:
@@ -110,7 +112,7 @@ def yields_of(runs: Mapping[str, Sequence[RunRecord]], prices: Prices) -> Yields
             else:
                 kinds.setdefault(key_of(record, ()), []).append(record)
         rows += [_yield(instance, repeats, prices) for repeats in kinds.values()]
-    return Yields(rows=tuple(rows), left_out=tuple(left_out))
+    return Yields(rows=tuple(rows), left_out=tuple(left_out), source=prices.source)
 
 
 def _no_throughput(record: RunRecord) -> str:

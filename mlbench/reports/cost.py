@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 
 from rich.table import Table
 
-from mlbench.comparison.cost import Prices, Yield, Yields
+from mlbench.comparison.cost import Yield, Yields
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.units import three_digits
 
 _MILLION = 1e6
 
 
-def cost_table(yields: Yields, prices: Prices) -> Table:
-    """Return a row per kind of run and instance."""
-    source = f" Prices: {prices.source}." if prices.source else ""
+def cost_table(yields: Yields) -> Table:
+    """Return a row per kind of run and instance; there is one."""
+    source = f" Prices: {yields.source}." if yields.source else ""
     table = Table(title="mlbench cost", caption=DISCLAIMER + source, title_justify="left", caption_justify="left")
-    for heading in ("runs", "instance"):
-        table.add_column(heading)
-    money = prices.currency
-    for heading in (f"{money}/h", "throughput", f"per {money}", "interval", f"{money} per million"):
-        table.add_column(heading, justify="right")
+    for heading in cost_columns(yields):
+        table.add_column(heading.removesuffix("#"), justify="right" if heading.endswith("#") else "left")
+    for cells in cost_rows(yields):
+        table.add_row(*cells)
+    return table
+
+
+def cost_columns(yields: Yields) -> tuple[str, ...]:
+    """Return the headings of `cost_rows`; one that ends in ``#`` is of numbers."""
+    money = yields.rows[0].currency
+    return ("runs", "instance", f"{money}/h#", "throughput#", f"per {money}#", "interval#", f"{money} per million#")
+
+
+def cost_rows(yields: Yields) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each row."""
     for row in yields.rows:
-        table.add_row(
+        yield (
             f"{row.name} ({row.runs})",
             row.instance,
             f"{row.per_hour:g}",
@@ -33,11 +44,10 @@ def cost_table(yields: Yields, prices: Prices) -> Table:
             _interval(row),
             three_digits(_MILLION / row.bought),
         )
-    return table
 
 
 def cost_json(yields: Yields) -> str:
-    """Return a JSON object with ``rows`` and ``left_out``."""
+    """Return a JSON object with ``rows``, ``left_out`` and ``source``."""
     return json.dumps(dataclasses.asdict(yields), indent=2)
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from mlbench.comparison.comparability import hand_set, key_of
 from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.comparison.cost import Yields
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import is_good, result
 from mlbench.reports.units import number_of, plural, quantity
@@ -137,6 +138,8 @@ class Content:
     comparison: Comparison | None = None
     steps: frozenset[str] = frozenset()
     """Ids of the runs with which a level changed, to be marked in their course."""
+    cost: Yields | None = None
+    """What throughputs cost, where prices were given."""
 
 
 def value_of(record: RunRecord) -> float | None:

@@ -133,3 +133,34 @@ def test_what_is_not_installed_is_named_with_the_way_to_install_it(mlbench, stor
         told == f"Error: a report needs {library}, which is not installed. Install it: pip install 'mlbench[report]'."
     )
     assert mlbench("report", "good", "--markdown").exit_code == 0
+
+
+def test_a_page_says_what_throughputs_cost(mlbench, store, drawn, tmp_path):
+    store("good", 100)
+    prices = tmp_path / "prices.toml"
+    prices.write_text('currency = "USD"\nsource = "list, 2026"\n[per_hour]\nsmall = 36\n')
+    given = ("report", "good", "-o", tmp_path / "report.html", "--cost", "small=good", "--price", prices)
+    done = mlbench(*given)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report.html").read_text()
+    assert '<a href="#cost">' in page
+    assert "10,000 samples" in page  # 36 dollars an hour are a cent a second, so a dollar buys 100 seconds
+    assert "Prices: list, 2026." in page
+    assert "resnet50 pytorch Offline fp32 (5)" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--cost", "small=good"], "--cost is given without --price"),
+        (["--price", "prices.toml"], "--price is given without --cost"),
+        (["--cost", "good", "--price", "prices.toml"], "'good' is not INSTANCE=RUNS"),
+        (["--cost", "small=good", "--price", "prices.toml"], "price file cannot be read"),
+    ],
+)
+def test_costs_that_cannot_be_told_are_refused_in_one_line(mlbench, store, tmp_path, arguments, told):
+    store("good", 100)
+    done = mlbench("report", "good", "-o", tmp_path / "report.html", *arguments)
+    assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1), done.output
+    assert told in done.stderr
+    assert not (tmp_path / "report.html").exists()

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.comparison.cost import Yields
 from mlbench.errors import UsageError
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
@@ -87,6 +88,8 @@ def _values(content: Content) -> dict[str, Any]:
         "problems": list(results.problems(summary)),
         "results": results.results_table(summary),
         "comparison": _comparison_values(comparison) if comparison else None,
+        "cost": results.cost_table(content.cost) if content.cost else None,
+        "cost_notes": _cost_notes(content.cost) if content.cost else [],
         "palette": palette,
         "workloads": [_workload_values(name, content, palette) for name in summary.workloads],
         "machines": conditions.machines_table(summary),
@@ -115,6 +118,11 @@ def _comparison_values(comparison: Comparison) -> dict[str, Any]:
         "table": results.comparison_rows_table(comparison),
         "notes": list(comparison_notes(comparison)),
     }
+
+
+def _cost_notes(cost: Yields) -> list[str]:
+    prices = [f"Prices: {cost.source}."] if cost.source else []
+    return [*prices, *(f"left out {each}." for each in cost.left_out)]
 
 
 def _workload_values(name: str, content: Content, palette: Palette) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.comparison.cost import Yields
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
 from mlbench.reports.console import accuracy, is_good, measured_value, p99, result, standing, window
+from mlbench.reports.cost import cost_columns, cost_rows
 from mlbench.reports.html.table import Cell, Table, table
 from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.units import plural
@@ -149,6 +151,11 @@ def comparison_rows_table(comparison: Comparison) -> Table:
         [f"{name}#" if name in numbers else name for name in COLUMNS],
         [[*row[:-1], Cell(row[-1], tone=tones.get(row[-1], ""))] for row in comparison_rows(comparison)],
     )
+
+
+def cost_table(cost: Yields) -> Table:
+    """Return throughputs and what they cost as `mlbench cost` prints them."""
+    return table("Throughput for the money, repeats together", cost_columns(cost), [*map(list, cost_rows(cost))])
 
 
 def runs_table(combination: Combination) -> Table:
