@@ -16,7 +16,7 @@ from mlbench.comparison.comparability import (
     further_differences,
     key_of,
 )
-from mlbench.comparison.effect import Effect, effect_of, is_two_humped, percentile_interval
+from mlbench.comparison.effect import Effect, adjusted, effect_of, is_two_humped, percentile_interval
 from mlbench.comparison.measures import Measure, latencies_of, measures_of, why_loads_differ, why_not_counted
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
@@ -242,13 +242,11 @@ def _effect_of_single_runs(base: RunRecord, new: RunRecord, percentile: float) -
 
 
 def _with_verdicts(cells: Sequence[Cell], margin: float) -> Sequence[Cell]:
-    """Judge all numbers together, so that many of them do not make a false alarm likely (Benjamini and Hochberg)."""
-    from scipy import stats
-
+    """Judge all numbers together."""
     effects = [each.effect for cell in cells for each in cell.speeds if each.effect and not each.reason]
     tested = [effect for effect in effects if effect.p_value is not None]
-    adjusted = stats.false_discovery_control([effect.p_value for effect in tested]) if tested else ()
-    p_values = {id(effect): float(p_value) for effect, p_value in zip(tested, adjusted, strict=True)}
+    corrected = adjusted([effect.p_value for effect in tested if effect.p_value is not None])
+    p_values = {id(effect): p_value for effect, p_value in zip(tested, corrected, strict=True)}
     return [
         replace(cell, speeds=tuple(_decided(each, p_values.get(id(each.effect)), margin) for each in cell.speeds))
         for cell in cells

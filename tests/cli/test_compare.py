@@ -1,7 +1,10 @@
 """Stored runs under names, compared on the command line; each output read back by a reader that is not ours."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree
 
@@ -47,6 +50,16 @@ def old(store):
 @pytest.fixture
 def slow(store):
     return store("slow", [90, 91, 89, 90, 90])
+
+
+def test_comparing_a_few_repeats_does_not_load_scipys_statistics(old, slow, tmp_path):
+    """They take longer to load than all the rest takes."""
+    script = "import contextlib, sys; from mlbench.cli import main\nwith contextlib.suppress(SystemExit): main()\n"
+    script += "sys.exit('scipy.stats' in sys.modules)"
+    run = [sys.executable, "-c", script, "compare", str(old), str(slow)]
+    done = subprocess.run(run, env={**os.environ, "MLBENCH_CACHE": str(tmp_path)}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"slower" in done.stdout
 
 
 def test_a_slower_backend_is_named_and_the_exit_status_is_1(mlbench, old, slow):

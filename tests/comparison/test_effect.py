@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from mlbench.comparison.effect import effect_of, is_two_humped, percentile_interval
+from mlbench.comparison.effect import adjusted, effect_of, is_two_humped, percentile_interval
 
 
 def test_twice_the_throughput_is_twice_as_fast():
@@ -33,6 +34,24 @@ def test_welchs_test_is_scipys_on_the_logarithms():
     assert effect.p_value == pytest.approx(0.0213, abs=1e-4)
     assert math.log(effect.low) == pytest.approx(3 - 2.776 * 0.8165, abs=1e-3)  # t table: 2.776 at 4 degrees
     assert math.log(effect.high) == pytest.approx(3 + 2.776 * 0.8165, abs=1e-3)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(2, 2), (3, 5), (9, 4)])
+def test_interval_and_p_value_of_few_repeats_are_scipys(ours, theirs):
+    rng = np.random.default_rng(ours)
+    base, new = np.exp(rng.normal(0, 0.1, ours)), np.exp(rng.normal(0.1, 0.3, theirs))
+    expected = stats.ttest_ind(np.log(new), np.log(base), equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    effect = effect_of(base, new, higher_is_better=True)
+    assert (effect.p_value, effect.low, effect.high) == pytest.approx(
+        (expected.pvalue, math.exp(interval.low), math.exp(interval.high))
+    )
+
+
+@pytest.mark.parametrize("p_values", [[], [0.2], [0.01, 0.04, 0.03, 0.5], [0.9, 0.9, 0.01, 0.01, 1.0]])
+def test_many_p_values_are_corrected_as_scipy_does(p_values):
+    expected = stats.false_discovery_control(p_values) if p_values else []
+    assert adjusted(p_values) == pytest.approx(list(expected))
 
 
 @pytest.mark.parametrize("repeats", [5, 12])
