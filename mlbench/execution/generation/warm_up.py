@@ -52,10 +52,14 @@ def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequen
 
     def decode(sequences: Sequence[int]) -> None:
         rows = len(sequences) * decoding.beams
+        if rows > cache.rows:
+            cache.drop()  # what it holds is of no use, and there may be no room for two
+            cache.reserve(rows, length)
         cache.decode(np.zeros(rows, np.int64), np.full(rows, usual))
 
     sweep: dict[int, float] = {}
     if _is_open(plan):
+        cache.drop()  # a backend that keeps no state copies the whole cache in each call
         slots, sweep = best_batch(decode, range(slots), slots)
         logger.info("%d slots, of %s tokens/s", slots, {size: round(rate) for size, rate in sweep.items()})
         cache.drop()

@@ -285,6 +285,20 @@ def test_a_number_of_slots_left_open_is_one_that_fits(world):
         assert made.answered(engine).answers == made.expected()
 
 
+def test_each_number_of_slots_is_tried_with_a_cache_of_that_size(world):
+    """A backend that keeps no state copies all of it in each call: a larger cache would be what is timed."""
+    made = world()
+    rows_of_cache = {}
+    made.backend.fails = lambda name, number: rows_of_cache.setdefault(
+        made.backend.calls[-1][1][0], made.backend.sizes[-1][0]
+    )
+    with made.engine(batch="auto", largest_batch=8) as engine:
+        engine.warm_up(made.samples())
+        tried = [int(slots) for slots in engine.statistics()["sweep_tokens_per_s"]]
+    assert tried[:2] == [1, 2]
+    assert [rows_of_cache[slots] for slots in tried] == tried
+
+
 def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
     made = world()
     with made.engine(batch="auto", batching="inline", largest_batch=64) as engine:
