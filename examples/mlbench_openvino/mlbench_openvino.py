@@ -1,9 +1,11 @@
 """OpenVINO as a backend of mlbench: a plugin from outside its repository."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from typing import Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, hookimpl
+from mlbench.toolkit import cores_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +13,7 @@ class OpenVinoOptions:
     """What can be set: ``--set backend.threads=4``."""
 
     threads: int = 0
-    """0: as many as OpenVINO likes."""
+    """Of one worker; 0: its part of the cores."""
 
 
 class OpenVino(GraphBackend):
@@ -29,15 +31,24 @@ class OpenVino(GraphBackend):
             return Probe(is_available=False, reason="openvino is not installed", install="pip install openvino")
         return Probe(is_available=True, devices=("cpu",), versions={"openvino": found}, rank=40)
 
+    def shared(self, workers: int) -> Self:
+        """Give each worker its part of the cores."""
+        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+
     def compile(self, graph: Graph, precision: Precision) -> Executable:
         """Return a compiled model."""
         import openvino  # heavy, so only runs that use this backend pay for it
 
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": self.options.threads}
+        settings = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": self.options.threads,
+            "ENABLE_CPU_PINNING": False,  # it would pin every worker to the same cores
+        }
         try:
             model = openvino.Core().compile_model(graph.onnx(), "CPU", settings)
         except RuntimeError as error:
-            raise GraphError(f"OpenVINO cannot compile {graph.name}: {error}.") from error
+            reason = str(error).strip().splitlines()[-1].lstrip("- ")  # names the operator
+            raise GraphError(f"OpenVINO cannot compile {graph.name}: {reason}.") from error
         names = [spec.name for spec in graph.outputs] + [f"{spec.name}.next" for spec in graph.state]
 
         def run(inputs):

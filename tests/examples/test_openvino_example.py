@@ -119,4 +119,4 @@ def test_the_example_is_as_long_as_its_readme_and_the_tutorial_say():
     lines = len((EXAMPLE / "mlbench_openvino.py").read_text().splitlines())
     assert f"{lines} lines" in (EXAMPLE / "README.md").read_text()
     assert f"{lines} lines" in TUTORIAL
-    assert lines < 60
+    assert lines < 80
