@@ -13,11 +13,16 @@ from mlbench.cli.options import results_option
 def _installed() -> dict[str, Any]:
     """Return workloads and backends that deserve a place without a run; not those that are never to be chosen."""
     from mlbench.discovery import Plugins
+    from mlbench.rules.official import official_rules
 
     plugins = Plugins.discover()
+    scenarios = {name: official_rules(workload.rules).scenarios for name, workload in plugins.workloads.items()}
     probes = {name: backend.probe() for name, backend in plugins.backends.items()}
     return {
-        "workloads": list(plugins.workloads),
+        "workloads": {
+            name: [each.name for each in plugins.scenarios.values() if each.loadgen in defined]
+            for name, defined in scenarios.items()
+        },
         "backends": {
             name: "" if probe.is_available else probe.reason for name, probe in probes.items() if probe.rank >= 0
         },

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.console import is_good
+from mlbench.reports.console import is_good, standing
 from mlbench.reports.units import markdown_cell
 
 
 def matrix(
-    records: Iterable[RunRecord], *, workloads: Sequence[str] = (), backends: Mapping[str, str] | None = None
+    records: Iterable[RunRecord],
+    *,
+    workloads: Mapping[str, Sequence[str]] | None = None,
+    backends: Mapping[str, str] | None = None,
 ) -> str:
     """Return a table of workloads and backends, from the newest run of each combination.
 
-    A cell counts the scenarios that are valid and accurate among those that were run, or says that the backend cannot
-    compile a graph of the workload, that it was not tested, or that it cannot run here; why not stands below.
+    A cell counts the scenarios that are valid and accurate, and says of each other one how its run ended or that it is
+    untested. Where there is no run it says that the backend is untested or cannot run here; why not stands below.
 
     Args:
         records: of stored runs, in any order.
-        workloads: rows besides those that have runs.
+        workloads: rows besides those that have runs, each with the scenarios that are defined for it.
         backends: columns besides those that have runs, each with the reason why it cannot run here, or "".
     """
-    absent = backends or {}
+    defined, absent = workloads or {}, backends or {}
     newest = {(each.workload, _column(each), each.scenario): each for each in sorted(records, key=_created)}
     tested = {record.backend for record in newest.values()}
     columns = sorted({column for _, column, _ in newest} | absent.keys() - tested)
-    rows = sorted({workload for workload, _, _ in newest} | set(workloads))
+    rows = sorted({workload for workload, _, _ in newest} | defined.keys())
     lines = [f"| workload | {' | '.join(map(markdown_cell, columns))} |", f"|---|{'---|' * len(columns)}"]
     for row in rows:
-        cells = (_cell(_runs(newest, row, column), absent.get(column, "")) for column in columns)
-        lines.append(f"| {markdown_cell(row)} | {' | '.join(cells)} |")
+        cells = (_cell(_runs(newest, row, column), defined.get(row, ()), absent.get(column, "")) for column in columns)
+        lines.append(f"| {markdown_cell(row)} | {' | '.join(map(markdown_cell, cells))} |")
     reasons = [f"{name} cannot run here: {absent[name]}." for name in columns if absent.get(name)]
     return "\n".join([*lines, "", "  \n".join(reasons)] if reasons else lines)
 
@@ -47,16 +50,22 @@ def _runs(newest: Mapping[tuple[str, str, str], RunRecord], row: str, column: st
     return [record for (workload, where, _), record in newest.items() if (workload, where) == (row, column)]
 
 
-def _cell(runs: Sequence[RunRecord], absence: str) -> str:
+def _cell(runs: Sequence[RunRecord], defined: Sequence[str], absence: str) -> str:
     if not runs:
         return "cannot run here" if absence else "untested"
-    refusals = [run.failure.message for run in runs if run.failure and run.failure.kind == "unsupported"]
-    if len(refusals) == len(runs):
-        return f"unsupported: {refusals[0]}".replace("|", "\\|")
-    good = sum(map(is_good, runs))
-    failing = ", ".join(_failing(runs))
-    return f"{good} of {len(runs)} scenarios" + (f" (not {failing})" if failing else "")
+    endings = {run.scenario: _ending(run) for run in runs if not is_good(run)}
+    if len(endings) == len(runs) and all(run.failure and run.failure.kind == "unsupported" for run in runs):
+        return _ending(runs[0])
+    ran = [run.scenario for run in runs]
+    untested = [scenario for scenario in defined if scenario not in ran]
+    notes = [f"{scenario}: {ending}" for scenario, ending in endings.items()]
+    notes += [f"{', '.join(untested)}: untested"] if untested else []
+    passed = f"{len(runs) - len(endings)} of {len(runs) + len(untested)} scenarios"
+    return f"{passed} ({'; '.join(notes)})" if notes else passed
 
 
-def _failing(runs: Iterable[RunRecord]) -> Iterator[str]:
-    return (record.scenario for record in runs if not is_good(record))
+def _ending(run: RunRecord) -> str:
+    """Return in a few words why a run does not count."""
+    if run.failure:
+        return f"unsupported: {run.failure.message}" if run.failure.kind == "unsupported" else run.failure.kind
+    return "INVALID" if standing(run) == "INVALID" else "misses its target"

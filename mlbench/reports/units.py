@@ -44,8 +44,8 @@ def clock(seconds: float) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table."""
-    return text.replace("|", r"\|")
+    """Return a text as a cell of a Markdown table, on one line."""
+    return " ".join(text.replace("|", r"\|").split())
 
 
 def finite(value: object) -> object:
