@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import shutil
@@ -55,8 +56,11 @@ def _words(name: str) -> Mapping[str, str]:
             hint="Use lower-case letters and digits, from a letter on, in words joined by - or _: my-npu.",
         )
     class_name = "".join(word.capitalize() for word in re.split("[-_]", name))
-    if class_name in mlbench.__all__:
-        raise UsageError(f"{name!r} would make a class {class_name}, which mlbench has.", hint="Add a word: my-npu.")
+    for owner, taken in (("mlbench", mlbench.__all__), ("Python", dir(builtins))):
+        if class_name in taken:
+            raise UsageError(
+                f"{name!r} would make a class {class_name}, which {owner} has.", hint="Add a word: my-npu."
+            )
     module = "mlbench_" + name.replace("-", "_")
     if find_spec(module):
         raise UsageError(f"a module {module} is installed.", hint="Choose another name.")
