@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mlbench import GraphError, Precision
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +76,7 @@ def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(with_the_plu
     arguments = [
         "run",
         "resnet50",
-        "bert",
+        "llama2-70b",
         "--backend",
         "openvino",
         "--scenario",
@@ -85,11 +87,27 @@ def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(with_the_plu
     ]
     done = mlbench(*arguments, environment=with_the_plugin)
     records = {record["workload"]: record for record in json.loads(done.stdout)}
-    assert set(records) == {"resnet50", "bert"}
+    assert set(records) == {"resnet50", "llama2-70b"}
     for record in records.values():
         assert (record["backend"], record["status"], record["precision"]) == ("openvino", "completed", "fp32")
         assert record["accuracy"]["is_met"]
         assert "openvino" in record["environment"]["libraries"]
+
+
+def test_a_graph_that_openvino_cannot_compile_is_refused_in_a_line_that_names_the_operator(tmp_path):
+    pytest.importorskip("openvino")
+    helper = pytest.importorskip("onnx.helper")
+    x, y = (helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [None, 3, 3]), ("y", [None])))
+    graph = helper.make_graph([helper.make_node("Det", ["x"], ["y"])], "determinant", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    (tmp_path / "determinant.onnx").write_bytes(model.SerializeToString())
+    stranger = SimpleNamespace(name="determinant", onnx=lambda: tmp_path / "determinant.onnx")
+    spec = importlib.util.spec_from_file_location("mlbench_openvino", EXAMPLE / "mlbench_openvino.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    with pytest.raises(GraphError) as caught:
+        module.OpenVino().compile(stranger, Precision.FP32)
+    expected = "OpenVINO cannot compile determinant: No conversion rule found for operations: Det-18."
+    assert str(caught.value) == expected
 
 
 def blocks(language):
