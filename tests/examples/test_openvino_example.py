@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 from mlbench import GraphError, Precision
+from mlbench.cli import main
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +128,12 @@ def test_the_tutorial_shows_the_whole_example_but_its_imports():
     source = (EXAMPLE / "mlbench_openvino.py").read_text()
     body = source[source.index("@dataclass") :]
     assert [line for line in body.splitlines() if line not in shown] == []
+
+
+def test_the_tutorial_shows_what_beginning_a_backend_prints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = CliRunner().invoke(main, ["plugin", "new", "my-npu"]).stdout
+    assert textwrap.indent(f"$ mlbench plugin new my-npu\n{printed}", "    ") in TUTORIAL
 
 
 def test_the_tutorial_explains_every_check_and_no_other():
