@@ -31,6 +31,9 @@ NEXT = ".next"
 EXPORTERS = ("mlbench", "torch", "onnxscript", "onnx")
 """The distributions whose versions decide what the file holds."""
 
+_TALKERS = ("onnx_ir", "onnxscript")
+"""Loggers of the exporter's optimiser, which tell of every constant: hundreds of lines in the log of a run."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -198,6 +201,8 @@ def _reason(error: BaseException) -> str:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Send what the exporter prints, warns and logs to our log instead."""
+    for name in _TALKERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     printed = io.StringIO()
     try:
         with (

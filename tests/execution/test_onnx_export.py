@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -142,6 +143,12 @@ class FixedBatch(torch.nn.Module):
 class DataDependent(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x
+
+
+def test_what_the_exporters_optimiser_does_is_not_in_the_log(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        exported(word_mixer(CountedBuild(WordMixer), "logged"))
+    assert {record.name for record in caplog.records} == {"mlbench.execution.onnx_export"}
 
 
 def test_an_operator_without_onnx_form_is_named():
