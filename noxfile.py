@@ -67,6 +67,15 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session
+def example(session: nox.Session) -> None:
+    """Install the example of a stranger's backend from outside, check it, and run all workloads on it."""
+    install(session, "cpu")
+    session.install("./examples/mlbench_openvino")
+    session.run("mlbench", "check", "openvino")
+    session.run("mlbench", "run", "--backend", "openvino", "--results", session.create_tmp(), *session.posargs)
+
+
+@nox.session
 def gpu(session: nox.Session) -> None:
     """Run what needs a GPU, for the backends named (``nox -s gpu -- tensorrt``): tests, kit, workloads and accuracy."""
     backends = session.posargs or ["pytorch"]
