@@ -34,15 +34,15 @@ def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) ->
     """
     from rich.console import Console
 
-    from mlbench.reports.cost import cost_json, cost_table
+    from mlbench.reports.cost import cost_json, cost_notes, cost_table
 
     yields = priced(runs, price, results)
     if as_json:
         click.echo(cost_json(yields))
         return
     Console(width=160).print(cost_table(yields))
-    for each in yields.left_out:
-        click.echo(f"  left out {each}.")
+    for note in cost_notes(yields):
+        click.echo(f"  {note}")
 
 
 def priced(runs: Sequence[str], price: Path, results: Path) -> Yields:

@@ -17,8 +17,12 @@ _MILLION = 1e6
 
 def cost_table(yields: Yields) -> Table:
     """Return a row per kind of run and instance; there is one."""
-    source = f" Prices: {yields.source}." if yields.source else ""
-    table = Table(title="mlbench cost", caption=DISCLAIMER + source, title_justify="left", caption_justify="left")
+    table = Table(
+        title="mlbench cost",
+        caption=DISCLAIMER,
+        title_justify="left",
+        caption_justify="left",
+    )
     for heading in cost_columns(yields):
         table.add_column(heading.removesuffix("#"), justify="right" if heading.endswith("#") else "left")
     for cells in cost_rows(yields):
@@ -44,6 +48,12 @@ def cost_rows(yields: Yields) -> Iterator[tuple[str, ...]]:
             _interval(row),
             three_digits(_MILLION / row.bought),
         )
+
+
+def cost_notes(yields: Yields) -> list[str]:
+    """Return the lines below a table: where the prices come from, and which runs are in no row."""
+    source = [f"Prices: {yields.source}."] if yields.source else []
+    return [*source, *(f"Left out {each}." for each in yields.left_out)]
 
 
 def cost_json(yields: Yields) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from mlbench.reports.comparison import comparison_markdown
 from mlbench.reports.console import DISCLAIMER, conditions
-from mlbench.reports.html.results import problems, results_table
+from mlbench.reports.cost import cost_notes
+from mlbench.reports.html.results import cost_table, problems, results_table
 from mlbench.reports.html.table import Cell, Table
 from mlbench.reports.summary import Content, headline
 
@@ -24,7 +25,11 @@ def _lines(content: Content) -> Iterator[str]:
         yield from (f"  - {_plain(f'{what} {fix}')}" for what, fix in problem.findings)
     if content.comparison:
         yield comparison_markdown(content.comparison, title="Comparison")
-    yield from ("", *_table(results_table(summary)), "", _plain(conditions(summary.runs)), "", DISCLAIMER)
+    yield from ("", *_table(results_table(summary)), "")
+    if content.cost:
+        yield from (*_table(cost_table(content.cost)), "")
+        yield from (f"{_plain(note)}\n" for note in cost_notes(content.cost))
+    yield from (_plain(conditions(summary.runs)), "", DISCLAIMER)
 
 
 def _table(table: Table) -> Iterator[str]:

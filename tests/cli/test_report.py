@@ -147,6 +147,9 @@ def test_a_page_says_what_throughputs_cost(mlbench, store, drawn, tmp_path):
     assert "10,000 samples" in page  # 36 dollars an hour are a cent a second, so a dollar buys 100 seconds
     assert "Prices: list, 2026." in page
     assert "resnet50 pytorch Offline fp32 (5)" in page
+    markdown = mlbench("report", "good", "--markdown", "--cost", "small=good", "--price", prices).stdout
+    assert "| resnet50 pytorch Offline fp32 (5) | small | 36 | 100 samples/s | 10,000 samples |" in markdown
+    assert "\nPrices: list, 2026.\n" in markdown
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from importlib import resources
 from typing import Any
 
 from mlbench.comparison.compare import Comparison, Verdict
-from mlbench.comparison.cost import Yields
 from mlbench.errors import UsageError
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
+from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
 from mlbench.reports.published import SOURCE
@@ -89,7 +89,7 @@ def _values(content: Content) -> dict[str, Any]:
         "results": results.results_table(summary),
         "comparison": _comparison_values(comparison) if comparison else None,
         "cost": results.cost_table(content.cost) if content.cost else None,
-        "cost_notes": _cost_notes(content.cost) if content.cost else [],
+        "cost_notes": cost_notes(content.cost) if content.cost else [],
         "palette": palette,
         "workloads": [_workload_values(name, content, palette) for name in summary.workloads],
         "machines": conditions.machines_table(summary),
@@ -118,11 +118,6 @@ def _comparison_values(comparison: Comparison) -> dict[str, Any]:
         "table": results.comparison_rows_table(comparison),
         "notes": list(comparison_notes(comparison)),
     }
-
-
-def _cost_notes(cost: Yields) -> list[str]:
-    prices = [f"Prices: {cost.source}."] if cost.source else []
-    return [*prices, *(f"left out {each}." for each in cost.left_out)]
 
 
 def _workload_values(name: str, content: Content, palette: Palette) -> dict[str, Any]:
