@@ -29,7 +29,7 @@ def command() -> None:
     help="Where the package's folder is made.  [default: here]",
 )
 def new(name: str, into: Path) -> None:
-    """Write a package that makes NAME a backend: it installs, runs all workloads and passes the conformance kit."""
+    """Write a package that makes NAME a backend: it installs, passes the conformance kit and waits for your runtime."""
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
     from mlbench.scaffold.backend_package import new_backend
