@@ -47,14 +47,16 @@ class Endpoint(Backend):
     def probe(self) -> Probe:
         """Look for the HTTP library. A server is asked when an engine is made; what it computes in, its user knows."""
         try:
-            version = importlib.metadata.version("httpx")
+            version = importlib.metadata.version("aiohttp")
         except importlib.metadata.PackageNotFoundError:
-            return Probe(is_available=False, reason="httpx is not installed", install="pip install 'mlbench[endpoint]'")
+            return Probe(
+                is_available=False, reason="aiohttp is not installed", install="pip install 'mlbench[endpoint]'"
+            )
         return Probe(
             is_available=True,
             devices=("server",),
             precisions=(Precision.BF16, Precision.FP16, Precision.FP8, Precision.FP32, Precision.INT8),
-            versions={"httpx": version},
+            versions={"aiohttp": version},
             rank=-50,
         )
 

@@ -17,12 +17,23 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
-import httpx
+import aiohttp
 
 LONGEST_MESSAGE = 1 << 26
 """Bytes of a line: a prompt or an answer, with room to spare."""
+
+LONGEST_EVENT = 1 << 20
+"""Bytes of a line that a server streams."""
+
+KEEP_ALIVE_S = 1.0
+"""How long an idle connection is used again. Servers hang up on idle ones, some after as little as 5 s, and a request
+that crosses that on its way is lost: hence well before them."""
+
+LISTING_S = 60.0
+"""How long a server may take to list its models."""
 
 _LONGEST_REASON = 300
 
@@ -39,7 +50,6 @@ class Answer:
     finish: str | None = None
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
-    model: str = ""
 
     def add(self, message: Mapping[str, Any]) -> bool:
         """Take what a server sent; tell whether it brought tokens.
@@ -49,7 +59,6 @@ class Answer:
         """
         if "error" in message or not isinstance(message.get("choices"), list):
             raise RequestFailed(f"the server sent {_shortened(json.dumps(message))}")
-        self.model = str(message.get("model") or self.model)
         usage = message.get("usage") or {}
         self.prompt_tokens = usage.get("prompt_tokens", self.prompt_tokens)
         self.answer_tokens = usage.get("completion_tokens", self.answer_tokens)
@@ -67,10 +76,11 @@ class Answer:
 class Client:
     """Sends requests to targets in turn."""
 
-    http: httpx.AsyncClient
+    http: aiohttp.ClientSession
     targets: Sequence[str]
+    model: str
     fields: Mapping[str, Any]
-    """Of every request, the model's name among them."""
+    """Of every request."""
     retries: int
     is_text: bool
     turns: itertools.count[int] = field(default_factory=itertools.count)
@@ -93,7 +103,6 @@ class Client:
                 finish=answer.finish,
                 prompt_tokens=answer.prompt_tokens,
                 answer_tokens=answer.answer_tokens,
-                model=answer.model,
                 attempts=attempt + 1,
             )
             return
@@ -102,18 +111,18 @@ class Client:
         """Return a whole answer.
 
         Raises:
-            RequestFailed: the server refused, reported an error, or stopped before the end.
-            httpx.HTTPError: the connection failed.
+            RequestFailed: the server refused, reported an error, answered as another model, or stopped before the end.
+            aiohttp.ClientError: the connection failed.
         """
         target = self.targets[next(self.turns) % len(self.targets)]
         answer = Answer()
-        body = {**self.fields, **fields}
-        async with self.http.stream("POST", f"{target}/completions", json=body) as response:
-            if response.status_code != httpx.codes.OK:
-                await response.aread()
-                raise RequestFailed(f"{target} answered {response.status_code}: {_shortened(response.text)}")
+        body = {**self.fields, **fields, "model": self.model}
+        async with self.http.post(f"{target}/completions", json=body, allow_redirects=False) as response:
+            await _expect_success(response, target)
             async for message in _messages(response):
-                if answer.add(message):
+                brought = answer.add(message)
+                check_name(message, self.model)
+                if brought:
                     self._check(answer.parts[-1])
                     if len(answer.parts) == 1:
                         report.begin(number, answer.parts[0])
@@ -144,18 +153,31 @@ class Report:
         self.writer.write(json.dumps({**message, "at_ns": time.monotonic_ns()}).encode() + b"\n")
 
 
-async def _messages(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
     """Yield the JSON objects of a stream of events, or the only one of a plain answer."""
-    if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        await response.aread()
-        yield _object(response.text)
+    if response.content_type != "text/event-stream":
+        yield _object(await response.text(errors="replace"))
         return
-    async for line in response.aiter_lines():
-        if line.startswith("data:"):
-            data = line.removeprefix("data:").strip()
-            if data == "[DONE]":
+    async for line in response.content:
+        if line.startswith(b"data:"):
+            data = line.removeprefix(b"data:").strip()
+            if data == b"[DONE]":
                 return
-            yield _object(data)
+            yield _object(data.decode(errors="replace"))
+
+
+async def _expect_success(response: aiohttp.ClientResponse, url: str) -> None:
+    """Raise `RequestFailed` with what the server says, unless it says that all is well."""
+    if response.status != HTTPStatus.OK:
+        text = await response.text(errors="replace")
+        raise RequestFailed(f"{url} answered {response.status}: {_shortened(text)}")
+
+
+def check_name(message: Mapping[str, Any], model: str) -> None:
+    """Raise `RequestFailed` if a message is in another model's name; some servers add a revision behind an ``@``."""
+    name = str(message.get("model") or model)
+    if name != model and not name.startswith(f"{model}@"):
+        raise RequestFailed(f"the server answered as {name!r}, not as {model!r}")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -174,40 +196,71 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "..."
 
 
-async def _served(http: httpx.AsyncClient, targets: Sequence[str], model: str) -> str:
-    """Return the name of the model, which every target must have where it lists any.
+async def _served(http: aiohttp.ClientSession, targets: Sequence[str], model: str) -> str:
+    """Return the name of the model, which every target must have.
 
     Raises:
-        RequestFailed: a target does not answer, or has no such model, or several when none is named.
+        RequestFailed: a target does not answer, or has no such model, or not one alone when none is named.
     """
     for target in targets:
         try:
-            response = await http.get(f"{target}/models")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            names = await _listed(http, target, model)
+            if not model and len(names) != 1:
+                raise RequestFailed(f"{target} lists {len(names)} models ({_shortened(', '.join(names))}): name one")
+            model = model or names[0]
+            if model not in names:
+                await _expect_model(http, target, model, names)
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise RequestFailed(f"{target} does not answer: {error or type(error).__name__}") from error
-        if response.status_code != httpx.codes.OK:
-            raise RequestFailed(f"{target}/models answered {response.status_code}: {_shortened(response.text)}")
-        entries = _object(response.text).get("data")
-        listed: list[Any] = entries if isinstance(entries, list) else []
-        names = [str(entry["id"]) for entry in listed if isinstance(entry, dict) and "id" in entry]
-        if not model and len(names) != 1:
-            raise RequestFailed(f"{target} has {len(names)} models ({_shortened(', '.join(names))}): name one")
-        model = model or names[0]
-        if names and model not in names:
-            raise RequestFailed(f"{target} has no model {model!r}, but {_shortened(', '.join(names))}")
     return model
+
+
+async def _listed(http: aiohttp.ClientSession, target: str, model: str) -> list[str]:
+    """Return the names of a target's models; none where it lists none.
+
+    Raises:
+        RequestFailed: it refuses to, which matters where the user names no model either.
+    """
+    patience = aiohttp.ClientTimeout(total=LISTING_S)
+    async with http.get(f"{target}/models", timeout=patience, allow_redirects=False) as response:
+        if response.status != HTTPStatus.OK and model:
+            return []
+        await _expect_success(response, f"{target}/models")
+        entries = _object(await response.text(errors="replace")).get("data")
+    listed: list[Any] = entries if isinstance(entries, list) else []
+    return [str(entry["id"]) for entry in listed if isinstance(entry, dict) and "id" in entry]
+
+
+async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, names: Sequence[str]) -> None:
+    """Ask for a token of a model that a target does not list.
+
+    ``transformers serve`` lists what was downloaded, not the folder that it serves.
+
+    Raises:
+        RequestFailed: the target has no such model.
+    """
+    body = {"model": model, "prompt": "a", "max_tokens": 1}
+    async with http.post(f"{target}/completions", json=body, allow_redirects=False) as response:
+        try:
+            await _expect_success(response, target)
+            async for message in _messages(response):
+                Answer().add(message)
+                check_name(message, model)
+        except RequestFailed as error:
+            listed = f"lists no model {model!r}, but {_shortened(', '.join(names))}" if names else "lists no models"
+            raise RequestFailed(f"{target} {listed}; asked for {model!r}: {error}") from None
 
 
 async def _serve(line: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST_MESSAGE)
     settings = json.loads(await reader.readline())
     key = os.environ.get(settings["key_variable"])
-    most = settings["connections"]
     report = Report(writer)
-    async with httpx.AsyncClient(
+    async with aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {key}"} if key else {},
-        timeout=httpx.Timeout(settings["timeout_s"], pool=None),
-        limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
+        connector=aiohttp.TCPConnector(limit=settings["connections"], keepalive_timeout=KEEP_ALIVE_S),
+        timeout=aiohttp.ClientTimeout(sock_connect=settings["timeout_s"], sock_read=settings["timeout_s"]),
+        read_bufsize=LONGEST_EVENT,
         trust_env=False,  # a proxy would be measured too
     ) as http:
         try:
@@ -220,7 +273,8 @@ async def _serve(line: socket.socket) -> None:
         client = Client(
             http=http,
             targets=settings["targets"],
-            fields={**settings["fields"], "model": model},
+            model=model,
+            fields=settings["fields"],
             retries=settings["retries"],
             is_text=settings["is_text"],
         )

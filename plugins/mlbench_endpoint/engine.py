@@ -154,7 +154,8 @@ class EndpointEngine(Engine):
         self.submit(samples, warmth)
         warmth.wait()
         if warmth.failure:
-            raise UnavailableError(f"{warmth.failure}.", hint="The server refused a prompt while warming up.")
+            hint = "" if self._wording.is_text else " One that takes only text needs --set backend.prompt=text."
+            raise UnavailableError(f"{warmth.failure}.", hint=f"The server refused a prompt while warming up.{hint}")
         self._counts = Counts()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
@@ -167,8 +168,9 @@ class EndpointEngine(Engine):
             self._send(id=self._requests, fields=self._wording.fields(prompt))
 
     def statistics(self) -> Mapping[str, Any]:
-        """Return counts of requests, and which model the servers named."""
-        return {"batching": "server", "served_model": self._model, **self._counts.values()}
+        """Return counts of requests since this was last asked, and which model the servers named."""
+        counts, self._counts = self._counts, Counts()
+        return {"batching": "server", "served_model": self._model, **counts.values()}
 
     def _send(self, **message: Any) -> None:
         assert self._line
@@ -196,20 +198,13 @@ class EndpointEngine(Engine):
     def _give(self, asked: _Asked, message: Mapping[str, Any]) -> None:
         counts = self._counts
         counts.retried += message["attempts"] - 1
-        reason = message.get("failed") or self._wrong_model(message["model"])
-        if reason:
+        if "failed" in message:
             counts.failed += 1
-            asked.reply.fail(asked.samples, reason)
+            asked.reply.fail(asked.samples, message["failed"])
             return
         tokens = self._wording.tokens(message["answer"], is_finished=message["finish"] == "stop")
         counts.answered += 1
         counts.prompts_cut_otherwise += message["prompt_tokens"] not in (None, asked.prompt_tokens)
-        counts.answers_cut_otherwise += message["answer_tokens"] not in (None, len(tokens), len(tokens) - 1)
+        counts.answers_cut_otherwise += message["answer_tokens"] not in (None, len(tokens))
         answer = self._program.answer(tokens)
         asked.reply.complete(asked.samples, [answer], [len(answer)])
-
-    def _wrong_model(self, name: str) -> str:
-        """Return what is wrong when an answer names another model; some servers add a revision behind an @."""
-        if not name or self._model in (name, name.partition("@")[0]):
-            return ""
-        return f"the server answered as {name!r}, not as {self._model!r}"

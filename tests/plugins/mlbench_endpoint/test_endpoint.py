@@ -27,7 +27,7 @@ from mlbench import (
     UsageError,
 )
 
-pytest.importorskip("httpx")
+pytest.importorskip("aiohttp")
 pytestmark = pytest.mark.slow  # each starts the process that talks to servers
 
 MODEL = "scripted"
@@ -294,14 +294,29 @@ def test_warming_up_shows_that_prompts_are_refused():
 @pytest.mark.parametrize(
     ("script", "options", "reason"),
     [
-        (Script(models=("a", "b")), {}, r"has 2 models \(a, b\): name one"),
-        (Script(models=("a",)), {"model": "b"}, "has no model 'b', but a"),
+        (Script(models=("a", "b")), {}, r"lists 2 models \(a, b\): name one"),
+        (Script(models=("a",)), {"model": "b"}, "lists no model 'b', but a; asked for 'b': .* answered as 'scripted'"),
         (Script(), {"url": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1 does not answer"),
     ],
 )
 def test_a_server_that_cannot_serve_is_told_at_once(script, options, reason):
     with pytest.raises(UnavailableError, match=reason), engine(script, **options):
         pass
+
+
+def test_a_model_that_a_server_has_without_listing_it_is_asked_for():
+    script = Script(models=("downloaded",), answers_as=f"{MODEL}@main")
+    with engine(script, model=MODEL) as opened:
+        assert ask(opened, 0).answers
+    assert [body["model"] for body in script.asked] == [MODEL, MODEL]
+    assert script.asked[0]["max_tokens"] == 1
+
+
+def test_statistics_count_from_one_asking_to_the_next():
+    with engine(Script()) as opened:
+        ask(opened, 0, 1)
+        assert opened.statistics()["answered"] == 2
+        assert opened.statistics()["answered"] == 0
 
 
 @pytest.mark.parametrize(
