@@ -33,9 +33,11 @@ class Wording:
         tokens = prompt.tokens.tolist()
         most = min(self.decoding.max_new_tokens, self.decoding.longest - len(tokens))
         fields: dict[str, Any] = {"max_tokens": most}
-        fields["prompt"] = self._text(tokens) if self.is_text else tokens
+        fields["prompt"] = self._text(self._without_added(tokens)) if self.is_text else tokens
         if prompt.stop and self.tokenizer:
-            fields |= {"stop": [self._text(prompt.stop)], "include_stop_str_in_output": True}  # the second is vLLM's
+            fields["stop"] = [self._text(prompt.stop)]
+            if not self.is_text:
+                fields["include_stop_str_in_output"] = True  # vLLM's, as are token ids
         return fields
 
     def tokens(self, answer: Sequence[int] | str, *, is_finished: bool) -> list[int]:
@@ -51,6 +53,12 @@ class Wording:
         if is_finished and len(tokens) < self.decoding.max_new_tokens and not self._ends(tokens):
             tokens.append(self.decoding.end_tokens[0])
         return tokens
+
+    def _without_added(self, tokens: list[int]) -> list[int]:
+        """Return a prompt without what a server's tokenizer puts before each text: it would be there twice."""
+        assert self.tokenizer
+        added: list[int] = self.tokenizer.encode("").ids
+        return tokens[len(added) :] if added and tokens[: len(added)] == added else tokens
 
     def _text(self, tokens: Sequence[int]) -> str:
         assert self.tokenizer
@@ -72,7 +80,7 @@ def wording(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Wording:
     Args:
         model: its program generates.
         kind: ``tokens`` or ``text``.
-        extra: fields that the user adds, or puts in place of others.
+        extra: fields that the user adds, or puts in place of others; None takes a field away.
 
     Raises:
         UsageError: the protocol has no beams; or text is wanted, and the model has no tokenizer.
@@ -84,17 +92,21 @@ def wording(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Wording:
             f"{model.name} searches with {decoding.beams} beams, for which the protocol has no field.",
             hint=f"Say how your server is told, for vLLM: --set backend.extra={VLLM_BEAMS}",
         )
+    is_text = kind == "text"
     common: dict[str, Any] = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
     if decoding.min_new_tokens > 1:
         common["min_tokens"] = decoding.min_new_tokens
-    is_text = kind == "text"
     if not is_text:
         common["return_token_ids"] = True
+    common |= extra
+    if not common.get("stream"):
+        common.pop("stream_options", None)  # servers refuse it then
     if is_text and model.files is None:
         raise UsageError(
             f"{model.name} has no tokenizer to make text with.", hint="Use trained weights, or backend.prompt=tokens."
         )
-    return Wording(common={**common, **extra}, decoding=decoding, is_text=is_text, tokenizer=_tokenizer(model.files))
+    common = {name: value for name, value in common.items() if value is not None}
+    return Wording(common=common, decoding=decoding, is_text=is_text, tokenizer=_tokenizer(model.files))
 
 
 def _tokenizer(folder: Path | None) -> Tokenizer | None:

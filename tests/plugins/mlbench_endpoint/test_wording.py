@@ -1,0 +1,56 @@
+"""How prompts are put to a server: as text, and with fields that servers of different kinds take."""
+
+from pathlib import Path
+
+import mlbench_llama2_70b
+import numpy as np
+import pytest
+from mlbench_endpoint.wording import wording
+
+from mlbench import Decoding, Model, Prompt
+from mlbench.toolkit.language import TokenProgram
+
+LLAMA = Path(mlbench_llama2_70b.__file__).parent / "mini"
+BOS, STOP = 1, 261
+
+
+def worded(kind, *, min_new_tokens=0, **extra):
+    decoding = Decoding(end_tokens=(2,), max_new_tokens=50, longest=100, min_new_tokens=min_new_tokens)
+    model = Model(name="talk", graphs={}, program=TokenProgram(decoding), weights_fingerprint="", files=LLAMA)
+    return wording(model, kind=kind, extra=extra)
+
+
+def test_text_goes_without_the_token_that_a_server_puts_before_every_text():
+    words = worded("text")
+    ids = words.tokenizer.encode("What is 3 plus 4?").ids
+    assert ids[0] == BOS
+    assert words.fields(Prompt(tokens=np.array(ids)))["prompt"] == "What is 3 plus 4?"
+    assert words.fields(Prompt(tokens=np.array([BOS, *ids])))["prompt"] == "<s>What is 3 plus 4?"
+    assert words.fields(Prompt(tokens=np.array(ids[1:])))["prompt"] == "What is 3 plus 4?"
+
+
+def test_text_comes_back_as_the_tokens_it_was_made_of():
+    words = worded("text")
+    assert words.tokens("3 + 4 = 7.", is_finished=True) == [*words.tokenizer.encode("3 + 4 = 7.").ids[1:], 2]
+
+
+def test_only_servers_of_token_ids_get_fields_that_are_not_in_the_protocol():
+    prompt = Prompt(tokens=np.array([5]), stop=(STOP,))
+    text, tokens = worded("text"), worded("tokens")
+    assert {*text.common, *text.fields(prompt)} == {
+        "temperature", "stream", "stream_options", "max_tokens", "prompt", "stop",
+    }  # fmt: skip
+    more = {*tokens.common, *tokens.fields(prompt)} - {*text.common, *text.fields(prompt)}
+    assert more == {"return_token_ids", "include_stop_str_in_output"}
+
+
+def test_a_field_of_the_users_own_replaces_another_and_null_takes_it_away():
+    assert worded("text", min_new_tokens=30).common["min_tokens"] == 30
+    assert "min_tokens" not in worded("text", min_new_tokens=30, min_tokens=None).common
+    assert worded("text", temperature=1).common["temperature"] == 1
+
+
+@pytest.mark.parametrize("stream", [False, None])
+def test_an_answer_in_one_piece_is_asked_for_without_options_of_a_stream(stream):
+    assert not worded("text", stream=stream).common.get("stream")
+    assert "stream_options" not in worded("text", stream=stream).common
