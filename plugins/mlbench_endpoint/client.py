@@ -251,25 +251,32 @@ async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, na
             raise RequestFailed(f"{target} {listed}; asked for {model!r}: {error}") from None
 
 
+def _session(settings: Mapping[str, Any], connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    key, patience_s = os.environ.get(settings["key_variable"]), settings["timeout_s"]
+    return aiohttp.ClientSession(
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(sock_connect=patience_s, sock_read=patience_s),
+        read_bufsize=LONGEST_EVENT,
+        trust_env=False,  # a proxy would be measured too
+    )
+
+
 async def _serve(line: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST_MESSAGE)
     settings = json.loads(await reader.readline())
-    key = os.environ.get(settings["key_variable"])
     report = Report(writer)
-    async with aiohttp.ClientSession(
-        headers={"Authorization": f"Bearer {key}"} if key else {},
-        connector=aiohttp.TCPConnector(limit=settings["connections"], keepalive_timeout=KEEP_ALIVE_S),
-        timeout=aiohttp.ClientTimeout(sock_connect=settings["timeout_s"], sock_read=settings["timeout_s"]),
-        read_bufsize=LONGEST_EVENT,
-        trust_env=False,  # a proxy would be measured too
-    ) as http:
-        try:
+    try:
+        # Servers hang up after an error: no connection that may have seen one is used again.
+        async with _session(settings, aiohttp.TCPConnector(force_close=True)) as http:
             model = await _served(http, settings["targets"], settings["model"])
-        except RequestFailed as error:
-            report.send(refused=str(error))
-            await writer.drain()
-            return
-        report.send(ready=model)
+    except RequestFailed as error:
+        report.send(refused=str(error))
+        await writer.drain()
+        return
+    report.send(ready=model)
+    connector = aiohttp.TCPConnector(limit=settings["connections"], keepalive_timeout=KEEP_ALIVE_S)
+    async with _session(settings, connector) as http:
         client = Client(
             http=http,
             targets=settings["targets"],

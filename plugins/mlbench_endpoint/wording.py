@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ class Wording:
 
     common: Mapping[str, Any]
     """Fields that all requests share."""
+    chosen: Collection[str]
+    """Fields that the user decided about, also for single samples."""
     decoding: Decoding
     is_text: bool
     """Whether prompts and answers are text, not token ids."""
@@ -38,7 +40,7 @@ class Wording:
             fields["stop"] = [self._text(prompt.stop)]
             if not self.is_text:
                 fields["include_stop_str_in_output"] = True  # vLLM's, as are token ids
-        return fields
+        return {name: value for name, value in fields.items() if name not in self.chosen}
 
     def tokens(self, answer: Sequence[int] | str, *, is_finished: bool) -> list[int]:
         """Return the tokens of an answer.
@@ -106,7 +108,9 @@ def wording(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Wording:
             f"{model.name} has no tokenizer to make text with.", hint="Use trained weights, or backend.prompt=tokens."
         )
     common = {name: value for name, value in common.items() if value is not None}
-    return Wording(common=common, decoding=decoding, is_text=is_text, tokenizer=_tokenizer(model.files))
+    return Wording(
+        common=common, chosen=extra.keys(), decoding=decoding, is_text=is_text, tokenizer=_tokenizer(model.files)
+    )
 
 
 def _tokenizer(folder: Path | None) -> Tokenizer | None:

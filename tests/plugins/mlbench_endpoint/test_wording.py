@@ -11,7 +11,8 @@ from mlbench import Decoding, Model, Prompt
 from mlbench.toolkit.language import TokenProgram
 
 LLAMA = Path(mlbench_llama2_70b.__file__).parent / "mini"
-BOS, STOP = 1, 261
+BOS = 1
+PROMPT = Prompt(tokens=np.array([5]), stop=(261,))
 
 
 def worded(kind, *, min_new_tokens=0, **extra):
@@ -35,12 +36,11 @@ def test_text_comes_back_as_the_tokens_it_was_made_of():
 
 
 def test_only_servers_of_token_ids_get_fields_that_are_not_in_the_protocol():
-    prompt = Prompt(tokens=np.array([5]), stop=(STOP,))
     text, tokens = worded("text"), worded("tokens")
-    assert {*text.common, *text.fields(prompt)} == {
+    assert {*text.common, *text.fields(PROMPT)} == {
         "temperature", "stream", "stream_options", "max_tokens", "prompt", "stop",
     }  # fmt: skip
-    more = {*tokens.common, *tokens.fields(prompt)} - {*text.common, *text.fields(prompt)}
+    more = {*tokens.common, *tokens.fields(PROMPT)} - {*text.common, *text.fields(PROMPT)}
     assert more == {"return_token_ids", "include_stop_str_in_output"}
 
 
@@ -48,6 +48,9 @@ def test_a_field_of_the_users_own_replaces_another_and_null_takes_it_away():
     assert worded("text", min_new_tokens=30).common["min_tokens"] == 30
     assert "min_tokens" not in worded("text", min_new_tokens=30, min_tokens=None).common
     assert worded("text", temperature=1).common["temperature"] == 1
+    shorter, unstopped = worded("tokens", max_tokens=5), worded("tokens", include_stop_str_in_output=None)
+    assert {**shorter.common, **shorter.fields(PROMPT)}["max_tokens"] == 5
+    assert "include_stop_str_in_output" not in {**unstopped.common, **unstopped.fields(PROMPT)}
 
 
 @pytest.mark.parametrize("stream", [False, None])
