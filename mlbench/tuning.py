@@ -104,7 +104,7 @@ def layered(
     """Return every setting of a run, the highest layer's value for each.
 
     Raises:
-        UsageError: a setting is unknown or of the wrong type, in whichever layer; the message names the layer.
+        UsageError: a setting is unknown, of the wrong type or out of range, in whichever layer; the message names it.
     """
     workload, backend, scenario = circumstances.workload, circumstances.backend, circumstances.scenario
     templates = {
@@ -131,7 +131,7 @@ def filled(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
     """Return the dataclass instance ``template`` with these settings of the command line, named ``<prefix>.<field>``.
 
     Raises:
-        UsageError: a setting is unknown or of the wrong type.
+        UsageError: a setting is unknown, of the wrong type or out of range.
     """
     layer = "command line"
     fields = dict(_fields({prefix: template}))
@@ -142,7 +142,7 @@ def filled(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
 def _fields(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """Yield key, (type, default) of each field of the templates."""
     for prefix, template in templates.items():
-        types = typing.get_type_hints(type(template))
+        types = typing.get_type_hints(type(template), include_extras=True)
         for field in dataclasses.fields(template):
             key = f"{prefix}.{field.name}"
             if key not in _OWN_FLAGS:

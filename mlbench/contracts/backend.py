@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from annotated_types import Ge
 
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.workload import NoOptions
@@ -52,7 +54,7 @@ class EnginePlan:
     the query."""
     largest_batch: int = 128
     """Where the sweep stops."""
-    max_wait_us: int = 0
+    max_wait_us: Annotated[int, Ge(0)] = 0
     """How long a dynamic batch waits for company, in microseconds."""
     workers: int = 1
     """Threads that run batches, each with executables of its own; generation has one."""

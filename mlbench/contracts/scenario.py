@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Lt
+
+Count = Annotated[int, Ge(0), Lt(2**63)]
+Positive = Annotated[float, Gt(0), Lt(float("inf"))]
+NotNegative = Annotated[float, Ge(0), Lt(float("inf"))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,27 +46,27 @@ class Scenario:
 class LoadSettings:
     """How LoadGen is asked to drive a run. Settings named ``load.<field>`` fill it."""
 
-    min_duration_ms: int = 0
+    min_duration_ms: Count = 0
     """At least this long; 0: what the tier demands."""
-    min_query_count: int = 0
+    min_query_count: Count = 0
     """At least this many queries (Offline: samples); 0: what the tier demands."""
-    performance_sample_count: int = 0
+    performance_sample_count: Count = 0
     """How many samples are kept loaded; 0: what the dataset says."""
-    target_qps: float = 0.0
+    target_qps: NotNegative = 0.0
     """Arrivals per second in Server, the expected rate in Offline; 0: from a short measurement before the run."""
-    server_load: float = 0.5
+    server_load: Positive = 0.5
     """The share of the measured one-at-a-time rate that Server sends when ``target_qps`` is 0."""
-    expected_latency_ns: int = 0
+    expected_latency_ns: Count = 0
     """Hint for SingleStream and MultiStream, per query; 0: from a short measurement before the run."""
-    samples_per_query: int = 8
+    samples_per_query: Annotated[int, Ge(1)] = 8
     """In MultiStream. The rules fix it at 8."""
     coalesce_queries: bool = False
     """In Server: hand over all overdue queries in one call."""
-    reply_checks: int = 256
+    reply_checks: Count = 256
     """About how many replies of a performance run are kept and compared with the accuracy run's."""
-    stall_timeout_s: float = 120.0
+    stall_timeout_s: Positive = 120.0
     """A run in which samples wait and none is answered for this long is ended as INVALID, and its samples are named."""
-    stage_timeout_s: float = 3600.0
+    stage_timeout_s: Positive = 3600.0
     """A stage before or after measuring (loading, compiling, warm-up, scoring) that lasts longer is ended as a hang."""
-    memory_limit_gib: float = 0.0
+    memory_limit_gib: NotNegative = 0.0
     """A run whose process grows beyond this is ended as out of memory; 0: 95 % of what is free when it starts."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Lt
 
 from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, UsageError
 
@@ -25,14 +27,14 @@ class EndpointOptions:
     prompt: Literal["tokens", "text"] = "tokens"
     """How prompts are sent, and answers wanted: token ids (vLLM and others), or text, which mlbench then cuts into
     tokens itself."""
-    connections: int = 256
+    connections: Annotated[int, Ge(1)] = 256
     """How many requests are under way at a time, over all targets."""
-    timeout_s: float = 600.0
+    timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 600.0
     """How long a server may send nothing before its answer counts as cut off."""
-    retries: int = 0
+    retries: Annotated[int, Ge(0)] = 0
     """How often a request is repeated that failed before its first token."""
     key_variable: str = "MLBENCH_ENDPOINT_KEY"
-    """The environment variable that holds the API key; only its name is kept in the record."""
+    """The environment variable that holds the API key, which no record keeps; this one need not be set."""
     extra: str = ""
     """More fields for each request, a JSON object: ``{"ignore_eos": true}``."""
 
@@ -74,11 +76,11 @@ class Endpoint(Backend):
         targets = tuple(url.strip().rstrip("/") for url in options.url.split(",") if url.strip())
         if not targets or not all(url.startswith(("http://", "https://")) for url in targets):
             raise UsageError(f"backend.url is {options.url!r}.", hint=f"Say where the server is: {EXAMPLE}")
-        for name, least in (("connections", 1), ("retries", 0)):
-            if (number := getattr(options, name)) < least:
-                raise UsageError(f"backend.{name} is {number}.", hint=f"Want {least} or more.")
-        if not (math.isfinite(options.timeout_s) and options.timeout_s > 0):
-            raise UsageError(f"backend.timeout_s is {options.timeout_s}.", hint="Give seconds, more than 0.")
+        if options.key_variable != EndpointOptions().key_variable and not os.environ.get(options.key_variable):
+            raise UsageError(
+                f"backend.key_variable is {options.key_variable!r}, and the environment has no such variable.",
+                hint="Export the API key in it.",
+            )
         words = wording(model, kind=options.prompt, extra=_fields(options.extra))
         return EndpointEngine(options, targets, model.program, words)
 

@@ -206,10 +206,13 @@ async def _served(http: aiohttp.ClientSession, targets: Sequence[str], model: st
         try:
             names = await _listed(http, target, model)
             if not model and len(names) != 1:
-                raise RequestFailed(f"{target} lists {len(names)} models ({_shortened(', '.join(names))}): name one")
+                listed = f"{len(names)} models ({_shortened(', '.join(names))})" if names else "no models"
+                raise RequestFailed(f"{target} lists {listed}: name one")
             model = model or names[0]
             if model not in names:
                 await _expect_model(http, target, model, names)
+        except aiohttp.InvalidURL:
+            raise RequestFailed(f"{target} is no URL") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise RequestFailed(f"{target} does not answer: {error or type(error).__name__}") from error
     return model
@@ -252,7 +255,7 @@ async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, na
 
 
 def _session(settings: Mapping[str, Any], connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-    key, patience_s = os.environ.get(settings["key_variable"]), settings["timeout_s"]
+    key, patience_s = os.environ.get(settings["key_variable"], "").strip(), settings["timeout_s"]
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {key}"} if key else {},
         connector=connector,

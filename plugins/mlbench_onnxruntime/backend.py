@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each
@@ -43,11 +45,11 @@ class OnnxRuntimeOptions:
 
     provider: str = "cpu"
     """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
-    device: int = 0
+    device: Annotated[int, Ge(0)] = 0
     """Which of the provider's devices, by its number."""
     provider_options: Mapping[str, str] = field(default_factory=dict)
     """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
-    threads: int = 0
+    threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     """How far a session rewrites the graph when it loads."""

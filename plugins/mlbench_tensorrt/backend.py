@@ -6,7 +6,9 @@ import importlib.metadata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
 from mlbench_tensorrt.profiles import Ranges, ranges
@@ -26,11 +28,11 @@ INSTALL = "pip install 'mlbench[workloads,onnxruntime,tensorrt]'"
 class TensorRtOptions:
     """What can be set on the TensorRT backend."""
 
-    device: int = 0
+    device: Annotated[int, Ge(0)] = 0
     """Which GPU, by its number."""
-    optimization_level: int = 3
+    optimization_level: Annotated[int, Ge(0), Le(5)] = 3
     """How long TensorRT looks for faster kernels, from 0 to 5."""
-    workspace_mb: int = 0
+    workspace_mb: Annotated[int, Ge(0), Le(2**30)] = 0
     """Memory that a kernel may use besides its tensors, in MiB; 0: as much as there is."""
     largest: Mapping[str, int] = field(default_factory=dict)
     """Caps on dimensions, by name (``rows=64,length=2048``): an engine reserves memory for the largest sizes."""
@@ -70,7 +72,6 @@ class TensorRt(GraphBackend):
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return an execution context of the graph's engine, which is built unless the cache has it."""
-        self._check_options()
         device = usable_device(self.options.device)
         from mlbench_tensorrt.engines import engine_of
         from mlbench_tensorrt.executable import StatefulTensorRtExecutable, TensorRtExecutable
@@ -85,11 +86,6 @@ class TensorRt(GraphBackend):
         )
         kind = StatefulTensorRtExecutable if graph.state else TensorRtExecutable
         return kind(engine_of(request), graph, request.device, self.options)
-
-    def _check_options(self) -> None:
-        for name, most in (("optimization_level", 5), ("workspace_mb", 2**30)):
-            if not 0 <= (value := getattr(self.options, name)) <= most:
-                raise UsageError(f"backend.{name} is {value}.", hint=f"Want 0 to {most}.")
 
     def file(self, graph: Graph, precision: Precision) -> Path:
         """Return the graph's ONNX file in this precision; its types are the engine's."""

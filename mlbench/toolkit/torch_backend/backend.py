@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from annotated_types import Ge, Le
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable, Graph, Precision
@@ -21,7 +23,7 @@ class TorchOptions:
 
     device: str = "auto"
     """``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else the CPU."""
-    threads: int = 0
+    threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Per operator on the CPU; 0: one per physical core, shared out among `EnginePlan.workers`."""
     compile: bool = False
     """Pass the module through torch.compile, which compiles again for new shapes; needs a C++ compiler on a CPU."""

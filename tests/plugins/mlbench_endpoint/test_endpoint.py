@@ -296,7 +296,9 @@ def test_warming_up_shows_that_prompts_are_refused():
     [
         (Script(models=("a", "b")), {}, r"lists 2 models \(a, b\): name one"),
         (Script(models=("a",)), {"model": "b"}, "lists no model 'b', but a; asked for 'b': .* answered as 'scripted'"),
+        (Script(models=()), {}, "lists no models: name one"),
         (Script(), {"url": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1 does not answer"),
+        (Script(), {"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is no URL"),
     ],
 )
 def test_a_server_that_cannot_serve_is_told_at_once(script, options, reason):
@@ -324,9 +326,7 @@ def test_statistics_count_from_one_asking_to_the_next():
     [
         ({}, "backend.url is ''"),
         ({"url": "localhost:8000"}, "backend.url is 'localhost:8000'"),
-        ({"url": "http://x", "connections": 0}, "backend.connections is 0"),
-        ({"url": "http://x", "retries": -1}, "backend.retries is -1"),
-        ({"url": "http://x", "timeout_s": 0}, "backend.timeout_s is 0"),
+        ({"url": "http://x", "key_variable": "NO_SUCH_KEY"}, "backend.key_variable is 'NO_SUCH_KEY', and the env"),
         ({"url": "http://x", "extra": "[1]"}, r"backend.extra is '\[1\]'"),
     ],
 )
