@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -13,9 +14,16 @@ from typing import Any
 
 from mlbench.folders import cache_folder
 
+logger = logging.getLogger(__name__)
+
+_SIZES = ".sizes.json"
+"""In each folder: the bytes of its files, by name. A crash of the machine or a full disk can leave less."""
+
 
 def made_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache, which ``fill`` has written; called only where the folder does not exist.
+    """Return a folder of the cache, which ``fill`` has written.
+
+    ``fill`` is called only where there is no such folder, or a file of it is missing or cut.
 
     The folder is filled beside its place and renamed: it is whole or absent, also with two processes at once.
 
@@ -26,12 +34,16 @@ def made_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
     """
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
     folder = cache_folder() / kind / key
-    if folder.is_dir():
+    if _is_whole(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         fill(fresh)
+        (fresh / _SIZES).write_text(json.dumps(_sizes(fresh)), encoding="utf-8")
+        if folder.is_dir() and not _is_whole(folder):
+            logger.warning("%s in the cache is damaged, and was made again", folder)
+            shutil.rmtree(folder)
         os.replace(fresh, folder)
     except OSError:
         if not folder.is_dir():  # if it is there, another process was first, and its folder is as good
@@ -39,3 +51,16 @@ def made_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return folder
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+def _is_whole(folder: Path) -> bool:
+    """Tell whether a folder has all that was written, by the sizes; what was added later is no fault."""
+    try:
+        written = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
+        return isinstance(written, dict) and written.items() <= _sizes(folder).items()
+    except (OSError, ValueError):
+        return False

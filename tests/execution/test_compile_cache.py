@@ -47,3 +47,26 @@ def test_of_two_at_once_the_first_to_finish_wins_and_both_get_it(cache: Path):
     folder = made_once("shelf", {}, is_overtaken)
     assert (folder / "made.txt").read_text() == "quick"
     assert list((cache / "shelf").iterdir()) == [folder]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "made.txt").write_text("fir"),
+        lambda folder: (folder / "made.txt").unlink(),
+        lambda folder: [path.write_text("") for path in folder.iterdir()],
+    ],
+    ids=["a file is cut", "a file is missing", "all is empty"],
+)
+def test_what_is_damaged_is_made_again(damage, caplog: pytest.LogCaptureFixture):
+    damage(made_once("shelf", {}, writes("first")))
+    folder = made_once("shelf", {}, writes("again"))
+    assert (folder / "made.txt").read_text() == "again"
+    assert f"{folder} in the cache is damaged, and was made again" in caplog.text
+
+
+def test_what_is_added_later_is_kept():
+    folder = made_once("shelf", {}, writes("first"))
+    (folder / "later.txt").write_text("later")
+    assert made_once("shelf", {}, lambda folder: pytest.fail("made a second time")) == folder
+    assert (folder / "later.txt").read_text() == "later"
