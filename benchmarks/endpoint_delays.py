@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -25,7 +26,14 @@ from rich.console import Console
 from rich.table import Table
 
 TOKENS = 20
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nConnection: close\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+LISTED = b'{"data": [{"id": "scripted"}]}'
+MODELS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(LISTED), LISTED)
+
+
+def chunk(text: str) -> bytes:
+    """Return a part of an answer as HTTP/1.1 sends it on a connection that it keeps."""
+    return b"%x\r\n%b\r\n" % (len(text), text.encode())
 
 
 def serve(first_s: float, token_s: float, line: Connection) -> None:
@@ -33,28 +41,29 @@ def serve(first_s: float, token_s: float, line: Connection) -> None:
     sent: list[tuple[float, float]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        arrived = time.monotonic()
-        head = await reader.readuntil(b"\r\n\r\n")
-        if head.startswith(b"GET"):
-            writer.write(HEAD % b"application/json" + b'{"data": [{"id": "scripted"}]}')
-        else:
-            size = next(
-                part.split(b":")[1] for part in head.lower().split(b"\r\n") if part.startswith(b"content-length")
-            )
-            await reader.readexactly(int(size))
-            writer.write(HEAD % b"text/event-stream")
-            times = []
-            for number in range(TOKENS):
-                await asyncio.sleep(arrived + first_s + number * token_s - time.monotonic())
-                last = number == TOKENS - 1
-                choice = {"token_ids": [2 if last else 50 + number], "finish_reason": "stop" if last else None}
-                writer.write(f"data: {json.dumps({'model': 'scripted', 'choices': [choice]})}\n\n".encode())
-                await writer.drain()
-                times.append(time.monotonic())
-            sent.append((times[0] - arrived, (times[-1] - times[0]) / (TOKENS - 1)))
-            writer.write(b"data: [DONE]\n\n")
-        await writer.drain()
-        writer.close()
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the client hangs up
+            while head := (await reader.readuntil(b"\r\n\r\n")).lower():
+                arrived = time.monotonic()
+                if head.startswith(b"get"):
+                    writer.write(MODELS)
+                    continue
+                size = next(part.split(b":")[1] for part in head.split(b"\r\n") if part.startswith(b"content-length"))
+                await reader.readexactly(int(size))
+                times = await stream(writer, arrived)
+                sent.append((times[0] - arrived, (times[-1] - times[0]) / (TOKENS - 1)))
+
+    async def stream(writer: asyncio.StreamWriter, arrived: float) -> list[float]:
+        times = []
+        writer.write(HEAD)
+        for number in range(TOKENS):
+            await asyncio.sleep(arrived + first_s + number * token_s - time.monotonic())
+            last = number == TOKENS - 1
+            choice = {"token_ids": [2 if last else 50 + number], "finish_reason": "stop" if last else None}
+            writer.write(chunk(f"data: {json.dumps({'model': 'scripted', 'choices': [choice]})}\n\n"))
+            await writer.drain()
+            times.append(time.monotonic())
+        writer.write(chunk("data: [DONE]\n\n") + chunk(""))
+        return times
 
     async def run() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=512)
