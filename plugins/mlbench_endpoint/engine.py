@@ -48,6 +48,8 @@ class _Asked:
     samples: Samples
     reply: Reply
     prompt_tokens: int
+    may_stop: bool
+    """Whether a stop sequence can end the answer, after which mlbench puts the end token that no server counts."""
 
 
 class _Warmth(Reply):
@@ -164,7 +166,7 @@ class EndpointEngine(Engine):
             prompt = self._program.prompt(sample)
             self._requests += 1
             part = samples if len(samples) == 1 else samples[place : place + 1]
-            self._asked[self._requests] = _Asked(part, reply, len(prompt.tokens))
+            self._asked[self._requests] = _Asked(part, reply, len(prompt.tokens), bool(prompt.stop))
             self._send(id=self._requests, fields=self._wording.fields(prompt))
 
     def statistics(self) -> Mapping[str, Any]:
@@ -205,6 +207,7 @@ class EndpointEngine(Engine):
         tokens = self._wording.tokens(message["answer"], is_finished=message["finish"] == "stop")
         counts.answered += 1
         counts.prompts_cut_otherwise += message["prompt_tokens"] not in (None, asked.prompt_tokens)
-        counts.answers_cut_otherwise += message["answer_tokens"] not in (None, len(tokens))
+        likely = (None, len(tokens), len(tokens) - asked.may_stop)
+        counts.answers_cut_otherwise += message["answer_tokens"] not in likely
         answer = self._program.answer(tokens)
         asked.reply.complete(asked.samples, [answer], [len(answer)])

@@ -321,6 +321,15 @@ def test_statistics_count_from_one_asking_to_the_next():
         assert opened.statistics()["answered"] == 0
 
 
+def test_answers_that_the_server_counts_otherwise_are_counted():
+    with engine(Script(tokens=(7, 8, END))) as opened:
+        ask(opened, 0)
+        assert opened.statistics()["answers_cut_otherwise"] == 0
+    with engine(Script(tokens=(7, 8))) as opened:  # mlbench adds the end, which this server does not count
+        ask(opened, 0)
+        assert opened.statistics()["answers_cut_otherwise"] == 1
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
