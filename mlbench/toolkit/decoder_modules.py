@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 ATTENTION = "mlbench"
@@ -23,31 +24,44 @@ def attention(  # noqa: PLR0913 - transformers calls it so
     scaling: float,
     **settings: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute transformers' ``sdpa``, in exported graphs without a copy of keys for each of the heads that share them.
+    """Compute transformers' ``sdpa``; on a CPU and in ONNX without a copy of keys for each head that shares them.
 
     Args:
         module: the layer.
         query: (rows, heads, tokens, head size).
         key: (rows, key heads, span, head size), each for as many heads in turn.
         value: likewise.
-        attention_mask: (rows, 1, tokens, span), added to the products.
+        attention_mask: (rows, 1, tokens, span), added to the products; None: transformers decides.
         scaling: of the products.
         settings: what else a layer says.
 
     Returns:
         What is attended to, (rows, tokens, heads, head size), and no weights.
     """
-    if not torch.compiler.is_exporting():
+    if torch.onnx.is_in_onnx_export():
+        return _spelled_out(query * scaling, key, value, attention_mask), None
+    if query.device.type != "cpu" or attention_mask is None:
         output: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
             module, query, key, value, attention_mask, scaling=scaling, **settings
         )
         return output
-    assert attention_mask is not None
     rows, heads, tokens, size = query.shape
-    grouped = (query * scaling).reshape(rows, key.shape[1], -1, size)
+    if tokens == 1:  # queries that share a key head are as good as tokens that see the same
+        query = query.reshape(rows, key.shape[1], -1, size)
+    seen = scaled_dot_product_attention(
+        query, key, value, attention_mask, scale=scaling, enable_gqa=query.shape[1] != key.shape[1]
+    )
+    return seen.reshape(rows, heads, tokens, size).transpose(1, 2), None
+
+
+def _spelled_out(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Attend in operators that every runtime has; of a query that is scaled already."""
+    assert mask is not None
+    rows, heads, tokens, size = query.shape
+    grouped = query.reshape(rows, key.shape[1], -1, size)
     products = (grouped @ key.transpose(2, 3)).view(rows, heads, tokens, -1)
-    weights = torch.softmax(products + attention_mask, dim=-1).view(rows, key.shape[1], grouped.shape[2], -1)
-    return (weights @ value).view(rows, heads, tokens, size).transpose(1, 2), None
+    weights = torch.softmax(products + mask, dim=-1).view(rows, key.shape[1], grouped.shape[2], -1)
+    return (weights @ value).view(rows, heads, tokens, size).transpose(1, 2)
 
 
 ALL_ATTENTION_FUNCTIONS.register(ATTENTION, attention)
@@ -117,7 +131,7 @@ def _places_of_largest(log_probabilities: Tensor, count: int) -> Tensor:
 
     Equals are common: a lower precision leaves few values.
     """
-    if torch.compiler.is_exporting():  # ONNX's TopK puts the first of equals first
+    if torch.onnx.is_in_onnx_export():  # ONNX's TopK puts the first of equals first
         return log_probabilities.topk(count, dim=-1).indices
     # torch's does not; the bits of numbers not below zero are in the numbers' order, and places below them break ties
     bits = log_probabilities.abs().view(torch.int32).to(torch.int64)
