@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-import io
 import logging
 import os
-import warnings
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
 from mlbench.execution.compile_cache import made_once
 from mlbench.execution.onnx_slices import merge_slices
-
-if TYPE_CHECKING:
-    import torch
+from mlbench.execution.tracing import (
+    dynamic_axes,
+    example_inputs,
+    example_sizes,
+    quiet,
+    root_reason,
+    take_one_by_one,
+    varies,
+)
 
 OPSET = 18
 """Of the ai.onnx domain: the lowest the dynamo exporter writes without converting, so the one most runtimes read."""
@@ -30,9 +31,6 @@ NEXT = ".next"
 
 EXPORTERS = ("mlbench", "torch", "onnxscript", "onnx")
 """The distributions whose versions decide what the file holds."""
-
-_TALKERS = ("onnx_ir", "onnxscript")
-"""Loggers of the exporter's optimiser, which tell of every constant: hundreds of lines in the log of a run."""
 
 logger = logging.getLogger(__name__)
 
@@ -74,11 +72,10 @@ def _write(graph: Graph, path: Path) -> None:
 
     logger.info("exporting %s to ONNX", graph.name)
     inputs, outputs = _inputs(graph), _outputs(graph)
-    module, sizes = graph.module(), _example_sizes(inputs)
-    examples = tuple(torch.zeros(_shape(spec, sizes), dtype=getattr(torch, spec.dtype)) for spec in inputs)
-    _take_one_by_one(module, len(inputs))
+    module, examples = graph.module(), example_inputs(inputs, example_sizes(inputs))
+    take_one_by_one(module, len(inputs))
     try:
-        with _quiet():
+        with quiet():
             program = torch.onnx.export(
                 module,
                 examples,
@@ -86,13 +83,13 @@ def _write(graph: Graph, path: Path) -> None:
                 opset_version=OPSET,
                 input_names=[spec.name for spec in inputs],
                 output_names=[spec.name for spec in outputs],
-                dynamic_shapes=tuple(_dynamic_axes(spec) for spec in inputs),
+                dynamic_shapes=tuple(dynamic_axes(spec) for spec in inputs),
                 verbose=False,
             )
             assert program is not None  # only the exporter without dynamo returns None
             program.save(path, external_data=False)
     except Exception as error:  # the exporter raises anything, from deep inside
-        raise GraphError(f"graph {graph.name} cannot be exported to ONNX: {_reason(error)}.") from error
+        raise GraphError(f"graph {graph.name} cannot be exported to ONNX: {root_reason(error)}.") from error
     _finish(graph, path)
 
 
@@ -110,7 +107,7 @@ def _finish(graph: Graph, path: Path) -> None:
     try:
         onnx.checker.check_model(os.fspath(path))
     except onnx.checker.ValidationError as error:
-        raise GraphError(f"graph {graph.name} exports to an invalid ONNX file: {_reason(error)}.") from error
+        raise GraphError(f"graph {graph.name} exports to an invalid ONNX file: {root_reason(error)}.") from error
     specs, values = (*_inputs(graph), *_outputs(graph)), (*model.graph.input, *model.graph.output)
     for spec, value in zip(specs, values, strict=True):
         if difference := _difference(spec, value):
@@ -140,78 +137,6 @@ def _difference(spec: TensorSpec, value: Any) -> str:
     if len(tensor.shape.dim) != len(spec.shape):
         return f"has {len(tensor.shape.dim)} axes, not {len(spec.shape)}"
     for wanted, found in zip(spec.shape, tensor.shape.dim, strict=True):
-        if isinstance(wanted, Dim) and _varies(wanted) and found.HasField("dim_value"):
+        if isinstance(wanted, Dim) and varies(wanted) and found.HasField("dim_value"):
             return f"has {wanted.name} fixed at {found.dim_value}"
     return ""
-
-
-def _varies(dim: Dim) -> bool:
-    """Tell whether a dimension takes more than one size."""
-    return dim.smallest < dim.largest
-
-
-def _dynamic_axes(spec: TensorSpec) -> dict[int, str]:
-    """Return the names of the axes that vary, by position."""
-    return {axis: dim.name for axis, dim in enumerate(spec.shape) if isinstance(dim, Dim) and _varies(dim)}
-
-
-def _take_one_by_one(module: torch.nn.Module, count: int) -> None:
-    """Give ``forward`` a parameter for each tensor: torch 2.9 cannot export what takes a ``*state``."""
-    forward = module.forward
-
-    def flat(*tensors: torch.Tensor) -> Any:
-        return forward(*tensors)
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    flat.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(f"tensor_{number}", kind) for number in range(count)]
-    )
-    module.forward = flat
-
-
-def _shape(spec: TensorSpec, sizes: dict[str, int]) -> list[int]:
-    """Return the spec's shape with these sizes for its dimensions."""
-    return [sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape]
-
-
-def _example_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:
-    """Return a size to trace with for each dimension.
-
-    At least 2 where it varies, since torch.export takes a 1 for a constant; unlike each other where their ranges
-    allow, since equal sizes may be taken for one dimension; and either a `Dim`'s own numbers or from 2 upwards, since
-    between two legal sizes there may be illegal ones (multiples of 32).
-    """
-    sizes: dict[str, int] = {}
-    for dim in (dim for spec in inputs for dim in spec.shape if isinstance(dim, Dim)):
-        if dim.name not in sizes:
-            choices = range(2, dim.largest + 1) if dim.smallest == 1 else (dim.smallest, dim.usual, dim.largest)
-            unused = (size for size in choices if size not in sizes.values())
-            sizes[dim.name] = next(unused, choices[0] if choices else 1)
-    return sizes
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of the error at the root of a chain, which names the operator."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return lines[0][:300].rstrip(".") if lines else type(error).__name__
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Send what the exporter prints, warns and logs to our log instead."""
-    for name in _TALKERS:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    printed = io.StringIO()
-    try:
-        with (
-            warnings.catch_warnings(record=True) as warned,
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(printed),
-        ):
-            warnings.simplefilter("default")
-            yield
-    finally:
-        for line in (*(str(warning.message) for warning in warned), *printed.getvalue().splitlines()):
-            logger.debug("exporter: %s", line)

@@ -1,0 +1,108 @@
+"""What torch's exporters want to know of a graph: example inputs, and which axes vary. And how to keep them quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.graph import Dim, TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+_TALKERS = ("onnx_ir", "onnxscript")
+"""Loggers of the exporter's optimiser, which tell of every constant: hundreds of lines in the log of a run."""
+
+logger = logging.getLogger(__name__)
+
+
+def example_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:
+    """Return a size to trace with for each dimension.
+
+    At least 2 where it varies, since torch.export takes a 1 for a constant; unlike each other where their ranges
+    allow, since equal sizes may be taken for one dimension; and either a `Dim`'s own numbers or from 2 upwards, since
+    between two legal sizes there may be illegal ones (multiples of 32).
+    """
+    sizes: dict[str, int] = {}
+    for dim in (dim for spec in inputs for dim in spec.shape if isinstance(dim, Dim)):
+        if dim.name not in sizes:
+            choices = range(2, dim.largest + 1) if dim.smallest == 1 else (dim.smallest, dim.usual, dim.largest)
+            unused = (size for size in choices if size not in sizes.values())
+            sizes[dim.name] = next(unused, choices[0] if choices else 1)
+    return sizes
+
+
+def usual_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:
+    """Return the usual size of each dimension, one more where another has it: for compilers that optimise for it."""
+    sizes: dict[str, int] = {}
+    for dim in (dim for spec in inputs for dim in spec.shape if isinstance(dim, Dim)):
+        if dim.name not in sizes:
+            choices = range(max(2, dim.usual), dim.largest + 1)
+            sizes[dim.name] = next((size for size in choices if size not in sizes.values()), dim.usual)
+    return sizes
+
+
+def example_inputs(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
+    """Return zeros to trace a module with, of these sizes."""
+    import torch
+
+    shapes = ([sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape] for spec in inputs)
+    return tuple(
+        torch.zeros(shape, dtype=getattr(torch, spec.dtype)) for spec, shape in zip(inputs, shapes, strict=True)
+    )
+
+
+def dynamic_axes(spec: TensorSpec) -> dict[int, str]:
+    """Return the names of the axes that vary, by position."""
+    return {axis: dim.name for axis, dim in enumerate(spec.shape) if isinstance(dim, Dim) and varies(dim)}
+
+
+def take_one_by_one(module: torch.nn.Module, count: int) -> None:
+    """Give ``forward`` a parameter for each tensor: torch 2.9 cannot export what takes a ``*state``."""
+    forward = module.forward
+
+    def flat(*tensors: torch.Tensor) -> Any:
+        return forward(*tensors)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    flat.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(f"tensor_{number}", kind) for number in range(count)]
+    )
+    module.forward = flat
+
+
+def varies(dim: Dim) -> bool:
+    """Tell whether a dimension takes more than one size."""
+    return dim.smallest < dim.largest
+
+
+def root_reason(error: BaseException) -> str:
+    """Return the first line of the error at the root of a chain, which names the operator."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0][:300].rstrip(".") if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Send what the exporter prints, warns and logs to our log instead."""
+    for name in _TALKERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    printed = io.StringIO()
+    try:
+        with (
+            warnings.catch_warnings(record=True) as warned,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
+            warnings.simplefilter("default")
+            yield
+    finally:
+        for line in (*(str(warning.message) for warning in warned), *printed.getvalue().splitlines()):
+            logger.debug("exporter: %s", line)

@@ -1,0 +1,52 @@
+"""A graph's module as torch.export sees it: a program of operators, with the dimensions that vary left open."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mlbench.contracts.graph import Graph
+from mlbench.errors import GraphError
+from mlbench.execution.tracing import dynamic_axes, example_inputs, quiet, root_reason, take_one_by_one, usual_sizes
+
+if TYPE_CHECKING:
+    import torch
+
+
+@contextlib.contextmanager
+def graph_step(graph: Graph, done: str) -> Iterator[None]:
+    """Do something with a graph without gradients and without a word: what torch prints and warns goes to our log.
+
+    Raises:
+        GraphError: the block raised anything: ``graph reader cannot be traced: ...``, where ``done`` is ``traced``.
+    """
+    import torch
+
+    try:
+        with quiet(), torch.no_grad():
+            yield
+    except GraphError:
+        raise
+    except Exception as error:  # torch's compilers raise anything, from deep inside
+        raise GraphError(f"graph {graph.name} cannot be {done}: {root_reason(error)}.") from error
+
+
+def exported_program(graph: Graph, module: torch.nn.Module, *, strict: bool = False) -> torch.export.ExportedProgram:
+    """Return a module that computes a graph without state as a program, traced at the graph's usual sizes.
+
+    Args:
+        graph: whose inputs the module takes.
+        module: what computes it.
+        strict: trace by reading Python's bytecode, which tells each use of a module used twice; else by running it.
+
+    Raises:
+        GraphError: torch cannot trace the module, or a dimension that varies is fixed in it.
+    """
+    import torch
+
+    axes = tuple(dict.fromkeys(dynamic_axes(spec), torch.export.Dim.DYNAMIC) for spec in graph.inputs)
+    examples = example_inputs(graph.inputs, usual_sizes(graph.inputs))
+    take_one_by_one(module, len(graph.inputs))
+    with graph_step(graph, "traced"):
+        return torch.export.export(module, examples, dynamic_shapes=axes, strict=strict)

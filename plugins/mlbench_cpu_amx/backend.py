@@ -1,0 +1,132 @@
+"""The CPU backend: graphs compiled ahead of time for oneDNN's kernels, on AMX where the CPU has it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
+from mlbench.toolkit import cores_each
+from mlbench_cpu_amx.allocator import preloaded_allocator
+from mlbench_cpu_amx.compiler import cxx, has_cxx
+from mlbench_cpu_amx.instruction_sets import BF16, chosen, limit, machine_flags, offered
+from mlbench_cpu_amx.kernels import KernelReport
+
+INSTALL = "pip install 'mlbench[cpu-amx]'"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuAmxOptions:
+    """What can be set on the CPU backend."""
+
+    threads: int = 0
+    """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
+    isa: Literal["auto", "amx", "avx512", "avx2"] = "auto"
+    """The best instruction set to use; ``auto``: the best there is. One that the CPU lacks is refused."""
+
+
+class CpuAmx(GraphBackend):
+    """Runs graphs on an x86 CPU, through torch's inductor and oneDNN."""
+
+    name = "cpu_amx"
+    title = "x86 CPUs: graphs compiled ahead of time, oneDNN's kernels (AMX, AVX-512)"
+    options = CpuAmxOptions()
+
+    def __init__(self) -> None:
+        self._report = KernelReport()  # shared with the copies that other options make
+
+    def probe(self) -> Probe:
+        """Look for distributions, a C++ compiler and the CPU's flags; torch stays unloaded."""
+        flags, versions = machine_flags(), dict(_versions("torch", "torchao"))
+        found = offered(flags)
+        if not found:
+            return Probe(is_available=False, reason="no x86 CPU with AVX2 here", install="run on another backend")
+        if "torch" not in versions:
+            return Probe(is_available=False, reason="torch is not installed", install=INSTALL)
+        if not has_cxx():
+            return Probe(is_available=False, reason=f"no C++ compiler ({cxx()})", install="apt-get install g++")
+        return Probe(
+            is_available=True,
+            devices=tuple(found),
+            precisions=tuple(_precisions(has_bf16=BF16 in flags, has_int8="torchao" in versions)),
+            versions=versions,
+            rank=30,
+        )
+
+    def shared(self, workers: int) -> Self:
+        """Give each worker its part of the cores."""
+        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+
+    def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
+        """Return a graph's package as a callable; of a graph with state its module, which oneDNN computes too.
+
+        Raises:
+            UsageError: the CPU, or the instruction set that it is to be kept to, lacks the precision.
+            GraphError: the graph cannot be compiled or quantised.
+        """
+        import torch
+
+        isa = self._chosen_isa(precision)
+        limit(isa)
+        if self.options.threads:
+            torch.set_num_threads(self.options.threads)
+        if graph.state:
+            from mlbench_cpu_amx.stateful import StatefulModule
+
+            return StatefulModule(graph, precision, self._report)
+        from mlbench_cpu_amx.packages import Package, package_of
+
+        return Package(package_of(graph, precision, isa), graph, self._report)
+
+    def observe(self) -> Mapping[str, Any]:
+        """Return how torch was set up, and which kernels oneDNN says it ran."""
+        import torch
+
+        return {
+            "device": "cpu",
+            "threads": self.options.threads or torch.get_num_threads(),
+            "isa": chosen(self.options.isa, machine_flags()),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+            "onednn": self._report.version,
+            "onednn_isa": self._report.isa,
+            "kernels": self._report.kernels,
+            "allocator": preloaded_allocator(),
+            **dict(_versions("torch", "torchao")),
+        }
+
+    def _chosen_isa(self, precision: Precision) -> str:
+        """Return the instruction set to compile for."""
+        flags = machine_flags()
+        isa = chosen(self.options.isa, flags)
+        has_bf16 = BF16 in flags and isa != "avx2"
+        precisions = list(_precisions(has_bf16=has_bf16, has_int8=True))
+        if precision not in precisions:
+            raise UsageError(
+                f"{self.name} does not offer {precision} on this CPU with backend.isa={self.options.isa}.",
+                hint=f"Choose from {', '.join(precisions)}.",
+            )
+        logger.info("backend.isa is %s: %s", self.options.isa, isa)
+        return isa
+
+
+def _precisions(*, has_bf16: bool, has_int8: bool) -> Iterator[Precision]:
+    """Yield what a CPU computes in, best supported first."""
+    if has_bf16:
+        yield Precision.BF16
+    yield Precision.FP32
+    if has_int8:
+        yield Precision.INT8
+
+
+def _versions(*distributions: str) -> Iterator[tuple[str, str]]:
+    """Yield name and version of those that are installed."""
+    for name in distributions:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue

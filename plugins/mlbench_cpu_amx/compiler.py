@@ -1,0 +1,16 @@
+"""The C++ compiler that torch's inductor calls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+
+def cxx() -> str:
+    """Return its command: what $CXX names, as the inductor has it, else g++."""
+    return os.environ.get("CXX", "g++")
+
+
+def has_cxx() -> bool:
+    """Tell whether it is there."""
+    return shutil.which(cxx()) is not None

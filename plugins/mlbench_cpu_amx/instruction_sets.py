@@ -1,0 +1,74 @@
+"""Which instruction sets a CPU has, and how torch and oneDNN are kept from using the better of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Set
+from pathlib import Path
+
+from mlbench import UsageError
+
+NEEDS: Mapping[str, frozenset[str]] = {
+    "amx": frozenset({"amx_tile", "amx_bf16", "amx_int8", "avx512f"}),
+    "avx512": frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq"}),
+    "avx2": frozenset({"avx2", "fma"}),
+}
+"""The flags in /proc/cpuinfo that each needs, the best first."""
+
+BF16 = "avx512_bf16"
+"""The flag of CPUs that multiply bf16: below it oneDNN has no fast kernels, and for some operators none at all."""
+
+LIMITS: Mapping[str, Mapping[str, str]] = {
+    "amx": {},
+    "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"},
+    "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+}
+"""Environment variables that oneDNN and torch read at the first operator they run: too late, they do nothing."""
+
+VECTOR_BITS = {"avx2": 256}
+"""How wide vectors the inductor may write; else as wide as the machine has them."""
+
+CPU_INFO = Path("/proc/cpuinfo")
+
+
+def flags_of(cpuinfo: str) -> frozenset[str]:
+    """Return the flags of the first CPU in the text of /proc/cpuinfo; none for a CPU that is not x86."""
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()
+
+
+def machine_flags() -> frozenset[str]:
+    """Return the flags of this machine's CPU."""
+    return flags_of(CPU_INFO.read_text()) if CPU_INFO.is_file() else frozenset()
+
+
+def offered(flags: Set[str]) -> list[str]:
+    """Return the instruction sets that a CPU with these flags has, the best first."""
+    return [name for name, needs in NEEDS.items() if needs <= flags]
+
+
+def chosen(asked: str, flags: Set[str]) -> str:
+    """Return the instruction set to compute with: the one asked for, or for ``auto`` the best.
+
+    Raises:
+        UsageError: the CPU lacks it.
+    """
+    found = offered(flags)
+    if asked == "auto" and found:
+        return found[0]
+    if asked not in found:
+        missing = ", ".join(sorted(NEEDS.get(asked, NEEDS["avx2"]) - flags))
+        raise UsageError(
+            f"backend.isa is {asked!r}, and this CPU lacks {missing}.",
+            hint=f"Choose auto, or from {', '.join(found)}." if found else "Run on another backend.",
+        )
+    return asked
+
+
+def limit(isa: str) -> None:
+    """Keep torch and oneDNN of this process to an instruction set, unless the user has set a limit of their own."""
+    for name, value in LIMITS[isa].items():
+        os.environ.setdefault(name, value)

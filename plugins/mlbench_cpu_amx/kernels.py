@@ -1,0 +1,79 @@
+"""Which kernels oneDNN ran, by its own report; it prints a line for each to the process's standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+PREFIX = "onednn_verbose,"
+
+PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
+"""The primitives that multiply matrices: what an instruction set is about."""
+
+_VERSION = re.compile(r",info,oneDNN (v[\d.]+)")
+_ISA = re.compile(r",info,cpu,isa:(.+)")
+_EXECUTED = re.compile(rf",exec,cpu,({'|'.join(PRODUCTS)}),([^,]+),")
+
+_redirecting = threading.Lock()
+
+
+@dataclass(slots=True)
+class KernelReport:
+    """What oneDNN said in this process."""
+
+    version: str = ""
+    isa: str = ""
+    """The best instruction set that it may use, in its own words."""
+    kernels: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """By graph: how often each kernel ran in the first call, as ``convolution brgconv_1x1:avx10_1_512_amx``."""
+
+    def add(self, graph: str, lines: Iterable[str]) -> None:
+        """Read what was printed during a call of a graph."""
+        counts: Counter[str] = Counter()
+        for line in lines:
+            if found := _EXECUTED.search(line):
+                counts[f"{found[1]} {found[2]}"] += 1
+            elif found := _VERSION.search(line):  # it introduces itself once per process
+                self.version = found[1]
+            elif found := _ISA.search(line):
+                self.isa = found[1].strip()
+        self.kernels[graph] = dict(counts.most_common())
+
+    def first_call(self, graph: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context for each call of a graph: the kernels of the first are taken down."""
+        return contextlib.nullcontext() if graph in self.kernels else self._listening(graph)
+
+    @contextlib.contextmanager
+    def _listening(self, graph: str) -> Iterator[None]:
+        """Take down what oneDNN runs in this block; what others print meanwhile is passed on afterwards."""
+        import torch
+
+        with _redirecting, tempfile.TemporaryFile() as heard:
+            stdout = os.dup(1)
+            _flush()
+            os.dup2(heard.fileno(), 1)
+            try:
+                with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):  # type: ignore[no-untyped-call]
+                    yield
+            finally:
+                _flush()
+                os.dup2(stdout, 1)
+                heard.seek(0)
+                lines = heard.read().decode(errors="replace").splitlines(keepends=True)
+                os.write(stdout, "".join(line for line in lines if not line.startswith(PREFIX)).encode())
+                os.close(stdout)
+        self.add(graph, (line for line in lines if line.startswith(PREFIX)))
+
+
+def _flush() -> None:
+    """Empty the buffers of Python's and of C's standard output."""
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)

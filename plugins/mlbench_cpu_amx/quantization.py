@@ -1,0 +1,57 @@
+"""A graph's module with its convolutions and matrix products in int8, by torchao's quantiser for x86."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+from mlbench import Graph, GraphError
+from mlbench.toolkit.exported_program import exported_program, graph_step
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+
+def calibration_inputs(graph: Graph) -> tuple[Mapping[str, np.ndarray], Iterator[Mapping[str, np.ndarray]]]:
+    """Return a graph's first calibration inputs and the rest.
+
+    Raises:
+        GraphError: there are none, or state, whose values calibration inputs cannot bring.
+    """
+    rest = iter(()) if graph.state else graph.calibration()
+    first = next(rest, None)
+    if first is None:
+        reason = "state, and so no ranges known beforehand" if graph.state else "no calibration inputs"
+        raise GraphError(f"graph {graph.name} has {reason}: int8 needs them.", hint="Choose another precision.")
+    return first, rest
+
+
+def quantized(graph: Graph) -> GraphModule:
+    """Return a module with quantise and dequantise operators, which the inductor turns into int8 kernels.
+
+    Activations are uint8, with one range each that the calibration inputs gave; weights int8, with a scale per output
+    channel.
+
+    Raises:
+        GraphError: the graph has nothing to calibrate with, or nothing that the quantiser knows.
+    """
+    first, rest = calibration_inputs(graph)
+    # strictly: else a module that is used twice (one ReLU in three places) looks to the quantiser like one operator
+    traced = exported_program(graph, graph.module(), strict=True).module()
+    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    with graph_step(graph, "quantised"):
+        prepared = prepare_pt2e(traced, quantizer)
+        for inputs in (first, *rest):
+            prepared(*(torch.from_numpy(inputs[spec.name]) for spec in graph.inputs))
+        converted: GraphModule = convert_pt2e(prepared)
+    if not any("quantize_per_channel" in str(node.target) for node in converted.graph.nodes):
+        raise GraphError(
+            f"graph {graph.name} has nothing that torchao quantises on x86: convolutions of images and linear layers.",
+            hint="Choose another precision.",
+        )
+    return converted

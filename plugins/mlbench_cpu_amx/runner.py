@@ -1,0 +1,47 @@
+"""The class of `package_runner.cpp`, compiled once against the installed torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mlbench import UnavailableError
+from mlbench.toolkit import made_once
+from mlbench_cpu_amx.compiler import cxx
+
+SOURCE = Path(__file__).with_name("package_runner.cpp")
+LIBRARY = "package_runner.so"
+
+
+@cache
+def package_class() -> Any:
+    """Return the class that loads a package and runs it, without Python's lock.
+
+    Raises:
+        UnavailableError: the C++ compiler cannot build it.
+    """
+    folder = made_once("cpu_amx_runner", [SOURCE.read_text(), torch.__version__], _build)
+    torch.classes.load_library(os.fspath(folder / LIBRARY))
+    return torch.classes.mlbench_cpu_amx.Package
+
+
+def _build(folder: Path) -> None:
+    from torch.utils.cpp_extension import include_paths, library_paths
+
+    command = [
+        *(cxx(), "-std=c++20", "-O1", "-shared", "-fPIC", "-w"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *(f"-I{path}" for path in include_paths()),
+        *(os.fspath(SOURCE), "-o", os.fspath(folder / LIBRARY)),
+        *(f"-L{path}" for path in library_paths()),
+        *("-ltorch", "-ltorch_cpu", "-lc10"),
+    ]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if built.returncode:
+        said = next((line for line in built.stderr.splitlines() if "error" in line), "no reason given")
+        raise UnavailableError(f"{command[0]} cannot build {SOURCE.name}: {said[:300]}")
