@@ -26,7 +26,8 @@ class TorchOptions:
     threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Per operator on the CPU; 0: one per physical core, shared out among `EnginePlan.workers`."""
     compile: bool = False
-    """Pass the module through torch.compile, which compiles again for new shapes; needs a C++ compiler on a CPU."""
+    """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
+    shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes."""
     compile_mode: str = "default"
     """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
     channels_last: bool = True

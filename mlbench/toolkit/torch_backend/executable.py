@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from mlbench.contracts.graph import Graph, TensorSpec
+from mlbench.toolkit.torch_backend.ahead_of_time import compiled_ahead
 
 if TYPE_CHECKING:
     from mlbench.toolkit.torch_backend.backend import TorchOptions
@@ -45,7 +46,16 @@ class TorchModule:
                     parameter.data = parameter.data.to(dtype)
         for layout in {spec.layout for spec in graph.inputs} & set(self._layouts):
             module = module.to(memory_format=self._layouts[layout])
-        self._run = torch.compile(module, mode=options.compile_mode) if options.compile else module
+        self._run = self._compiled(module, graph, options) if options.compile else module
+
+    def _compiled(
+        self, module: torch.nn.Module, graph: Graph, options: TorchOptions
+    ) -> Callable[..., torch.Tensor | Sequence[torch.Tensor]]:
+        """Return the module compiled: ahead of time where its sizes change from call to call, and that is tested."""
+        if graph.state and self.device.type == "cpu" and self.dtype == torch.float32:
+            return compiled_ahead(module, graph)
+        compiled: Callable[..., torch.Tensor] = torch.compile(module, mode=options.compile_mode)
+        return compiled
 
     def compute(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Return what the module makes of tensors on its device."""

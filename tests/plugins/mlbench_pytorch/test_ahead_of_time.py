@@ -1,0 +1,93 @@
+"""Graphs with state, compiled ahead of time; in processes of their own, as torch's compiler minds earlier imports."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from mlbench_pytorch.backend import PyTorch
+
+from mlbench import Dim, GraphError, Precision, TensorSpec
+from mlbench.toolkit import ModuleGraph, TorchOptions
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="compiling needs a C++ compiler")
+
+ROWS, SLOTS, LENGTH = (Dim(name=name, smallest=1, usual=2, largest=16) for name in ("rows", "slots", "length"))
+
+
+class Tally(torch.nn.Module):
+    """Writes twice the numbers into the first rows, each at its column, and returns the rows' sums."""
+
+    def forward(self, numbers, columns, notes):
+        rows = numbers.shape[0]  # not len(), which to the tracer is a constant
+        notes.index_put_((torch.arange(rows), columns), 2 * numbers)
+        return notes[:rows].sum(dim=1), notes
+
+
+def compiled():
+    graph = ModuleGraph(
+        "tally",
+        inputs=(
+            TensorSpec(name="numbers", shape=(ROWS,), dtype="float32"),
+            TensorSpec(name="columns", shape=(ROWS,), dtype="int64"),
+        ),
+        outputs=(TensorSpec(name="sums", shape=(ROWS,), dtype="float32"),),
+        state=(TensorSpec(name="notes", shape=(SLOTS, LENGTH), dtype="float32"),),
+        build=Tally,
+        fingerprint="tally",
+    )
+    options = TorchOptions(device="cpu", threads=1, compile=True)
+    return PyTorch().configured(options).compile(graph, Precision.FP32)
+
+
+def write(executable, state, numbers, columns):
+    return executable({"numbers": np.array(numbers, np.float32), "columns": np.array(columns)}, state)["sums"].tolist()
+
+
+def tally_in_several_sizes():
+    executable = compiled()
+    state = executable.new_state({"slots": 4, "length": 6})
+    address = state[0].data_ptr()
+    assert write(executable, state, [1, 2, 3], [0, 5, 2]) == [2, 4, 6]
+    assert write(executable, state, [10], [4]) == [22]
+    assert write(executable, state, [5, 5, 5, 5], [0, 0, 0, 0]) == [30, 14, 16, 10]
+    assert state[0].data_ptr() == address
+    assert state[0].tolist()[:2] == [[10, 0, 0, 0, 20, 0], [10, 0, 0, 0, 0, 4]]
+    smallest = executable.new_state({"slots": 1, "length": 1})
+    assert write(executable, smallest, [7], [0]) == [14]
+
+
+def tally_from_the_cache():
+    def refuse(*_, **__):
+        raise AssertionError("compiled again")
+
+    torch._inductor.aoti_compile_and_package = refuse
+    executable = compiled()
+    assert write(executable, executable.new_state({"slots": 2, "length": 3}), [1, 2], [0, 1]) == [2, 4]
+
+
+def tally_without_a_compiler():
+    with pytest.raises(GraphError, match=r"graph tally cannot be compiled .*: .*No working C\+\+ compiler") as caught:
+        compiled()
+    assert "C++ compiler" in caught.value.hint
+
+
+def in_a_process(function, cache, **environment):
+    script = f"import runpy; runpy.run_path({__file__!r})[{function.__name__!r}]()"
+    environment = {**os.environ, "MLBENCH_CACHE": str(cache), **environment}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+
+
+@needs_compiler
+def test_code_compiled_once_updates_state_in_place_in_all_sizes_and_comes_from_the_cache_the_next_time(tmp_path):
+    in_a_process(tally_in_several_sizes, tmp_path)
+    in_a_process(tally_from_the_cache, tmp_path)
+
+
+def test_without_a_compiler_a_line_says_so_and_nothing_is_kept(tmp_path):
+    in_a_process(tally_without_a_compiler, tmp_path, CXX=str(tmp_path / "none"))
+    assert not list((tmp_path / "ahead_of_time").iterdir())
