@@ -2,6 +2,7 @@
 
     python benchmarks/generation.py                     # the lengths of the mini Llama's answers
     python benchmarks/generation.py --lengths drawn     # 4 to 128 tokens, evenly
+    python benchmarks/generation.py --compile           # mlbench's networks compiled ahead of time
 
 All ways share the network, its weights, the threads and the number of sequences at a time, and give the same tokens,
 which is checked. ``generate`` gets batches of prompts as they come, and again sorted by length; ``generate_batch`` is
@@ -349,6 +350,7 @@ def print_first_tokens(console: Console, title: str, found: Mapping[str, Sequenc
 @click.command()
 @click.option("--lengths", type=click.Choice(["mini", "drawn"]), default="mini", show_default=True)
 @click.option("--backend", "backend_name", default="pytorch", show_default=True, help="Of mlbench.")
+@click.option("--compile", "is_compiled", is_flag=True, help="mlbench's networks, with --backend pytorch.")
 @click.option("--slots", default=16, show_default=True)
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--threads", default=1, show_default=True)
@@ -356,20 +358,29 @@ def print_first_tokens(console: Console, title: str, found: Mapping[str, Sequenc
 @click.option("--load", default=0.7, show_default=True, help="Share of static batching's rate at which prompts arrive.")
 @click.option("--arrivals", default=300, show_default=True, help="Prompts that arrive; 0: leave this part out.")
 def main(  # noqa: PLR0913, PLR0917 - one per option
-    lengths: str, backend_name: str, slots: int, rounds: int, threads: int, clock: str, load: float, arrivals: int
+    lengths: str,
+    backend_name: str,
+    is_compiled: bool,
+    slots: int,
+    rounds: int,
+    threads: int,
+    clock: str,
+    load: float,
+    arrivals: int,
 ) -> None:
     """Print rates, their ratios, and the times to the first token."""
     torch.set_num_threads(threads)
     case = mini_case(slots) if lengths == "mini" else drawn_case(slots)
     backend = Plugins.discover().backend(backend_name)
-    on_cpu = {"device": "cpu"} if backend_name == "pytorch" else {}
-    backend = backend.configured(dataclasses.replace(backend.options, threads=threads, **on_cpu))
+    options = {"device": "cpu", "compile": is_compiled} if backend_name == "pytorch" else {}
+    backend = backend.configured(dataclasses.replace(backend.options, threads=threads, **options))
     console, everything = Console(width=120), list(range(len(case.prompts)))
     with backend.engine(case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
         engine.warm_up(Samples(everything[:64], everything[:64], Listed(case.prompts)))
         in_flight(engine, case.prompts[: 2 * slots])
         found = compared(case, engine, rounds, CLOCKS[clock])
-        title = f"{lengths} lengths, {slots} sequences, {backend_name}, fp32, {threads} thread(s), {rounds} rounds"
+        how = f"{backend_name}, compiled" if is_compiled else backend_name
+        title = f"{lengths} lengths, {slots} sequences, {how}, fp32, {threads} thread(s), {rounds} rounds"
         print_rates(console, title, clock, found)
         if arrivals:
             rate_per_s, *times = first_token_times(case, engine, load, arrivals)
