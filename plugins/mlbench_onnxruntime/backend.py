@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each
-from mlbench_onnxruntime.providers import Place, usable_place, usable_provider
+from mlbench_onnxruntime.providers import CPU, Place, usable_place, usable_provider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +35,9 @@ LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 """ONNX Runtime's names of the optimisation levels."""
+
+FUSING = ("extended", "all")
+"""Levels at which operators of ONNX Runtime's own replace those of the standard."""
 
 INSTALL = "pip install 'mlbench[cpu]'"
 
@@ -92,13 +95,17 @@ class OnnxRuntime(GraphBackend):
         options = self.options
         place = usable_place(options.provider, options.device, options.provider_options)
         file = self._file(graph, precision)
-        session = self._session(file, graph, place)
         if graph.state:
+            from mlbench_onnxruntime.attention import with_fused_attention
             from mlbench_onnxruntime.stateful import StatefulSession
 
-            return StatefulSession(session, graph, file, place)
+            may_fuse = place.provider == CPU and options.optimization in FUSING
+            fused = with_fused_attention(file, graph) if may_fuse else file
+            session = self._session(fused, graph, place)
+            return StatefulSession(session, graph, fused, place, takes_first_rows=fused != file)
         from mlbench_onnxruntime.stateless import BoundSession, HostSession
 
+        session = self._session(file, graph, place)
         return HostSession(session, graph) if place.memory == "cpu" else BoundSession(session, graph, place)
 
     def observe(self) -> Mapping[str, Any]:

@@ -27,8 +27,8 @@ CPU = "cpu"
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int64)": "int64", "tensor(int32)": "int32"}
 """NumPy's names of a session's types."""
 
-SCATTER = "ScatterND"
-"""The operator that copies its first input and writes updates into the copy; the updates alone where both are one."""
+UPDATING = {"ScatterND": slice(0, 1), "GroupQueryAttention": slice(3, 5)}
+"""Operators that copy some of their inputs and write updates into the copy; the updates alone where both are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,24 @@ class OnnxState:
 class StatefulSession:
     """Runs a session, and updates a state with each call."""
 
-    def __init__(self, session: Any, graph: Graph, file: Path, place: Place) -> None:
-        """Store a session of ``file``, which is the graph in some precision."""
+    def __init__(self, session: Any, graph: Graph, file: Path, place: Place, *, takes_first_rows: bool = False) -> None:
+        """Store a session.
+
+        Args:
+            session: of the file.
+            graph: what it is.
+            file: the graph in some precision.
+            place: where the session runs.
+            takes_first_rows: whether the file wants no more rows of the state than the inputs have.
+        """
         self._session = session
         self._graph = graph
         self._place = place
         types = {each.name: DTYPES[each.type] for each in session.get_inputs() if each.type in DTYPES}
         self._dtypes = {spec.name: types[spec.name] for spec in graph.state}
-        in_place = scattered_into(file)
+        in_place = updated_in_place(file)
         self._moving = [spec for spec in graph.state if spec.name not in in_place]
+        self._takes_first_rows = takes_first_rows
 
     def new_state(self, sizes: Mapping[str, int], /) -> OnnxState:
         """Return zeros."""
@@ -88,7 +97,7 @@ class StatefulSession:
         after = self._state(
             {spec.name: np.empty(state.values[spec.name].shape(), self._dtypes[spec.name]) for spec in self._moving}
         )
-        for name, value in state.values.items():
+        for name, value in self._taken(inputs, state).items():
             binding.bind_ortvalue_input(name, value)
             binding.bind_ortvalue_output(name + NEXT, after.values.get(name, value))
         self._session.run_with_iobinding(binding)
@@ -97,16 +106,23 @@ class StatefulSession:
         outputs = binding.get_outputs()  # in the order of binding: state comes last
         return {spec.name: value.numpy() for spec, value in zip(self._graph.outputs, outputs, strict=False)}
 
+    def _taken(self, inputs: Mapping[str, np.ndarray], state: OnnxState) -> Mapping[str, Any]:
+        """Return the tensors of a state, or no more than their first rows where that is all that the file takes."""
+        if not self._takes_first_rows:
+            return state.values
+        rows = len(inputs[self._graph.inputs[0].name])
+        return {name: OrtValue.ortvalue_from_numpy(array[:rows]) for name, array in state.arrays.items()}
+
     def _state(self, arrays: dict[str, np.ndarray]) -> OnnxState:
         where = (self._place.memory, self._place.device)
         values = {name: OrtValue.ortvalue_from_numpy(array, *where) for name, array in arrays.items()}
         return OnnxState(values, arrays if self._place.memory == CPU else {})
 
 
-def scattered_into(file: Path) -> set[str]:
-    """Return the names of state tensors that may be updated in place: nothing reads them but the scatter that does it.
+def updated_in_place(file: Path) -> set[str]:
+    """Return the names of state tensors that may be updated in place: nothing reads them but the operator that does it.
 
-    Another reader might come after the scatter, and read what is meant for the next call.
+    Another reader might come after it, and read what is meant for the next call.
     """
     graph = onnx.load(file, load_external_data=False).graph
     if any(part.HasField("g") or part.graphs for node in graph.node for part in node.attribute):
@@ -114,9 +130,11 @@ def scattered_into(file: Path) -> set[str]:
     reads = [node for node in graph.node if node.op_type != "Shape"]
     readers = Counter(name for node in reads for name in node.input)
     return {
-        node.input[0]
+        name
         for node in reads
-        if node.op_type == SCATTER and node.output[0] == node.input[0] + NEXT and readers[node.input[0]] == 1
+        if node.op_type in UPDATING
+        for name in node.input[UPDATING[node.op_type]]
+        if name + NEXT in node.output and readers[name] == 1
     }
 
 

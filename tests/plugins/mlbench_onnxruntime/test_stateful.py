@@ -8,7 +8,7 @@ import pytest
 from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_onnxruntime.providers import Place
 from mlbench_onnxruntime.row_copies import copy_whole_rows
-from mlbench_onnxruntime.stateful import StatefulSession, scattered_into
+from mlbench_onnxruntime.stateful import StatefulSession, updated_in_place
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.conformance.known_state import stepping_graph
@@ -143,7 +143,7 @@ def test_a_state_that_is_read_after_the_scatter_too_is_not_overwritten_under_the
 )
 def test_only_the_target_of_a_lone_scatter_is_updated_in_place(tmp_path: Path, nodes, names):
     nodes = [(kind, ["x" if name == "updates" else name for name in inputs], output) for kind, inputs, output in nodes]
-    assert scattered_into(saved(tmp_path / "graph.onnx", *nodes).onnx()) == names
+    assert updated_in_place(saved(tmp_path / "graph.onnx", *nodes).onnx()) == names
 
 
 def test_outputs_stay_as_they_are_when_the_state_moves_on(writing: FileGraph):

@@ -1,0 +1,179 @@
+"""Attention over a cache as one operator of ONNX Runtime's own, which reads keys and values where they lie.
+
+The ONNX standard of the exported files has no such operator: there, a part of the cache is cut out, which copies it,
+and each row pays for the longest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from mlbench import Graph
+from mlbench.toolkit import file_sha256, made_once
+
+DECODE = "decode"
+"""The contract's name of the graph that takes one token for each of the first rows of a cache."""
+
+ROWS = "rows"
+"""The name of the dimension of tokens there."""
+
+DOMAIN = "com.microsoft"
+"""ONNX Runtime's own operators."""
+
+
+def with_fused_attention(file: Path, graph: Graph) -> Path:
+    """Return a decode graph's file with its attention fused, kept in the cache; any other file as it is.
+
+    That a row's cache holds its tokens up to its position, each in its column, is the contract's word; that a layer
+    attends to those and no others is read from its operators. The new file takes no more rows of the state than tokens.
+    """
+    if graph.name != DECODE:
+        return file
+    model = onnx.load(file, load_external_data=False)
+    is_large = any(map(onnx.external_data_helper.uses_external_data, model.graph.initializer))
+    if not fuse_attention(model, {spec.name for spec in graph.state}):
+        return file
+
+    def fill(folder: Path) -> None:
+        onnx.external_data_helper.load_external_data_for_model(model, os.fspath(file.parent))
+        onnx.save(model, folder / file.name, save_as_external_data=is_large, location=f"{file.name}.data")
+
+    return made_once("fused_attention", [file_sha256(file), Path(__file__).read_text()], fill) / file.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """A layer's attention in operators of the standard."""
+
+    query: str
+    """(rows, key heads, queries that share one, head size), scaled."""
+    keys: NodeProto
+    """The ScatterND that writes new keys, (rows, key heads, 1, head size), into the state."""
+    values: NodeProto
+    output: NodeProto
+    """The product of probabilities and values; of the query's shape."""
+
+
+class _OtherwiseError(Exception):
+    """Operators are not those that were looked for."""
+
+
+def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
+    """Replace attention by ``GroupQueryAttention`` where all of the state is keys and values; tell whether it was."""
+    graph = model.graph
+    makers = {name: node for node in graph.node for name in node.output}
+    layers = [found for node in graph.node if (found := _attention(node, makers))]
+    if {node.input[0] for layer in layers for node in (layer.keys, layer.values)} != set(state):
+        return False
+    described = onnx.shape_inference.infer_shapes(model).graph.value_info
+    shapes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in described}
+    if not all(all(shapes.get(layer.query, [0, 0])[1:]) for layer in layers):
+        return False  # a size is unknown
+    nodes = [
+        helper.make_node("Cast", ["positions"], ["fused_past"], to=TensorProto.INT32),
+        helper.make_node("Size", ["columns"], ["fused_size"]),
+        helper.make_node("Cast", ["fused_size"], ["fused_span"], to=TensorProto.INT32),
+    ]
+    fused = {layer.output.output[0]: _fused(graph, layer, shapes[layer.query]) for layer in layers}
+    written = {f"{name}.next" for name in state}
+    for node in graph.node:
+        if node.output[0] not in written:
+            nodes += fused.get(node.output[0], [node])
+    _replace_nodes(graph, nodes)
+    for value in (*graph.input, *graph.output):
+        if value.name in state or value.name in written:
+            value.type.tensor_type.shape.dim[0].dim_param = ROWS
+    if all(opset.domain != DOMAIN for opset in model.opset_import):  # a quantised file may have it
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return True
+
+
+def _attention(output: NodeProto, makers: Mapping[str, NodeProto]) -> _Attention | None:
+    """Return the attention that ends in this node, if it does."""
+
+    def maker(name: str, kind: str) -> NodeProto:
+        """Return what made a tensor, but for its shape."""
+        found = makers.get(name)
+        if found is not None and found.op_type == "Reshape" != kind:
+            return maker(found.input[0], kind)
+        if found is None or found.op_type != kind:
+            raise _OtherwiseError
+        return found
+
+    if output.op_type != "MatMul":
+        return None
+    try:
+        values = maker(maker(output.input[1], "Slice").input[0], "ScatterND")
+        masked = maker(maker(output.input[0], "Softmax").input[0], "Add")
+        is_later = maker(maker(masked.input[1], "Where").input[0], "Greater")
+        products = maker(masked.input[0], "MatMul")
+        keys = maker(maker(maker(products.input[1], "Transpose").input[0], "Slice").input[0], "ScatterND")
+        seen = [_source(name, makers) for name in is_later.input]
+    except _OtherwiseError:
+        return None
+    return _Attention(products.input[0], keys, values, output) if seen == ["columns", "positions"] else None
+
+
+def _source(name: str, makers: Mapping[str, NodeProto]) -> str:
+    """Return what a tensor was before axes of size one were added."""
+    while name in makers and makers[name].op_type == "Unsqueeze":
+        name = makers[name].input[0]
+    return name
+
+
+def _fused(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> list[NodeProto]:
+    """Return the operator and what brings tensors into its shapes: (rows, 1, heads x head size)."""
+    _, key_heads, shared, size = shape
+    keys, values = layer.keys, layer.values
+    made = layer.output.output[0]
+    shapes = {
+        "flat_query": [0, 1, key_heads * shared * size],
+        "flat_keys": [0, 1, key_heads * size],
+        "flat_values": [0, 1, key_heads * size],
+        "flat_output": [0, key_heads, shared, size],
+    }
+    name = {part: f"{made}_{part}" for part in shapes}
+    for part, sizes in shapes.items():
+        graph.initializer.append(numpy_helper.from_array(np.array(sizes, np.int64), f"{name[part]}_shape"))
+
+    def reshaped(source: str, part: str, target: str) -> NodeProto:
+        return helper.make_node("Reshape", [source, f"{name[part]}_shape"], [target])
+
+    return [
+        reshaped(layer.query, "flat_query", name["flat_query"]),
+        reshaped(keys.input[2], "flat_keys", name["flat_keys"]),
+        reshaped(values.input[2], "flat_values", name["flat_values"]),
+        helper.make_node(
+            "GroupQueryAttention",
+            [
+                *(name[part] for part in ("flat_query", "flat_keys", "flat_values")),
+                *(keys.input[0], values.input[0], "fused_past", "fused_span"),
+            ],
+            [name["flat_output"], keys.output[0], values.output[0]],
+            name=f"{made}_fused",
+            domain=DOMAIN,
+            num_heads=key_heads * shared,
+            kv_num_heads=key_heads,
+            scale=1.0,
+        ),
+        reshaped(name["flat_output"], "flat_output", made),
+    ]
+
+
+def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+    """Give a graph these nodes, without those whose results nobody reads any more."""
+    used = {value.name for value in graph.output}
+    kept: list[NodeProto] = []
+    for node in reversed(nodes):
+        if not used.isdisjoint(node.output):
+            kept.append(node)
+            used.update(node.input)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))

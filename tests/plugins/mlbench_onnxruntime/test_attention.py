@@ -1,0 +1,117 @@
+"""Attention of exported decode graphs as one operator, against attention spelled out over lists."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mlbench_onnxruntime.attention import with_fused_attention
+from mlbench_onnxruntime.backend import OnnxRuntime
+
+from mlbench import Dim, Precision, TensorSpec
+from mlbench.toolkit import ModuleGraph
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.slow  # the exporter takes seconds
+
+HEADS, SHARING, SIZE, SCALE = 2, 3, 8, 0.4
+WINDOW = 4
+
+
+class Attend(torch.nn.Module):
+    """Stores new keys, and twice them as values, and attends with queries that are made of them."""
+
+    def __init__(self, *, sees_all: bool) -> None:
+        super().__init__()
+        self.sees_all = sees_all
+
+    def forward(self, new, positions, columns, keys, values):
+        from mlbench.toolkit.decoder_modules import SlotCache, attention
+
+        rows, span = new.shape[0], columns.shape[0]
+        cache = SlotCache((keys, values), torch.arange(rows), positions[:, None], lambda part: part[:rows, :, :span])
+        is_hidden = columns[None, None, None, :] > positions[:, None, None, None]
+        if not self.sees_all:
+            is_hidden |= columns[None, None, None, :] <= positions[:, None, None, None] - WINDOW
+        mask = torch.zeros(is_hidden.shape).masked_fill(is_hidden, torch.finfo(torch.float32).min)
+        query = torch.stack([new, -new, 3 * new], dim=2).flatten(1, 2)
+        seen, _ = attention(self, query, *cache.update(new, 2 * new, 0), mask, scaling=SCALE)
+        return seen[:, 0], keys, values
+
+
+def decode_graph(*, sees_all: bool = True) -> ModuleGraph:
+    rows, slots, length, span = (
+        Dim(name=name, smallest=1, usual=4, largest=64) for name in ("rows", "slots", "length", "span")
+    )
+    state = (slots, HEADS, length, SIZE)
+    return ModuleGraph(
+        "decode",
+        inputs=(
+            TensorSpec(name="new", shape=(rows, HEADS, 1, SIZE), dtype="float32"),
+            TensorSpec(name="positions", shape=(rows,), dtype="int64"),
+            TensorSpec(name="columns", shape=(span,), dtype="int64"),
+        ),
+        outputs=(TensorSpec(name="seen", shape=(rows, HEADS * SHARING, SIZE), dtype="float32"),),
+        state=tuple(TensorSpec(name=name, shape=state, dtype="float32") for name in ("keys", "values")),
+        build=lambda: Attend(sees_all=sees_all),
+        fingerprint=f"sees all: {sees_all}",
+    )
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory):
+    """Return the graph that attends to all tokens, and the one with a window, exported once."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        graphs = {sees_all: decode_graph(sees_all=sees_all) for sees_all in (True, False)}
+        for graph in graphs.values():
+            graph.onnx()
+        yield graphs
+
+
+def attended(history: list[np.ndarray], head: int, factor: float) -> np.ndarray:
+    """Return what a query, a factor times the last token's key, sees of a row's tokens."""
+    keys = np.array([token[head // SHARING, 0] for token in history], np.float64)
+    weights = np.exp(SCALE * factor * keys @ keys[-1])
+    return weights @ (2 * keys) / weights.sum()
+
+
+@pytest.mark.parametrize("sees_all", [True, False])
+def test_each_row_attends_to_its_own_tokens_whatever_lies_behind_them(graphs, sees_all):
+    backend = OnnxRuntime()
+    executable = backend.configured(replace(backend.options, threads=1)).compile(graphs[sees_all], Precision.FP32)
+    state = executable.new_state({"slots": 5, "length": 32})
+    for array in state.arrays.values():
+        array.fill(9)  # what the last sequences left
+    memory = {name: value.data_ptr() for name, value in state.values.items()}
+    random = np.random.default_rng(4)
+    histories: list[list[np.ndarray]] = [[] for _ in range(4)]
+    for rows, span in ((1, 1), (1, 32), (3, 16), (4, 16), (2, 8), (4, 7)):
+        new = random.standard_normal((rows, HEADS, 1, SIZE), dtype=np.float32)
+        positions = np.array([len(history) for history in histories[:rows]])
+        seen = executable({"new": new, "positions": positions, "columns": np.arange(span)}, state)["seen"]
+        for row in range(rows):
+            histories[row].append(new[row])
+            for head in range(HEADS * SHARING):
+                tokens = histories[row] if sees_all else histories[row][-WINDOW:]
+                expected = attended(tokens, head, (1, -1, 3)[head % SHARING])
+                np.testing.assert_allclose(seen[row, head], expected, atol=1e-5)
+    for row, history in enumerate(histories):
+        np.testing.assert_array_equal(state.arrays["keys"][row, :, : len(history)], np.concatenate(history, axis=1))
+        assert (state.arrays["values"][row, :, len(history) :] == 9).all()
+    assert (state.arrays["keys"][4] == 9).all()
+    assert {name: value.data_ptr() for name, value in state.values.items()} == memory
+
+
+def test_what_sees_all_tokens_before_it_is_fused_and_a_window_is_left_as_it_is(graphs):
+    whole, window = graphs[True].onnx(), graphs[False].onnx()
+    assert with_fused_attention(whole, graphs[True]) != whole
+    assert with_fused_attention(window, graphs[False]) == window
+
+
+def test_a_graph_of_another_name_is_left_as_it_is(graphs):
+    graph = decode_graph()
+    graph.name = "prefill"
+    file = graphs[True].onnx()
+    assert with_fused_attention(file, graph) == file
