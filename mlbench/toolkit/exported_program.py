@@ -33,10 +33,10 @@ def graph_step(graph: Graph, done: str) -> Iterator[None]:
 
 
 def exported_program(graph: Graph, module: torch.nn.Module, *, strict: bool = False) -> torch.export.ExportedProgram:
-    """Return a module that computes a graph without state as a program, traced at the graph's usual sizes.
+    """Return a module that computes a graph as a program, traced at the graph's usual sizes.
 
     Args:
-        graph: whose inputs the module takes.
+        graph: whose inputs, and state behind them, the module takes.
         module: what computes it.
         strict: trace by reading Python's bytecode, which tells each use of a module used twice; else by running it.
 
@@ -45,8 +45,9 @@ def exported_program(graph: Graph, module: torch.nn.Module, *, strict: bool = Fa
     """
     import torch
 
-    axes = tuple(dict.fromkeys(dynamic_axes(spec), torch.export.Dim.DYNAMIC) for spec in graph.inputs)
-    examples = example_inputs(graph.inputs, usual_sizes(graph.inputs))
-    take_one_by_one(module, len(graph.inputs))
+    specs = (*graph.inputs, *graph.state)
+    axes = tuple(dict.fromkeys(dynamic_axes(spec), torch.export.Dim.DYNAMIC) for spec in specs)
+    examples = example_inputs(specs, usual_sizes(specs))
+    take_one_by_one(module, len(specs))
     with graph_step(graph, "traced"):
         return torch.export.export(module, examples, dynamic_shapes=axes, strict=strict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
 from mlbench.execution.compile_cache import made_once
-from mlbench.execution.tracing import by_parameter, example_tensors, varying_axes
+from mlbench.toolkit.exported_program import exported_program, graph_step
 
 FILE = "graph.pt2"
 
@@ -53,29 +53,10 @@ def _instructions() -> str:
 
 def _write(module: torch.nn.Module, graph: Graph, file: Path) -> None:
     logger.info("compiling %s ahead of time", graph.name)
-    specs = (*graph.inputs, *graph.state)
-    dims: dict[str, Any] = {}
+    program = exported_program(graph, module)
     try:
-        with torch.no_grad():
-            program = torch.export.export(
-                module,
-                example_tensors(specs),
-                dynamic_shapes=by_parameter(module, [_dynamic_axes(spec, dims) for spec in specs]),
-                strict=False,
-            )
+        with graph_step(graph, "compiled ahead of time"):
             torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(file))
-    except Exception as error:  # the tracer and the compiler raise anything, from deep inside
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")
-        raise GraphError(
-            f"graph {graph.name} cannot be compiled ahead of time: {reason}.",
-            hint="Install a C++ compiler where none is found; else leave backend.compile at false.",
-        ) from error
-
-
-def _dynamic_axes(spec: TensorSpec, dims: dict[str, Any]) -> Mapping[int, Any]:
-    """Return the axes that vary as torch wants them: what has one name is one object."""
-    return {axis: dims.setdefault(dim.name, _as_torch(dim)) for axis, dim in varying_axes(spec).items()}
-
-
-def _as_torch(dim: Dim) -> Any:
-    return torch.export.Dim(dim.name, min=dim.smallest, max=dim.largest)
+    except GraphError as error:
+        hint = "Install a C++ compiler where none is found; else leave backend.compile at false."
+        raise GraphError(error.message, hint=hint) from error
