@@ -221,7 +221,6 @@ def test_probing_loads_no_runtime():
 
 @pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime])
 def test_threads_are_the_workers_part_of_the_cores_unless_set_by_the_user(kind, monkeypatch):
-    monkeypatch.setattr("psutil.cpu_count", lambda logical: 8)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
     assert kind().shared(2).options.threads == 4
     told = kind()

@@ -1,0 +1,73 @@
+"""Which processors share a core, which cores a node of memory, and how to deal them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TypeVar
+
+SYSTEM = Path("/sys/devices/system/cpu")
+"""Where Linux tells it."""
+
+_Thing = TypeVar("_Thing")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Core:
+    """A physical core, as far as this process may use it."""
+
+    node: int
+    """Of memory (NUMA)."""
+    processors: tuple[int, ...]
+    """Linux's numbers of its hardware threads."""
+
+
+def physical_cores() -> list[Core]:
+    """Return the cores that this process may use, those of a node together.
+
+    A processor of which Linux tells nothing counts as a core of its own, on node 0.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    places = sorted((_node(number), _siblings(number), number) for number in allowed)
+    return sorted(
+        Core(node, tuple(number for *_, number in together))
+        for (node, _), together in groupby(places, key=lambda place: place[:2])
+    )
+
+
+def core_groups(cores: Sequence[Core], count: int) -> list[Sequence[Core]]:
+    """Return the cores in ``count`` groups of nearly equal size, which cross from node to node as little as can be.
+
+    Args:
+        cores: at least ``count``.
+        count: with fewer groups than nodes a group has whole nodes; else none has cores of two.
+    """
+    nodes = [list(cores) for _, cores in groupby(sorted(cores), key=lambda core: core.node)]
+    if count < len(nodes):
+        return [[core for node in part for core in node] for part in _parts(nodes, count)]
+    shares = [1] * len(nodes)
+    for _ in range(count - len(nodes)):
+        roomiest = max(range(len(nodes)), key=lambda place: len(nodes[place]) / (shares[place] + 1))
+        shares[roomiest] += 1
+    return [part for node, share in zip(nodes, shares, strict=True) for part in _parts(node, share)]
+
+
+def _parts(things: Sequence[_Thing], count: int) -> Iterator[Sequence[_Thing]]:
+    for number in range(count):
+        yield things[number * len(things) // count : (number + 1) * len(things) // count]
+
+
+def _node(processor: int) -> int:
+    found = [folder.name for folder in (SYSTEM / f"cpu{processor}").glob("node[0-9]*")]
+    return int(found[0].removeprefix("node")) if found else 0
+
+
+def _siblings(processor: int) -> str:
+    """Return what is the same for all processors of a core, and for no other."""
+    try:
+        return (SYSTEM / f"cpu{processor}" / "topology" / "thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(processor)
