@@ -20,19 +20,48 @@ class Batch:
     reply: Reply
 
 
-class BatchQueue:
-    """Samples wait here; workers take batches. All methods may be called from any thread.
+class Backlog:
+    """Samples that wait, in the order of their arrival. For one thread at a time."""
 
-    A batch never mixes two replies: they belong to two tests.
-    """
+    def __init__(self) -> None:
+        self._waiting: deque[Batch] = deque()
+        self._begun = 0  # how many samples of the first that waits have left; cutting off the rest would copy it
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, samples: Samples, reply: Reply) -> None:
+        """Put samples behind those that wait."""
+        self._waiting.append(Batch(samples, reply))
+        self._count += len(samples)
+
+    def cut(self, most: int) -> Batch:
+        """Take the first that wait, ``most`` at most; all go to one reply: two replies belong to two tests."""
+        reply = self._waiting[0].reply
+        parts: list[Samples] = []
+        room = most
+        while room and self._waiting and self._waiting[0].reply is reply:
+            samples = self._waiting[0].samples
+            part = samples[self._begun : self._begun + room]
+            self._begun += len(part)
+            if self._begun == len(samples):
+                self._waiting.popleft()
+                self._begun = 0
+            parts.append(part)
+            room -= len(part)
+        self._count -= most - room
+        return Batch(joined(parts), reply)
+
+
+class BatchQueue:
+    """Samples wait here; workers take batches. All methods may be called from any thread."""
 
     def __init__(self, *, batch: int, max_wait_us: int) -> None:
         """Store the policy: batches of at most ``batch`` samples, waiting at most ``max_wait_us`` for a full one."""
         self.batch = batch
         self._max_wait_s = max_wait_us / 1e6
-        self._waiting: deque[Batch] = deque()
-        self._begun = 0  # how many samples of the first that waits have left; cutting off the rest would copy it
-        self._count = 0
+        self._waiting = Backlog()
         self._oldest_s = 0.0
         self._is_flushed = False
         self._is_closed = False
@@ -41,10 +70,9 @@ class BatchQueue:
     def put(self, samples: Samples, reply: Reply) -> None:
         """Add samples behind those that wait."""
         with self._changed:
-            if not self._count:
+            if not self._waiting:
                 self._oldest_s = time.monotonic()
-            self._waiting.append(Batch(samples, reply))
-            self._count += len(samples)
+            self._waiting.add(samples, reply)
             self._is_flushed = False
             self._changed.notify()
 
@@ -64,10 +92,10 @@ class BatchQueue:
         """Wait for the next batch; None when the queue was closed."""
         with self._changed:
             while not self._is_closed:
-                if self._count >= self.batch or (self._count and self._is_flushed):
+                if len(self._waiting) >= self.batch or (self._waiting and self._is_flushed):
                     return self._cut()
                 wait_s = None
-                if self._count:
+                if self._waiting:
                     wait_s = self._oldest_s + self._max_wait_s - time.monotonic()
                     if wait_s <= 0:
                         return self._cut()
@@ -75,23 +103,11 @@ class BatchQueue:
             return None
 
     def _cut(self) -> Batch:
-        reply = self._waiting[0].reply
-        parts: list[Samples] = []
-        room = self.batch
-        while room and self._waiting and self._waiting[0].reply is reply:
-            samples = self._waiting[0].samples
-            part = samples[self._begun : self._begun + room]
-            self._begun += len(part)
-            if self._begun == len(samples):
-                self._waiting.popleft()
-                self._begun = 0
-            parts.append(part)
-            room -= len(part)
-        self._count -= self.batch - room
+        batch = self._waiting.cut(self.batch)
         self._oldest_s = time.monotonic()
-        if self._count:
+        if self._waiting:
             self._changed.notify()
-        return Batch(joined(parts), reply)
+        return batch
 
 
 def joined(parts: list[Samples]) -> Samples:
