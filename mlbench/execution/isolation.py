@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from mlbench import errors
-from mlbench.errors import MlbenchError
+from mlbench.errors import MlbenchError, UnavailableError
 
 _LOG_TAIL_CHARACTERS = 4000
 _PULSE_S = 0.5
@@ -61,6 +61,14 @@ class Limits:
     """Memory that the child and its children hold; pages of mapped files do not count."""
 
 
+class ProcessEndedError(Exception):
+    """A process that another one needed came to its end."""
+
+    def __init__(self, message: str, kind: FailureKind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class Channel:
     """The child's line to its parent: progress while it runs, and one outcome."""
 
@@ -88,10 +96,7 @@ class Channel:
 
     def error(self, error: BaseException) -> None:
         """Hand over the exception that ended the work."""
-        kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(error) else FailureKind.EXCEPTION
-        name = type(error).__name__ if isinstance(error, MlbenchError) else ""
-        message = error.message if isinstance(error, MlbenchError) else f"{type(error).__name__}: {error}"
-        self._send({"error": message, "hint": getattr(error, "hint", ""), "class": name, "kind": kind})
+        self._send(told(error))
 
     def stuck(self, message: str) -> None:
         """Tell that some thread will never return, and end the process: nothing else would."""
@@ -104,6 +109,32 @@ class Channel:
         with self._lock:
             self._file.write(json.dumps(message) + "\n")
             self._file.flush()
+
+
+def told(error: BaseException) -> dict[str, Any]:
+    """Return an error as another process is told of it; `raise_told` raises it there."""
+    match error:
+        case ModuleNotFoundError():
+            return told(UnavailableError(f"{error.name} is not installed.", hint="pip install 'mlbench[cpu]'"))
+        case MlbenchError():
+            kind = FailureKind.EXCEPTION
+            return {"error": error.message, "hint": error.hint, "class": type(error).__name__, "kind": kind}
+        case ProcessEndedError():
+            return {"error": str(error), "hint": "", "class": "", "kind": error.kind}
+    kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(error) else FailureKind.EXCEPTION
+    return {"error": f"{type(error).__name__}: {error}", "hint": "", "class": "", "kind": kind}
+
+
+def raise_told(message: Mapping[str, str]) -> NoReturn:
+    """Raise what another process told.
+
+    Raises:
+        MlbenchError: of the class that it was there.
+        ProcessEndedError: it was another error.
+    """
+    if message["class"]:
+        raise getattr(errors, message["class"])(message["error"], hint=message["hint"])
+    raise ProcessEndedError(message["error"], FailureKind(message["kind"]))
 
 
 def call_isolated(
@@ -123,7 +154,7 @@ def call_isolated(
     """
     read_end, write_end = os.pipe()
     command = [sys.executable, "-m", "mlbench.execution.child", function, str(write_end)]
-    oom_kills = _oom_kills()
+    oom_kills = oom_kills_so_far()
     with log.open("ab") as output:
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[write_end], start_new_session=True
@@ -143,8 +174,8 @@ def call_isolated(
         message = f"{last['error']} {last['hint']}".rstrip()
         return Failure(kind=FailureKind.UNSUPPORTED, message=message, stage=watch.stage, log_tail=_tail(log))
     if last.get("class"):
-        raise getattr(errors, last["class"])(last["error"], hint=last["hint"])
-    kind, message = watch.ended or _what_befell(child.returncode, last, _oom_kills() > oom_kills)
+        raise_told(last)
+    kind, message = watch.ended or _what_befell(child.returncode, last, oom_kills)
     return Failure(kind=kind, message=message, stage=watch.stage, log_tail=_tail(log))
 
 
@@ -213,15 +244,25 @@ def _hand_over(child: subprocess.Popen[bytes], payload: Mapping[str, Any]) -> No
         pass  # it is already gone; what befell it is told by its exit status
 
 
-def _what_befell(status: int, last: Mapping[str, Any], was_oom_killed: bool) -> tuple[FailureKind, str]:
+def _what_befell(status: int, last: Mapping[str, Any], oom_kills: int) -> tuple[FailureKind, str]:
     if "error" in last:
         return FailureKind(last["kind"]), last["error"]
+    kind, how = ending(status, oom_kills)
+    return kind, f"the process {how}"
+
+
+def ending(status: int, oom_kills: int) -> tuple[FailureKind, str]:
+    """Return how a process ended before it was done, in words that follow its name.
+
+    Args:
+        status: as `subprocess` has it.
+        oom_kills: `oom_kills_so_far` of the time when it was started.
+    """
+    if status == -signal.SIGKILL and oom_kills_so_far() > oom_kills:
+        return FailureKind.OUT_OF_MEMORY, "was ended by the kernel because memory ran out"
     if status < 0:
-        name = signal.Signals(-status).name
-        if was_oom_killed and status == -signal.SIGKILL:
-            return FailureKind.OUT_OF_MEMORY, "the kernel ended the run because memory ran out"
-        return FailureKind.CRASH, f"the process was ended by {name}"
-    return FailureKind.EXIT, f"the process left with status {status} before it was done"
+        return FailureKind.CRASH, f"was ended by {signal.Signals(-status).name}"
+    return FailureKind.EXIT, f"left with status {status} before it was done"
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -261,7 +302,7 @@ def held_bytes(pid: int) -> int:
     return 1024 * sum(int(kib) for kib in _HELD.findall(status))
 
 
-def _oom_kills() -> int:
+def oom_kills_so_far() -> int:
     """Return how many processes the kernel has ended for want of memory; 0 where that cannot be read."""
     try:
         counts = Path("/sys/fs/cgroup/memory.events").read_text()

@@ -1,6 +1,7 @@
 """For authors of workloads and backends. Importing it loads nothing heavy."""
 
 from mlbench.execution.compile_cache import made_once
+from mlbench.execution.side_process import SideProcess
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
@@ -25,6 +26,7 @@ __all__ = [
     "OnnxFileGraph",
     "Outcome",
     "Sandbox",
+    "SideProcess",
     "TorchBackend",
     "TorchOptions",
     "Wall",

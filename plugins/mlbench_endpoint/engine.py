@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -16,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mlbench import Engine, GenerationProgram, Reply, Samples, UnavailableError
+from mlbench.toolkit import SideProcess
 from mlbench_endpoint.wording import Wording
 
 if TYPE_CHECKING:
@@ -96,8 +94,7 @@ class EndpointEngine(Engine):
         self._asked: dict[int, _Asked] = {}
         self._requests = 0
         self._model = ""
-        self._line: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: SideProcess | None = None
         self._thread = threading.Thread(target=self._hear, name="mlbench-endpoint", daemon=True)
 
     def __enter__(self) -> Self:
@@ -106,12 +103,8 @@ class EndpointEngine(Engine):
         Raises:
             UnavailableError: a target does not answer, or does not have the model.
         """
-        self._line, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            command = [sys.executable, "-m", "mlbench_endpoint.client", str(number)]
-            self._process = subprocess.Popen(command, pass_fds=[number])
-        self._heard = self._line.makefile("rb")
+        self._process = SideProcess("mlbench_endpoint.client")
+        self._heard = self._process.line.makefile("rb")
         self._send(
             targets=self._targets,
             model=self._options.model,
@@ -134,17 +127,13 @@ class EndpointEngine(Engine):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Hang up, at which the process ends, and the thread with it; requests under way are dropped."""
-        assert self._line and self._process
-        self._line.shutdown(socket.SHUT_WR)
-        try:
-            self._process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        assert self._process
+        self._process.hang_up()
+        self._process.wait(_PATIENCE_S)
         if self._thread.is_alive():
             self._thread.join()
         self._heard.close()
-        self._line.close()
+        self._process.line.close()
 
     def warm_up(self, samples: Samples) -> None:
         """Ask for these answers, and drop them.
@@ -175,8 +164,8 @@ class EndpointEngine(Engine):
         return {"batching": "server", "served_model": self._model, **counts.values()}
 
     def _send(self, **message: Any) -> None:
-        assert self._line
-        self._line.sendall(json.dumps(message).encode() + b"\n")
+        assert self._process
+        self._process.line.sendall(json.dumps(message).encode() + b"\n")
 
     def _hear(self) -> None:
         """Pass on what the other process tells, until it ends; what is then unanswered fails."""
