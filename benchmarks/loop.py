@@ -40,7 +40,8 @@ def ratios(backend: GraphBackend, model: Model, dataset: Dataset, batch: int, ro
     indices = list(range(dataset.count))
     dataset.load(indices)
     samples = Samples(indices, indices, dataset)
-    in_order = by_length(samples, batch_program(model).length).data()
+    length = batch_program(model).length
+    in_order = by_length(samples, [length(sample) for sample in samples.data()]).data()
     plan = EnginePlan(batching="bucketed", batch=batch)
     graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
     found = []

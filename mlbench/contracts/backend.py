@@ -58,6 +58,9 @@ class EnginePlan:
     """How long a dynamic batch waits for company, in microseconds."""
     workers: int = 1
     """Threads that run batches, each with executables of its own; generation has one."""
+    instances: int | Literal["auto"] = 1
+    """Processes with an engine each, which have the cores, or the GPUs, between them and take samples from one queue;
+    ``auto``: chosen in Offline by a short measured sweep."""
     prefill_tokens: int = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
     answers keep their pace."""
@@ -88,6 +91,18 @@ class Backend(ABC):
         configured.options = options
         return configured
 
+    def instance(self, number: int, of: int) -> Self:
+        """Return this backend as one of several processes runs it (`EnginePlan.instances`), each on its own device.
+
+        Called in that process, which may use its part of the cores and no other. The backend itself, unless it knows
+        devices to choose from. Raises `UsageError` when there are fewer devices than instances.
+
+        Args:
+            number: of the process, from 0.
+            of: how many there are.
+        """
+        return self
+
     def observe(self) -> Mapping[str, Any]:
         """Return facts about the runtime worth keeping in the record (threads, instruction set), after a run.
 
@@ -109,7 +124,7 @@ class GraphBackend(Backend):
         """
 
     def shared(self, workers: int) -> Self:
-        """Return this backend as each of several workers runs it, who have the machine's cores between them.
+        """Return this backend as each of several workers runs it, who have between them the cores this process may use.
 
         The backend itself, unless it knows how to take a part of the cores.
         """

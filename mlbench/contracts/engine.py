@@ -53,6 +53,20 @@ class GraphCalls:
     count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appetite:
+    """How an engine wants to be fed by one who has more samples than it can take."""
+
+    together: int
+    """Samples that it runs as one, and that had better come together."""
+    most: int
+    """Samples that keep it busy; more would only wait in it."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.together <= self.most:
+            raise ValueError(f"an appetite for {self.together} samples together, and {self.most} at most")
+
+
 class Reply(ABC):
     """Where an engine puts its answers; may be called from any thread, short-lived ones too.
 
@@ -96,6 +110,14 @@ class Engine(ABC):
 
     def warm_up(self, samples: Samples) -> None:
         """Do all that would make the first calls slow (compile, allocate, choose a batch), given typical samples."""
+
+    def appetite(self) -> Appetite | None:
+        """Say how many samples it wants at a time, once it is warm; None: what the plan suggests.
+
+        Several engines that share one queue (`EnginePlan.instances`) are fed by it, so that none hoards samples which
+        another could begin.
+        """
+        return None
 
     def statistics(self) -> Mapping[str, Any]:
         """What the engine counted since `warm_up` (batch sizes, padding, waiting), as JSON values for the record."""

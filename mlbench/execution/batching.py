@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mlbench.contracts.engine import Reply, Samples
 
@@ -119,12 +118,15 @@ def joined(parts: list[Samples]) -> Samples:
     return Samples(ids, indices, parts[0].dataset)
 
 
-def by_length(samples: Samples, length: Callable[[Any], int]) -> Samples:
+def by_length(samples: Samples, lengths: Sequence[int]) -> Samples:
     """Return the samples with like lengths together, the longest first: so the last batches are short ones.
 
     Samples of one length keep their order.
+
+    Args:
+        samples: one at least.
+        lengths: of each.
     """
-    lengths = list(map(length, samples.data()))
     if min(lengths) == max(lengths):
         return samples
     return samples.at(sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True))

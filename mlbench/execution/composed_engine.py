@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
-from mlbench.contracts.engine import Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.errors import UsageError
 from mlbench.execution.batch_sweep import best_batch
@@ -33,7 +33,6 @@ class ComposedEngine(Engine):
     def __init__(self, backend: GraphBackend, model: Model, plan: EnginePlan) -> None:
         if plan.batching not in BATCHING:
             raise UsageError(f"execution.batching is {plan.batching!r}.", hint=f"Choose from {', '.join(BATCHING)}.")
-        self._backend = backend.shared(plan.workers) if plan.workers > 1 else backend
         self._model = model
         assert isinstance(model.program, BatchProgram)
         self._program = model.program
@@ -44,6 +43,8 @@ class ComposedEngine(Engine):
         for name in ("batch", "workers"):
             if (number := getattr(plan, name)) != "auto" and number < 1:
                 raise UsageError(f"execution.{name} is {number}.", hint="Want 1 or more.")
+        # an instance has a part of the cores; a runtime left to itself may take all, whatever the process may use
+        self._backend = backend.shared(plan.workers) if plan.workers > 1 or plan.instances != 1 else backend
         self._batch = 1 if plan.batch == "auto" else plan.batch
         self._sweep: dict[int, float] = {}
         self._queue = BatchQueue(batch=self._batch, max_wait_us=plan.max_wait_us)
@@ -101,12 +102,17 @@ class ComposedEngine(Engine):
         if not self._is_serving:
             self._serve()
         if self._plan.batching == "bucketed":
-            samples = by_length(samples, self._program.length)
+            samples = by_length(samples, [self._program.length(sample) for sample in samples.data()])
         self._queue.put(samples, reply)
 
     def flush(self) -> None:
         """Let a batch that waits for company go."""
         self._queue.flush()
+
+    def appetite(self) -> Appetite:
+        """Want a batch for each worker, and another to go on with."""
+        workers = 1 if self._plan.batching == "inline" else self._plan.workers
+        return Appetite(together=self._batch, most=2 * self._batch * workers)
 
     def statistics(self) -> Mapping[str, Any]:
         """Return batch sizes with their counts, padding, and the time spent computing."""

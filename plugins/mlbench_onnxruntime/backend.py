@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each
-from mlbench_onnxruntime.providers import CPU, Place, usable_place, usable_provider
+from mlbench_onnxruntime.providers import CPU, INDEXED, Place, usable_place, usable_provider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +89,12 @@ class OnnxRuntime(GraphBackend):
     def shared(self, workers: int) -> Self:
         """Give each worker its part of the cores: sessions that all take every core get in each other's way."""
         return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+
+    def instance(self, number: int, of: int) -> Self:
+        """Take a device of its own, counted from ``device``, where the provider has several; on a CPU cores suffice."""
+        if usable_provider(self.options.provider) not in INDEXED:
+            return self
+        return self.configured(replace(self.options, device=self.options.device + number))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a session's run; its outputs are fresh arrays in each call."""

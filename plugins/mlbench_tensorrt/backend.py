@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from annotated_types import Ge, Le
 
@@ -69,6 +69,10 @@ class TensorRt(GraphBackend):
             versions=versions,
             rank=80,
         )
+
+    def instance(self, number: int, of: int) -> Self:
+        """Take a GPU of its own, counted from ``device``."""
+        return self.configured(replace(self.options, device=usable_device(self.options.device + number)))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return an execution context of the graph's engine, which is built unless the cache has it."""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
-from mlbench.contracts.engine import Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram, Prompt
 from mlbench.contracts.model import Model
 from mlbench.errors import UsageError
@@ -53,7 +53,8 @@ class GenerationEngine(Engine):
         if plan.workers != 1:
             raise UsageError(f"execution.workers is {plan.workers}.", hint="Generation has 1 worker.")
         assert isinstance(model.program, GenerationProgram)
-        self._backend = backend
+        # an instance has a part of the cores; a runtime left to itself may take all, whatever the process may use
+        self._backend = backend.shared(1) if plan.instances != 1 else backend
         self._model = model
         self._program = model.program
         self._plan = plan
@@ -96,6 +97,13 @@ class GenerationEngine(Engine):
     def flush(self) -> None:
         """Let those start that wait for company."""
         self._inbox.put(_Flush())
+
+    def appetite(self) -> Appetite | None:
+        """Want a sample for each slot, and so many more that there are some to start together when slots come free."""
+        if self._prepared is None:
+            return None
+        slots = self._prepared.slots
+        return Appetite(together=1, most=slots + slots // 2 + 1)
 
     def statistics(self) -> Mapping[str, Any]:
         """Return sizes of steps, useful and computed tokens, waiting and computing."""

@@ -47,6 +47,21 @@ class TorchBackend(GraphBackend):
         """Give each worker its part of the cores."""
         return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
+    def instance(self, number: int, of: int) -> Self:
+        """Take a GPU of its own, unless ``device`` names one by its number; without GPUs the backend as it is."""
+        import torch
+
+        options = self.options
+        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if options.device not in ("auto", "cuda") or not gpus:
+            return self
+        if of > gpus:
+            raise UsageError(
+                f"execution.instances is {of}, and torch {torch.__version__} can use {gpus} GPUs here.",
+                hint=f"Want 1 to {gpus}, or a backend.device that all instances share: cuda:0.",
+            )
+        return self.configured(replace(options, device=f"cuda:{number}"))
+
     def device(self) -> torch.device:
         """Return the device to run on.
 
