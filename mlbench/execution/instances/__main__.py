@@ -1,0 +1,32 @@
+"""An instance: ``python -m mlbench.execution.instances <descriptor> <its name> <processors, divided by commas>``."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import socket
+import sys
+
+from mlbench.execution.side_process import end_with_the_parent
+
+
+def main() -> int:
+    """Keep to these processors before anything is imported that counts them or starts threads; then serve."""
+    faulthandler.enable()
+    end_with_the_parent()
+    line = socket.socket(fileno=int(sys.argv[1]))
+    line.set_inheritable(False)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, map(int, sys.argv[3].split(",")))
+    form = f"%(asctime)s %(levelname)s {sys.argv[2]}: %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=form)
+
+    from mlbench.execution.instances.messages import Line
+    from mlbench.execution.instances.serving import serve
+
+    return serve(Line(line))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""One engine made of several: samples wait in one queue, and go to the instance that has room for them."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.model import Model
+from mlbench.execution.batching import by_length
+from mlbench.execution.cores import Core, core_groups
+from mlbench.execution.instances.accounts import added, added_calls, alike
+from mlbench.execution.instances.demand import cores_for
+from mlbench.execution.instances.instance import Instance
+from mlbench.execution.instances.library import Library
+from mlbench.execution.instances.messages import Message, numbers
+from mlbench.execution.instances.sharing_out import SharingOut
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Building:
+    """How an instance makes its engine: a function of a payload, ``module:function``, that returns a `Part`."""
+
+    builder: str
+    payload: Mapping[str, Any]
+
+
+class ReplicatedEngine(Engine):
+    """Answers through processes, each of which has an engine, the samples, and its part of the cores.
+
+    Samples travel as numbers: have them loaded through `library`.
+    """
+
+    def __init__(self, building: Building, count: int, model: Model, plan: EnginePlan, dataset: Dataset) -> None:
+        """Store what to build; ``model`` and ``dataset`` are this side's own, for what can be told without samples."""
+        self._building = building
+        self._count = count
+        self._program = model.program
+        self._is_sorted = isinstance(model.program, GenerationProgram) or plan.batching == "bucketed"
+        self._lengths: dict[int, int] = {}
+        self.library = Library(dataset, self._load, self._unload)
+        """The dataset as this engine has it: what is loaded is loaded in all instances."""
+        self.instances: list[Instance] = []
+        self._sharing: SharingOut | None = None
+        self._is_leaving = False
+        self._listener = threading.Thread(target=self._listen, name="mlbench-instances", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the processes, the first alone: what it exports and compiles into the cache, the others find there.
+
+        Raises:
+            UsageError: there are more instances than cores, or the engine cannot be made; other errors as it raises.
+            ProcessEndedError: an instance came to its end.
+        """
+        groups = core_groups(cores_for(self._count), self._count)
+        try:
+            self._start(groups[:1])
+            self._start(groups[1:])
+        except BaseException:
+            self._leave(patience_s=0)
+            raise
+        self._sharing = SharingOut([instance.taker for instance in self.instances], self.library)
+        self._listener.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the instances finish what they run, and go; who takes his time is killed."""
+        self._leave(patience_s=_PATIENCE_S)
+
+    def warm_up(self, samples: Samples) -> None:
+        """Warm all instances up at the same time: what one finds out alone does not hold when all are busy.
+
+        Raises:
+            ProcessEndedError: an instance came to its end; other errors as the engine raises.
+        """
+        for instance, message in self._asked("warm_up", samples.indices):
+            if message is None:
+                raise instance.error()
+            instance.taker.appetite = Appetite(**message.facts)
+
+    def submit(self, samples: Samples, reply: Reply) -> None:
+        """Queue samples, those with like lengths together where the plan wants that."""
+        if self._is_sorted:
+            samples = by_length(samples, [self._lengths.get(index, 0) for index in samples.indices])
+        self._shared().put(samples, reply)
+
+    def flush(self) -> None:
+        """Let batches go that wait for company, those too that are still to be given out."""
+        self._shared().flush()
+        for instance in self._serving():
+            instance.send("flush")
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Return the counts of all instances added up, and those of each."""
+        counts = self._told("statistics")
+        return {
+            **added([each for each in counts if each is not None]),
+            "instances": self._count,
+            "by_instance": [
+                {"processors": instance.processors, **({"ended": instance.ended} if each is None else each)}
+                for instance, each in zip(self.instances, counts, strict=True)
+            ],
+        }
+
+    def calls(self) -> Sequence[GraphCalls]:
+        """Return the calls of all instances."""
+        return added_calls(GraphCalls(**call) for calls in self._told("calls") for call in calls or ())
+
+    def runtime(self) -> Mapping[str, Any]:
+        """Return what the backend observes in the instances."""
+        return alike([facts for facts in self._told("runtime") if facts is not None])
+
+    def peak_memory_bytes(self) -> int:
+        """Return the most that each instance held, added up."""
+        return sum(peak or 0 for peak in self._told("peak_memory_bytes"))
+
+    def _start(self, groups: Sequence[Sequence[Core]]) -> None:
+        ready = len(self.instances)
+        for number, cores in enumerate(groups, start=ready):
+            self.instances.append(Instance(number, self._count, cores))
+        building = asdict(self._building)
+        for instance in self.instances[ready:]:
+            instance.send("start", **building, number=instance.number, of=self._count)
+        for instance in self.instances[ready:]:
+            processors = instance.started()
+            logger.info("%s is ready: process %d, on processors %s", instance.name, instance.pid, processors)
+
+    def _leave(self, patience_s: float) -> None:
+        self._is_leaving = True
+        over_s = time.monotonic() + patience_s
+        for instance in self.instances:
+            instance.hang_up()
+        for instance in self.instances:
+            instance.wait(max(0, over_s - time.monotonic()))
+        if self._listener.is_alive():
+            self._listener.join()
+        for instance in self.instances:
+            instance.close()
+
+    def _load(self, indices: Sequence[int]) -> None:
+        for _, message in self._asked("load", indices, wants_lengths=self._is_sorted):
+            if message and message.arrays:
+                self._lengths.update(zip(indices, message.arrays[0].tolist(), strict=True))
+
+    def _unload(self, indices: Sequence[int]) -> None:
+        for instance in self._serving():
+            instance.send("unload", [numbers(indices)])
+
+    def _told(self, what: str) -> list[Any]:
+        """Ask all instances for something; None from those that have ended."""
+        told = dict.fromkeys(range(self._count))
+        for instance, message in self._asked("tell", what=what, is_patient=False):
+            told[instance.number] = message and message.facts["answer"]
+        return list(told.values())
+
+    def _asked(
+        self, kind: str, indices: Sequence[int] | None = None, *, is_patient: bool = True, **facts: Any
+    ) -> list[tuple[Instance, Message | None]]:
+        """Ask all instances that serve at the same time, and return their answers; None where one ended over it.
+
+        Raises:
+            MlbenchError: an instance refused, and a user can act on that.
+            ProcessEndedError: an instance refused because of another error.
+        """
+        asked = self._serving()
+        for instance in asked:
+            instance.send(kind, [] if indices is None else [numbers(indices)], **facts)
+        answers = [(instance, instance.answered(is_patient=is_patient)) for instance in asked]
+        for instance, message in answers:
+            if message:
+                instance.check(message)
+        return answers
+
+    def _serving(self) -> list[Instance]:
+        return [instance for instance in self.instances if not instance.ended]
+
+    def _shared(self) -> SharingOut:
+        if self._sharing is None:
+            raise RuntimeError("the engine is used outside its with block")
+        return self._sharing
+
+    def _listen(self) -> None:
+        """Take what comes from the instances until all are gone."""
+        with selectors.DefaultSelector() as selector:
+            for instance in self.instances:
+                selector.register(instance.line, selectors.EVENT_READ, instance)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    if message := key.data.line.receive():
+                        self._take(key.data, message)
+                    else:
+                        selector.unregister(key.fileobj)
+                        self._lose(key.data)
+
+    def _take(self, instance: Instance, message: Message) -> None:
+        facts, taker, sharing = message.facts, instance.taker, self._shared()
+        match message.kind:
+            case "done" | "refused":
+                instance.answer(message)
+            case "step":
+                assert not isinstance(self._program, GenerationProgram)
+                self._program.tell(facts["done"], facts["of"])
+            case "first_token":
+                serials, indices, tokens = message.arrays
+                samples = sharing.with_taker(taker, serials.tolist(), indices.tolist())
+                sharing.reply(facts["test"]).first_token(samples, tokens)
+            case "complete":
+                serials, indices, *outputs = message.arrays
+                counts = outputs.pop(0).tolist() if facts["has_counts"] else None
+                samples = sharing.taken_back(taker, serials.tolist(), indices.tolist())
+                sharing.reply(facts["test"]).complete(samples, outputs[0] if facts["is_one"] else outputs, counts)
+            case "fail":
+                serials, indices = message.arrays
+                samples = sharing.taken_back(taker, serials.tolist(), indices.tolist())
+                sharing.reply(facts["test"]).fail(samples, facts["reason"])
+            case "give_up":
+                samples = sharing.taken_back(taker, message.arrays[0].tolist())
+                sharing.reply(facts["test"]).fail(samples, facts["reason"])
+
+    def _lose(self, instance: Instance) -> None:
+        """Give up what an instance had that is gone."""
+        if not self._is_leaving:
+            instance.note_end()
+            logger.error("%s", instance.ended)
+            self._shared().lose(instance.taker, instance.ended)
+        instance.answer(None)

@@ -1,0 +1,179 @@
+"""An instance's own side: it builds an engine, feeds it with what comes in, and sends back what it answers."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import os
+import resource
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mlbench.contracts.backend import Backend, EnginePlan
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Appetite, Engine, Reply, Samples
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.model import Model
+from mlbench.execution.instances.messages import Line, Message, numbers
+from mlbench.execution.isolation import told
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What an instance is made of. A builder, ``module:function`` of a payload, returns it in each process."""
+
+    backend: Backend
+    model: Model
+    plan: EnginePlan
+    dataset: Dataset
+
+
+def serve(line: Line) -> int:
+    """Build what the first message asks for, and serve until the other side hangs up; return the exit status."""
+    start = line.receive()
+    if start is None:
+        return 0
+    with ExitStack() as stack:
+        try:
+            part = _built(start.facts)
+            engine = stack.enter_context(part.backend.engine(part.model, part.plan))
+        except Exception as error:  # told to the other side, whatever it is; the traceback stays in the log
+            traceback.print_exc()
+            line.send("refused", error=told(error))
+            return 1
+        line.send("done", processors=_processors())
+        served = _Served(part, engine, line)
+        while message := line.receive():
+            served.take(message)
+    return 0
+
+
+def _built(asked: Mapping[str, Any]) -> Part:
+    module, _, function = asked["builder"].partition(":")
+    part: Part = getattr(importlib.import_module(module), function)(asked["payload"])
+    backend = part.backend.instance(asked["number"], asked["of"])
+    return Part(backend=backend, model=part.model, plan=part.plan, dataset=part.dataset)
+
+
+def _processors() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+class _Served:
+    """An engine and its dataset, at the end of a line."""
+
+    def __init__(self, part: Part, engine: Engine, line: Line) -> None:
+        self._part = part
+        self._engine = engine
+        self._line = line
+        self._replies: dict[int, _LineReply] = {}
+        self._questions = {"load": self._load, "warm_up": self._warm_up, "tell": self._tell}
+        if not isinstance(program := part.model.program, GenerationProgram):
+            program.listener = lambda done, of: line.send("step", done=done, of=of)
+
+    def take(self, message: Message) -> None:
+        """Do what a message asks for."""
+        match message.kind:
+            case "samples":
+                self._submit(message)
+            case "flush":
+                self._engine.flush()
+            case "unload":
+                self._part.dataset.unload(message.arrays[0].tolist())
+            case question:
+                try:
+                    self._questions[question](message)
+                except Exception as error:  # told to the other side, which decides what it means
+                    traceback.print_exc()
+                    self._line.send("refused", error=told(error))
+
+    def _submit(self, message: Message) -> None:
+        test, first, indices = message.facts["test"], message.facts["first"], message.arrays[0].tolist()
+        reply = self._replies.setdefault(test, _LineReply(self._line, test))
+        samples = Samples(range(first, first + len(indices)), indices, self._part.dataset)
+        try:
+            self._engine.submit(samples, reply)
+        except Exception as error:  # an engine is not our code; who has an answer by now, the other side knows
+            logger.exception("submit failed")
+            reason = f"{type(error).__name__}: {error}"
+            self._line.send("give_up", [numbers(samples.ids)], test=test, reason=reason)
+        if message.facts["is_flushed"]:
+            self._engine.flush()
+
+    def _load(self, message: Message) -> None:
+        indices = message.arrays[0].tolist()
+        self._part.dataset.load(indices)
+        lengths = [numbers([self._length(index) for index in indices])] if message.facts["wants_lengths"] else []
+        self._line.send("done", lengths)
+
+    def _length(self, index: int) -> int:
+        """Return what makes a sample long; a workload's code may fail on one, which then fails when it is asked for."""
+        program, sample = self._part.model.program, self._part.dataset.sample(index)
+        try:
+            return (
+                len(program.prompt(sample).tokens) if isinstance(program, GenerationProgram) else program.length(sample)
+            )
+        except Exception:  # a workload's code
+            return 0
+
+    def _warm_up(self, message: Message) -> None:
+        indices, plan = message.arrays[0].tolist(), self._part.plan
+        self._engine.warm_up(Samples(range(len(indices)), indices, self._part.dataset))
+        gc.collect()
+        gc.freeze()  # what is there by now stays, and need not be looked at while something is measured
+        likely = plan.largest_batch if plan.batch == "auto" else plan.batch
+        self._line.send("done", **asdict(self._engine.appetite() or Appetite(together=1, most=2 * likely)))
+
+    def _tell(self, message: Message) -> None:
+        answer: Any
+        match message.facts["what"]:
+            case "statistics":
+                answer = dict(self._engine.statistics())
+            case "calls":
+                answer = [asdict(call) for call in self._engine.calls()]
+            case "runtime":
+                answer = dict(self._part.backend.observe())
+            case _:
+                answer = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
+        self._line.send("done", answer=answer)
+
+
+class _LineReply(Reply):
+    """Sends the answers of one test, as they are: whether they are sound is judged where all of them arrive."""
+
+    def __init__(self, line: Line, test: int) -> None:
+        self._line = line
+        self._test = test
+
+    def complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
+    ) -> None:
+        """Send answers."""
+        is_one = isinstance(outputs, np.ndarray)
+        arrays = [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
+        for array in arrays:
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                self.fail(samples, f"reply is a {type(array).__name__}, not a NumPy array of numbers")
+                return
+        counts = [] if token_counts is None else [numbers(token_counts)]
+        self._send("complete", samples, [*counts, *arrays], is_one=is_one, has_counts=bool(counts))
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Send first tokens."""
+        self._send("first_token", samples, [tokens])
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Send why there is no answer."""
+        self._send("fail", samples, reason=reason)
+
+    def _send(self, kind: str, samples: Samples, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
+        keys = numbers(samples.ids), numbers(samples.indices)
+        self._line.send(kind, [*keys, *arrays], test=self._test, **facts)

@@ -1,0 +1,175 @@
+"""What instances are made of in these tests. Imported by their processes, under this bare name."""
+
+import importlib.util
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from mlbench_null.backend import Null
+
+from mlbench import (
+    Appetite,
+    BatchProgram,
+    DataError,
+    Dataset,
+    Engine,
+    EnginePlan,
+    GraphBackend,
+    GraphError,
+    Model,
+    Probe,
+    ReplySpec,
+    UsageError,
+)
+from mlbench.conformance.known_answers import TokenLists, scoring_model
+from mlbench.execution.instances.serving import Part
+
+DEADLY, TIRING, WRONG, TWICE, UNREADABLE = 913, 914, 915, 916, 1917
+"""Samples at which something happens; LoadGen does not ask for them."""
+
+
+class Numbers(Dataset):
+    """Sample i is the number i."""
+
+    count, performance_count = 900, 64
+    fingerprint = "numbers"
+
+    def __init__(self):
+        self.loaded = set()
+
+    def load(self, indices):
+        if UNREADABLE in indices:
+            raise DataError("number 1917 is corrupt.")
+        self.loaded.update(indices)
+
+    def unload(self, indices):
+        self.loaded.difference_update(indices)
+
+    def sample(self, index):
+        assert index in self.loaded
+        return index
+
+
+class Double:
+    """A graph as the engine needs it."""
+
+    name = "double"
+
+    def precision(self, asked):
+        return asked
+
+
+class Doubles(BatchProgram):
+    reply = ReplySpec(dtype="int64", shape=(1,))
+
+    def run(self, samples, graphs):
+        self.tell(1, 1)
+        return graphs["double"]({"x": np.array(samples)[:, None]})["y"]
+
+    def length(self, sample):
+        return sample
+
+
+class Doubling(GraphBackend):
+    """Doubles; the instance with number 1 dies of one sample, number 0 is slow at another."""
+
+    name = "doubling"
+    number = None
+
+    def probe(self):
+        return Probe(is_available=True)
+
+    def instance(self, number, of):
+        own = self.configured(self.options)
+        own.number = number
+        return own
+
+    def compile(self, graph, precision):
+        def run(inputs):
+            if DEADLY in inputs["x"]:
+                os.kill(os.getpid(), 9)
+            if TIRING in inputs["x"] and self.number == 0:
+                time.sleep(1)
+            if WRONG in inputs["x"]:
+                raise ValueError("fifteen")
+            return {"y": 2 * inputs["x"]}
+
+        return run
+
+    def observe(self):
+        return {"device": "cpu", "number": self.number}
+
+
+class Speaking(Engine):
+    """Says a first token before each answer, of a length that differs; raises at one sample, answers another twice."""
+
+    def submit(self, samples, reply):
+        for place, number in enumerate(samples.data()):
+            one = samples[place : place + 1]
+            if number == WRONG:
+                raise ValueError("fifteen")
+            reply.first_token(one, np.array([[number]], np.int32))
+            reply.complete(one, [np.arange(number, dtype=np.int32)], [number])
+            if number == TWICE:
+                reply.complete(one, [np.arange(number, dtype=np.int32)], [number])
+
+    def appetite(self):
+        return Appetite(together=1, most=100)
+
+
+class SpeakingBackend(Doubling):
+    def engine(self, model, plan):
+        return Speaking()
+
+
+def model():
+    return Model(name="doubles", graphs={"double": Double()}, program=Doubles(), weights_fingerprint="none")
+
+
+def part(backend, plan):
+    return Part(backend=backend, model=model(), plan=plan, dataset=Numbers())
+
+
+def doubling(payload):
+    return part(Doubling(), EnginePlan(instances=3, **payload))
+
+
+def speaking(payload):
+    return part(SpeakingBackend(), EnginePlan(instances=2))
+
+
+def null(payload):
+    return Part(backend=Null(), model=scoring_model(), plan=EnginePlan(**payload), dataset=TokenLists())
+
+
+def token_world():
+    """Return the language model without a network of the generation engine's tests, with twelve prompts."""
+    place = Path(__file__).parents[1] / "generation" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("token_world", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    world = module.World(prompts=module.prompts_of(12))
+    vars(world.dataset).update(count=12, performance_count=12, load=lambda indices: None, unload=lambda indices: None)
+    return world
+
+
+def generating(payload):
+    world = token_world()
+    return Part(backend=world.backend, model=world.model, plan=EnginePlan(**payload), dataset=world.dataset)
+
+
+def refusing(payload):
+    raise UsageError("backend.speed is 11.", hint="Want 1 to 10.")
+
+
+def lacking(payload):
+    raise GraphError("graph double: operator Det.", hint="Use fp32.")
+
+
+def raising(payload):
+    raise ValueError("bad operator")
+
+
+def dying(payload):
+    os._exit(3)
