@@ -12,12 +12,14 @@ from typing import Any
 import psutil
 
 from mlbench import __version__
+from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError, UsageError
+from mlbench.execution.instances.demand import check_demand
 from mlbench.execution.isolation import Failure, Limits, call_isolated
 from mlbench.folders import results_folder, system_settings_file
 from mlbench.records.environment import observe_environment
@@ -133,7 +135,8 @@ def check(request: RunRequest, plugins: Plugins) -> Precision:
     Raises:
         MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
     """
-    settings_of(request, plugins)
+    settings, scenario = settings_of(request, plugins), plugins.scenario(request.scenario)
+    check_demand(settings.fill("execution", EnginePlan()), scenario.loadgen)
     if request.power not in (AUTO, NONE) and (reason := plugins.power_meter(request.power).probe()):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
     probe = plugins.backend(request.backend).probe()

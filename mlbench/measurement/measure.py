@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import resource
 import shutil
 import time
 from collections.abc import Mapping
@@ -12,30 +11,27 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Engine, Samples
-from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
-from mlbench.execution.pace import Pace, crowded, measured_pace
+from mlbench.execution.pace import Pace
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode
+from mlbench.measurement.instance_sweep import settled
 from mlbench.measurement.job import Job, Signs, test_of
 from mlbench.measurement.judgement import judged
 from mlbench.measurement.metering import Metering
 from mlbench.measurement.overhead import overhead_ns_per_sample
+from mlbench.measurement.ready import Ready, made_ready, warmed_up
 from mlbench.measurement.work import count_operations, work_of
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Limits, limits_of
 
 logger = logging.getLogger(__name__)
 
-_TYPICAL_SAMPLES = 64
 _UNMEASURED = nullcontext()
-_CROWDS = ("Server", "Offline")  # where LoadGen is told a rate of samples
 _ACCURACY_SPEED = 20
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
@@ -49,6 +45,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         MlbenchError: something the user can act on; see the methods of the plugins.
     """
     plugins = Plugins.discover()
+    payload, sweep = settled(payload, plugins, channel)
     job = Job.from_payload(payload, plugins)
     channel.progress("load")
     dataset = job.workload.dataset(job.variant)
@@ -59,29 +56,29 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
     metering = Metering.asked_for(payload["power"], plugins)
     channel.progress("compile")
-    with job.backend.engine(model, job.plan) as engine:
+    with made_ready(job, payload, model, dataset) as ready:
         channel.progress("warm-up")
-        may_crowd = isinstance(model.program, GenerationProgram) and job.scenario.loadgen in _CROWDS
-        pace = _warmed_up(engine, dataset, job, may_crowd=may_crowd)
-        tests = _Tests(job, model, limits, channel, engine, dataset)
+        pace = warmed_up(ready, job, model)
+        tests = _Tests(job, model, limits, channel, ready)
         traffic: dict[Mode, Traffic] = {}
         if metric:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         metering.watch_idle()
         traffic[Mode.PERFORMANCE], load = tests.drive_performance(pace, metering)
-        calls, facts = engine.calls(), {"engine": engine.statistics(), "runtime": job.backend.observe()}
-        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
+        calls, counts, runtime = ready.engine.calls(), ready.engine.statistics(), ready.runtime()
+        peak_bytes = ready.peak_memory_bytes()
     channel.progress("overhead")
-    overhead_ns = overhead_ns_per_sample(job, plugins, model, channel)
+    overhead_ns = overhead_ns_per_sample(job, plugins, model, channel, payload)
     channel.progress("operations")
     uncounted = count_operations(calls, job, payload, model, channel)
     channel.progress("score")
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
-    work = None if uncounted else work_of(calls, model, job, facts["engine"], issued)
+    work = None if uncounted else work_of(calls, model, job, counts, issued)
     energy = metering.values(samples=issued, tokens=_tokens(job, detail, issued))
     return {
-        **facts,
+        "engine": {**counts, **sweep},
+        "runtime": runtime,
         **judged(job, limits, detail, traffic, metric),
         "work": work and {**work, "samples_per_s": samples_per_s(detail, job.scenario)},
         "energy": energy,
@@ -93,7 +90,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         "limits": dataclasses.asdict(limits),
         "seeds": dataclasses.asdict(limits.seeds),
         "overhead_ns_per_sample": overhead_ns,
-        "peak_memory_bytes": peak_kib * 1024,
+        "peak_memory_bytes": peak_bytes,
         "fingerprints": {
             "data": dataset.fingerprint,
             "weights": model.weights_fingerprint,
@@ -108,21 +105,6 @@ def _tokens(job: Job, detail: DetailLog, samples: int) -> float | None:
     key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
     rate_per_s = samples_per_s(detail, job.scenario)
     return samples * float(detail.values[key]) / rate_per_s if key and rate_per_s else None
-
-
-def _warmed_up(engine: Engine, dataset: Dataset, job: Job, *, may_crowd: bool) -> Pace:
-    """Make the engine ready on samples spread over the dataset, and time it roughly: a query, some, and a crowd."""
-    count = min(dataset.count, _TYPICAL_SAMPLES)
-    indices = [number * dataset.count // count for number in range(count)]
-    dataset.load(indices)
-    samples = Samples(list(range(count)), indices, dataset)
-    engine.warm_up(samples)
-    query = job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1
-    pace = measured_pace(engine, samples, query, job.load.stall_timeout_s)
-    if may_crowd:
-        pace = crowded(pace, engine, samples, job.load.stall_timeout_s)
-    dataset.unload(indices)
-    return pace
 
 
 def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
@@ -159,8 +141,7 @@ class _Tests:
     model: Model
     limits: Limits
     channel: Channel
-    engine: Engine
-    dataset: Dataset
+    ready: Ready
 
     def drive_accuracy(self, pace: Pace) -> tuple[Traffic, Pace]:
         """Ask for every sample once, and learn more of the pace from it."""
@@ -188,12 +169,12 @@ class _Tests:
         return self._measured(again, section), again
 
     def _measured(self, load: LoadSettings, section: AbstractContextManager[object]) -> Traffic:
-        self.engine.statistics(), self.engine.calls()  # what was counted so far is not the measured part's
+        self.ready.engine.statistics(), self.ready.engine.calls()  # what was counted so far is not the measured part's
         return self.drive(Mode.PERFORMANCE, load, section)
 
     def drive(self, mode: Mode, load: LoadSettings, section: AbstractContextManager[object] = _UNMEASURED) -> Traffic:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
-        self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.dataset.count)
+        self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.ready.dataset.count)
         signs = Signs(channel=self.channel, stage=mode)
-        return drive(test, self.engine, self.dataset, self.job.folder / mode, signs, section=section)
+        return drive(test, self.ready.engine, self.ready.dataset, self.job.folder / mode, signs, section=section)

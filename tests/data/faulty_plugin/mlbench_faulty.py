@@ -29,6 +29,7 @@ from mlbench import (
 )
 
 WHERE = 7
+LIFE = 5000  # samples: more than the trial before a test asks for
 
 
 class Faulty(Backend):
@@ -51,6 +52,33 @@ class Lacking(Faulty):
 class Sluggish(Faulty):
     def engine(self, model, plan):
         return Awakened()
+
+
+class Mortal(Faulty):
+    """Dies in the midst of a test where it is instance number 1; alone and elsewhere it does not."""
+
+    number = None
+
+    def instance(self, number, of):
+        own = self.configured(self.options)
+        own.number = number
+        return own
+
+    def engine(self, model, plan):
+        return Ageing(self._happen, is_mortal=self.number == 1)
+
+
+class Ageing(Engine):
+    def __init__(self, happen, is_mortal):
+        self._happen = happen
+        self._left = LIFE if is_mortal else None
+
+    def submit(self, samples, reply):
+        if self._left is not None:
+            self._left -= len(samples)
+            if self._left < 0:
+                self._happen(samples, None, reply)
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32))
 
 
 class Zeros(Engine):
@@ -193,4 +221,4 @@ def mlbench_workloads():
 @hookimpl
 def mlbench_backends():
     faulty = [Faulty(f.__name__, f) for f in (crash, leave, hang, lose, fail, nan, twice, fill_memory)]
-    return [*faulty, Lacking("lacking", None), Sluggish("sluggish", None)]
+    return [*faulty, Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash)]
