@@ -228,6 +228,7 @@ def _roofline_fields(fields: Mapping[str, Any], precision: Precision, ceilings: 
     """Return the share of the machine's ceilings, where they are known, and what is not measured."""
     if fields["status"] == "failed":
         return {}
-    share, reason = share_of(fields["work"], precision, fields["runtime"], ceilings)
+    instances = fields["engine"].get("instances", 1)
+    share, reason = share_of(fields["work"], precision, fields["runtime"], ceilings, instances)
     missing = {} if share else {"roofline": reason}
     return {"roofline": share, "not_measured": {**fields["not_measured"], **missing}}

@@ -11,7 +11,11 @@ ONCE = "run `mlbench roofline` once: the ceilings of this machine are not known"
 
 
 def share_of(
-    work: Mapping[str, Any] | None, precision: str, runtime: Mapping[str, Any], ceilings: Ceilings | None
+    work: Mapping[str, Any] | None,
+    precision: str,
+    runtime: Mapping[str, Any],
+    ceilings: Ceilings | None,
+    instances: int = 1,
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return the work done per second and its share of the nearer ceiling, as the record's values, or why not.
 
@@ -24,9 +28,10 @@ def share_of(
         return None, "the work of a sample is not known"
     if not isinstance(device, str):
         return None, "the backend does not say on which device it computed"
-    found = next((each for each in ceilings.devices if each.device == device), None)
+    used = device if instances == 1 or device == "cpu" else f"{instances} x {device}"  # each may have one of its own
+    found = next((each for each in ceilings.devices if each.device == used), None)
     if found is None:
-        return None, f"the ceilings of {device} are not known"
+        return None, f"the ceilings of {used} are not known"
     if precision not in found.operations:
         return None, f"no ceiling at {precision}: {found.not_measured.get(precision, 'not measured')}"
     operations_per_s, bytes_per_s = (

@@ -62,6 +62,16 @@ def test_where_there_is_no_share_the_reason_is_told(ceilings, work, precision, r
     assert share_of(work, precision, runtime, ceilings) == (None, reason)
 
 
+def test_instances_share_a_cpu_but_may_have_a_gpu_each(ceilings):
+    share, _ = share_of(WORK, "fp32", CPU, ceilings, instances=2)
+    assert share["share"] == 0.2
+    gpu = ceilings.devices[0].model_copy(update={"device": "NVIDIA H200"})
+    known = ceilings.model_copy(update={"devices": [gpu]})
+    assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known)[0]["share"] == 0.2
+    reason = "the ceilings of 2 x NVIDIA H200 are not known"
+    assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known, instances=2) == (None, reason)
+
+
 def test_a_machine_that_was_never_measured_is_said_to_be():
     assert share_of(WORK, "fp32", CPU, None) == (None, ONCE)
 
