@@ -11,7 +11,7 @@ from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_pytorch.backend import PyTorch
 
 from mlbench import Dim, GraphBackend, Precision, TensorSpec, UsageError
-from mlbench.toolkit import ModuleGraph, host_array
+from mlbench.toolkit import ModuleGraph, TorchOptions, host_array
 
 pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
@@ -226,3 +226,8 @@ def test_threads_are_the_workers_part_of_the_cores_unless_set_by_the_user(kind, 
     told = kind()
     told.options = replace(told.options, threads=3)
     assert told.shared(2).options.threads == 3
+
+
+@pytest.mark.parametrize("backend", [PyTorch().configured(TorchOptions(device="cpu")), OnnxRuntime()])
+def test_instances_on_a_cpu_have_the_backend_as_it_is_for_they_have_cores_of_their_own(backend):
+    assert backend.instance(1, 2).options == backend.options

@@ -1,6 +1,7 @@
 import pytest
 from mlbench_pytorch.backend import PyTorch
 
+from mlbench import UsageError
 from mlbench.conformance import GraphBackendConformance
 from mlbench.contracts.graph import Precision
 from mlbench.toolkit import TorchOptions
@@ -29,3 +30,16 @@ class TestBf16(OnDevice):
 
 class TestFp16(OnDevice):
     precision = Precision.FP16
+
+
+def test_each_instance_has_a_gpu_of_its_own_and_more_than_gpus_are_refused():
+    count = torch.cuda.device_count()
+    for number in range(count):
+        assert PyTorch().instance(number, count).device() == torch.device("cuda", number)
+    with pytest.raises(UsageError, match=f"^execution.instances is {count + 1}, and torch"):
+        PyTorch().instance(0, count + 1)
+
+
+def test_instances_share_the_gpu_that_is_named_by_its_number():
+    named = PyTorch().configured(TorchOptions(device="cuda:0"))
+    assert named.instance(1, 2).device() == torch.device("cuda", 0)
