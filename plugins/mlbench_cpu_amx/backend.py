@@ -13,7 +13,7 @@ from mlbench.toolkit import cores_each
 from mlbench_cpu_amx.allocator import preloaded_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, chosen, limit, machine_flags, offered
-from mlbench_cpu_amx.kernels import KernelReport
+from mlbench_cpu_amx.kernels import INTRODUCTION, KernelReport
 
 INSTALL = "pip install 'mlbench[cpu-amx]'"
 
@@ -92,8 +92,8 @@ class CpuAmx(GraphBackend):
             "threads": self.options.threads or torch.get_num_threads(),
             "isa": chosen(self.options.isa, machine_flags()),
             "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-            "onednn": self._report.version,
-            "onednn_isa": self._report.isa,
+            "onednn": INTRODUCTION.version,
+            "onednn_isa": INTRODUCTION.isa,
             "kernels": self._report.kernels,
             "allocator": preloaded_allocator(),
             **dict(_versions("torch", "torchao")),

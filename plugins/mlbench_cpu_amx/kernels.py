@@ -26,12 +26,22 @@ _redirecting = threading.Lock()
 
 
 @dataclass(slots=True)
-class KernelReport:
-    """What oneDNN said in this process."""
+class Introduction:
+    """What oneDNN says of itself, once per process, before the first kernel that it reports."""
 
     version: str = ""
     isa: str = ""
     """The best instruction set that it may use, in its own words."""
+
+
+INTRODUCTION = Introduction()
+"""This process's."""
+
+
+@dataclass(slots=True)
+class KernelReport:
+    """What oneDNN said of the graphs of one backend."""
+
     kernels: dict[str, Mapping[str, int]] = field(default_factory=dict)
     """By graph: how often each kernel ran in the first call, as ``convolution brgconv_1x1:avx10_1_512_amx``."""
 
@@ -41,10 +51,10 @@ class KernelReport:
         for line in lines:
             if found := _EXECUTED.search(line):
                 counts[f"{found[1]} {found[2]}"] += 1
-            elif found := _VERSION.search(line):  # it introduces itself once per process
-                self.version = found[1]
+            elif found := _VERSION.search(line):
+                INTRODUCTION.version = found[1]
             elif found := _ISA.search(line):
-                self.isa = found[1].strip()
+                INTRODUCTION.isa = found[1].strip()
         self.kernels[graph] = dict(counts.most_common())
 
     def first_call(self, graph: str) -> contextlib.AbstractContextManager[None]:
