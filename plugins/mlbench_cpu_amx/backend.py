@@ -104,7 +104,7 @@ class CpuAmx(GraphBackend):
         flags = machine_flags()
         isa = chosen(self.options.isa, flags)
         has_bf16 = BF16 in flags and isa != "avx2"
-        precisions = list(_precisions(has_bf16=has_bf16, has_int8=True))
+        precisions = list(_precisions(has_bf16=has_bf16, has_int8="torchao" in dict(_versions("torchao"))))
         if precision not in precisions:
             raise UsageError(
                 f"{self.name} does not offer {precision} on this CPU with backend.isa={self.options.isa}.",

@@ -17,7 +17,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 
-from mlbench import Graph, GraphError, Precision
+from mlbench import Dim, Graph, GraphError, Precision, TensorSpec
 from mlbench.toolkit import made_once
 from mlbench.toolkit.exported_program import exported_program, graph_step
 from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS, machine_flags
@@ -40,15 +40,25 @@ class Package:
         self._package = package_class()(os.fspath(file))
         self._name = graph.name
         self._report = report
-        self._inputs = [spec.name for spec in graph.inputs]
+        self._inputs = graph.inputs
         self._outputs = [(spec.name, getattr(torch, spec.dtype)) for spec in graph.outputs]
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in the dtypes of their specs, in memory of their own."""
-        tensors = [torch.from_numpy(np.require(inputs[name], requirements=["C", "W"])) for name in self._inputs]
+        tensors = [_tensor(spec, inputs[spec.name]) for spec in self._inputs]
         with self._report.first_call(self._name):
             returned = self._package.run(tensors)
         return {name: tensor.to(dtype).numpy() for (name, dtype), tensor in zip(self._outputs, returned, strict=True)}
+
+
+def _tensor(spec: TensorSpec, array: np.ndarray) -> torch.Tensor:
+    """Return an input as a tensor. A package trusts its shape, and one that it was not made for would crash it."""
+    fits = len(array.shape) == len(spec.shape) and all(
+        isinstance(wanted, Dim) or wanted == size for wanted, size in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype != spec.dtype:
+        raise ValueError(f"{spec.name} is {array.dtype} of shape {array.shape}, which the graph does not take")
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 class InBf16(torch.nn.Module):
@@ -106,10 +116,6 @@ def _compile(graph: Graph, precision: Precision, isa: str, folder: Path) -> None
 
 def _program(graph: Graph, precision: Precision) -> torch.export.ExportedProgram:
     """Return a graph as a program in a precision."""
-    if precision is Precision.INT8:
-        from mlbench_cpu_amx.quantization import quantized
-
-        return exported_program(graph, quantized(graph))
     module = graph.module()
     size_bytes = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
     if size_bytes > LARGEST_BYTES:
@@ -117,4 +123,10 @@ def _program(graph: Graph, precision: Precision) -> torch.export.ExportedProgram
             f"graph {graph.name} holds {size_bytes / 2**30:.0f} GiB, of which a package would be a copy.",
             hint="Run it on the backend pytorch.",
         )
-    return exported_program(graph, InBf16(module) if precision is Precision.BF16 else module)
+    if precision is Precision.BF16:
+        module = InBf16(module)
+    elif precision is Precision.INT8:
+        from mlbench_cpu_amx.quantization import quantized
+
+        module = quantized(graph, module)
+    return exported_program(graph, module)

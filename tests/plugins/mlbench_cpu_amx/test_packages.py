@@ -78,6 +78,13 @@ def test_a_package_is_compiled_once(monkeypatch):
     np.testing.assert_array_equal(again({"x": ramp(2)})["y"], double({"x": ramp(2)})["y"])
 
 
+@pytest.mark.parametrize("x", [ramp(2)[:, :8], ramp(2)[0], ramp(2).astype(np.float64)], ids=["width", "rank", "dtype"])
+def test_an_input_of_another_shape_or_type_is_an_error_and_not_a_crash(x: np.ndarray):
+    _, double = compiled(Precision.FP32)
+    with pytest.raises(ValueError, match=r"x is float\d\d of shape .*, which the graph does not take"):
+        double({"x": x})
+
+
 def test_other_threads_run_during_a_call():
     _, double = compiled(Precision.FP32)
     x, ticks, over = ramp(16384), [0], threading.Event()
