@@ -108,6 +108,14 @@ def test_int8_of_what_the_quantiser_does_not_know_is_refused(monkeypatch, tmp_pa
     assert not any((tmp_path / "cpu_amx").iterdir())
 
 
+def test_int8_of_a_graph_with_state_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "machine_flags", lambda: AMX)
+    stateful = graph(torch.nn.Identity)
+    stateful.state = (TensorSpec(name="kept", shape=(4, 8), dtype="float32"),)
+    with pytest.raises(GraphError, match="graph small has state, and so no ranges known beforehand: int8 needs them"):
+        cpu_amx().compile(stateful, Precision.INT8)
+
+
 @pytest.mark.parametrize(
     ("line", "allocator"),
     [

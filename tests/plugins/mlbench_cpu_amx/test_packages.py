@@ -37,7 +37,7 @@ def doubling_graph() -> ModuleGraph:
         layer.weight.data, layer.bias.data = 2 * torch.eye(WIDTH), torch.zeros(WIDTH)
         return layer
 
-    batch = Dim(name="batch", smallest=1, usual=32, largest=16384)
+    batch = Dim(name="batch", smallest=1, usual=32, largest=65536)
     return ModuleGraph(
         "doubling",
         inputs=(TensorSpec(name="x", shape=(batch, WIDTH), dtype="float32"),),
@@ -87,7 +87,8 @@ def test_an_input_of_another_shape_or_type_is_an_error_and_not_a_crash(x: np.nda
 
 def test_other_threads_run_during_a_call():
     _, double = compiled(Precision.FP32)
-    x, ticks, over = ramp(16384), [0], threading.Event()
+    x, ticks, over = ramp(65536), [0], threading.Event()
+    double({"x": x})  # the first call lets go of the lock anyway, to read what oneDNN prints
 
     def tick() -> None:
         while not over.wait(1e-4):
@@ -105,7 +106,7 @@ def test_other_threads_run_during_a_call():
         sys.setswitchinterval(interval)
         over.set()
         other.join()
-    assert during > 1
+    assert during > 10
 
 
 # oneDNN chooses once per process
