@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class OnnxState:
     """As ONNX Runtime sees them."""
     arrays: dict[str, np.ndarray]
     """The same memory as NumPy sees it; empty where it is a device's."""
+    bindings: dict[tuple[object, int], Any] = field(default_factory=dict)
+    """What sessions made of it, by session and number of rows: to bind it anew costs a tenth of a small step."""
 
 
 class StatefulSession:
@@ -89,28 +91,39 @@ class StatefulSession:
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: OnnxState, /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own, and update the state."""
-        binding = self._session.io_binding()
+        binding = self._binding(len(inputs[self._graph.inputs[0].name]), state)
         for spec in self._graph.inputs:
             binding.bind_cpu_input(spec.name, np.ascontiguousarray(inputs[spec.name]))
         for spec in self._graph.outputs:
-            binding.bind_output(spec.name, CPU)
+            binding.bind_output(spec.name, CPU)  # in each call: else it writes where it wrote before
         after = self._state(
             {spec.name: np.empty(state.values[spec.name].shape(), self._dtypes[spec.name]) for spec in self._moving}
         )
-        for name, value in self._taken(inputs, state).items():
-            binding.bind_ortvalue_input(name, value)
-            binding.bind_ortvalue_output(name + NEXT, after.values.get(name, value))
+        for name, value in after.values.items():
+            binding.bind_ortvalue_input(name, state.values[name])
+            binding.bind_ortvalue_output(name + NEXT, value)
         self._session.run_with_iobinding(binding)
         state.values.update(after.values)
         state.arrays.update(after.arrays)
         outputs = binding.get_outputs()  # in the order of binding: state comes last
         return {spec.name: value.numpy() for spec, value in zip(self._graph.outputs, outputs, strict=False)}
 
-    def _taken(self, inputs: Mapping[str, np.ndarray], state: OnnxState) -> Mapping[str, Any]:
+    def _binding(self, rows: int, state: OnnxState) -> Any:
+        """Return a binding of a state to the session, outputs first; the same for calls of as many rows."""
+        key = (self, rows if self._takes_first_rows else 0)
+        if key not in state.bindings:
+            binding = state.bindings[key] = self._session.io_binding()
+            for spec in self._graph.outputs:
+                binding.bind_output(spec.name, CPU)
+            for name, value in self._taken(rows, state).items():
+                binding.bind_ortvalue_input(name, value)
+                binding.bind_ortvalue_output(name + NEXT, value)
+        return state.bindings[key]
+
+    def _taken(self, rows: int, state: OnnxState) -> Mapping[str, Any]:
         """Return the tensors of a state, or no more than their first rows where that is all that the file takes."""
         if not self._takes_first_rows:
             return state.values
-        rows = len(inputs[self._graph.inputs[0].name])
         return {name: OrtValue.ortvalue_from_numpy(array[:rows]) for name, array in state.arrays.items()}
 
     def _state(self, arrays: dict[str, np.ndarray]) -> OnnxState:
