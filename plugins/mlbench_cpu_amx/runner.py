@@ -31,15 +31,14 @@ def package_class() -> Any:
 
 
 def _build(folder: Path) -> None:
-    from torch.utils.cpp_extension import include_paths, library_paths
-
+    home = Path(torch.__file__).parent  # torch.utils.cpp_extension knows it too, but needs setuptools
+    headers = (home / "include", home / "include/torch/csrc/api/include")
     command = [
         *(cxx(), "-std=c++20", "-O1", "-shared", "-fPIC", "-w"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        *(f"-I{path}" for path in include_paths()),
+        *(f"-I{path}" for path in headers),
         *(os.fspath(SOURCE), "-o", os.fspath(folder / LIBRARY)),
-        *(f"-L{path}" for path in library_paths()),
-        *("-ltorch", "-ltorch_cpu", "-lc10"),
+        *(f"-L{home / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10"),
     ]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:

@@ -175,4 +175,4 @@ def test_markdown_of_what_passes_where_by_commonmark(a_slower_night, mlbench):
     table = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
     assert {"bert", "resnet50", "retinanet"} <= table.keys()
     assert table["bert"]["odd|name fp32"] == "untested"
-    assert table["bert"]["pytorch fp32"] == "1 of 1 scenarios"
+    assert table["bert"]["pytorch fp32"] == "1 of 3 scenarios (SingleStream, Server: untested)"
