@@ -4,6 +4,7 @@ from mlbench.execution.compile_cache import made_once
 from mlbench.execution.side_process import SideProcess
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.cores import cores_each
+from mlbench.toolkit.distributions import installed_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
 from mlbench.toolkit.language_graphs import CacheShape, language_graphs
 from mlbench.toolkit.language_network import LanguageNetwork
@@ -33,6 +34,7 @@ __all__ = [
     "cores_each",
     "file_sha256",
     "host_array",
+    "installed_versions",
     "language_graphs",
     "load_weights",
     "made_once",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
-from mlbench.toolkit import cores_each
+from mlbench.toolkit import cores_each, installed_versions
 from mlbench_cpu_amx.allocator import preloaded_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, chosen, limit, machine_flags, offered
@@ -42,7 +41,7 @@ class CpuAmx(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions, a C++ compiler and the CPU's flags; torch stays unloaded."""
-        flags, versions = machine_flags(), dict(_versions("torch", "torchao"))
+        flags, versions = machine_flags(), installed_versions("torch", "torchao")
         found = offered(flags)
         if not found:
             return Probe(is_available=False, reason="no x86 CPU with AVX2 here", install="run on another backend")
@@ -96,7 +95,7 @@ class CpuAmx(GraphBackend):
             "onednn_isa": INTRODUCTION.isa,
             "kernels": self._report.kernels,
             "allocator": preloaded_allocator(),
-            **dict(_versions("torch", "torchao")),
+            **installed_versions("torch", "torchao"),
         }
 
     def _chosen_isa(self, precision: Precision) -> str:
@@ -104,7 +103,7 @@ class CpuAmx(GraphBackend):
         flags = machine_flags()
         isa = chosen(self.options.isa, flags)
         has_bf16 = BF16 in flags and isa != "avx2"
-        precisions = list(_precisions(has_bf16=has_bf16, has_int8="torchao" in dict(_versions("torchao"))))
+        precisions = list(_precisions(has_bf16=has_bf16, has_int8="torchao" in installed_versions("torchao")))
         if precision not in precisions:
             raise UsageError(
                 f"{self.name} does not offer {precision} on this CPU with backend.isa={self.options.isa}.",
@@ -121,12 +120,3 @@ def _precisions(*, has_bf16: bool, has_int8: bool) -> Iterator[Precision]:
     yield Precision.FP32
     if has_int8:
         yield Precision.INT8
-
-
-def _versions(*distributions: str) -> Iterator[tuple[str, str]]:
-    """Yield name and version of those that are installed."""
-    for name in distributions:
-        try:
-            yield name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue

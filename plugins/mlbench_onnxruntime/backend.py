@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
-from mlbench.toolkit import cores_each
+from mlbench.toolkit import cores_each, installed_versions
 from mlbench_onnxruntime.providers import CPU, INDEXED, Place, usable_place, usable_provider
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class OnnxRuntime(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions; neither ONNX Runtime nor torch is loaded."""
-        versions = dict(_versions((*DISTRIBUTIONS, *EXPORTERS)))
+        versions = installed_versions(*DISTRIBUTIONS, *EXPORTERS)
         found = [name for name in DISTRIBUTIONS if name in versions]
         missing = [name for name in EXPORTERS if name not in versions]
         if not found:
@@ -159,12 +158,3 @@ class OnnxRuntime(GraphBackend):
         except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
             reason = str(error).splitlines()[0][:300]
             raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {place.provider}: {reason}") from error
-
-
-def _versions(distributions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield name and version of those that are installed."""
-    for name in distributions:
-        try:
-            yield name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue

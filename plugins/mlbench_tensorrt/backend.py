@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
+from mlbench.toolkit import installed_versions
 from mlbench_tensorrt.profiles import Ranges, ranges
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
@@ -53,7 +53,7 @@ class TensorRt(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions and for the device's file; neither TensorRT nor torch is loaded."""
-        versions = dict(_versions((*DISTRIBUTIONS, *NEEDED)))
+        versions = installed_versions(*DISTRIBUTIONS, *NEEDED)
         missing = [name for name in NEEDED if name not in versions]
         if not any(name in versions for name in DISTRIBUTIONS):
             missing.insert(0, "tensorrt")
@@ -140,12 +140,3 @@ def usable_device(number: int) -> int:
             hint=f"Choose from 0 to {count - 1}." if count else "See `mlbench doctor` for what is missing.",
         )
     return number
-
-
-def _versions(distributions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield name and version of those that are installed."""
-    for name in distributions:
-        try:
-            yield name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
