@@ -52,10 +52,14 @@ class CountedExecutable:
 
 def merged(counts: Iterable[CallCounts]) -> Sequence[GraphCalls]:
     """Return what several workers counted as one, the most frequent calls first."""
+    return summed(((each.graph, *key), count) for each in counts for key, count in each.taken().items())
+
+
+def summed(counts: Iterable[tuple[tuple[str, _Shapes, _Sizes], int]]) -> Sequence[GraphCalls]:
+    """Return counts of graph, shapes and sizes of the state with equal ones as one, the most frequent first."""
     total: Counter[tuple[str, _Shapes, _Sizes]] = Counter()
-    for each in counts:
-        for (shapes, sizes), count in each.taken().items():
-            total[each.graph, shapes, sizes] += count
+    for key, count in counts:
+        total[key] += count
     return [
         GraphCalls(graph=graph, shapes=dict(shapes), state_sizes=dict(sizes), count=count)
         for (graph, shapes, sizes), count in total.most_common()

@@ -6,6 +6,7 @@ import faulthandler
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -300,6 +301,11 @@ def held_bytes(pid: int) -> int:
     except OSError:
         return 0
     return 1024 * sum(int(kib) for kib in _HELD.findall(status))
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held at a time."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
 
 
 def oom_kills_so_far() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from mlbench.contracts.model import Model
 from mlbench.discovery import Plugins
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
+from mlbench.execution.isolation import peak_bytes
 from mlbench.execution.pace import Pace, crowded, measured_pace
 from mlbench.measurement.job import Job
 
@@ -49,7 +49,7 @@ def made_ready(
     instances = job.plan.instances
     if instances == 1:
         with job.backend.engine(model, job.plan) as engine:
-            yield Ready(engine=engine, dataset=dataset, runtime=job.backend.observe, peak_memory_bytes=_own_peak_bytes)
+            yield Ready(engine=engine, dataset=dataset, runtime=job.backend.observe, peak_memory_bytes=peak_bytes)
         return
     assert instances != "auto"
     building = Building(builder=builder, payload=payload)
@@ -58,7 +58,7 @@ def made_ready(
             engine=replicated,
             dataset=replicated.library,
             runtime=replicated.runtime,
-            peak_memory_bytes=lambda: _own_peak_bytes() + replicated.peak_memory_bytes(),
+            peak_memory_bytes=lambda: peak_bytes() + replicated.peak_memory_bytes(),
         )
 
 
@@ -87,7 +87,3 @@ def warmed_up(ready: Ready, job: Job, model: Model) -> Pace:
         pace = crowded(pace, engine, samples, job.load.stall_timeout_s)
     dataset.unload(indices)
     return pace
-
-
-def _own_peak_bytes() -> int:
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB

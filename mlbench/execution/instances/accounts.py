@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlbench.contracts.engine import GraphCalls
+from mlbench.execution.call_counts import summed
 
 _SETTINGS = ("batch", "workers", "beams", "prefill_tokens", "columns")
 """Numbers of `Engine.statistics` that are choices, and not counts."""
@@ -32,16 +32,19 @@ def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return total
 
 
-def added_calls(calls: Iterable[GraphCalls]) -> list[GraphCalls]:
+def added_calls(calls: Iterable[GraphCalls]) -> Sequence[GraphCalls]:
     """Return calls with equal ones as one, the most frequent first."""
-    total: Counter[tuple[Any, ...]] = Counter()
-    for call in calls:
-        shapes = tuple((name, tuple(shape)) for name, shape in call.shapes.items())
-        total[call.graph, shapes, tuple(call.state_sizes.items())] += call.count
-    return [
-        GraphCalls(graph=graph, shapes=dict(shapes), state_sizes=dict(sizes), count=count)
-        for (graph, shapes, sizes), count in total.most_common()
-    ]
+    return summed(
+        (
+            (
+                call.graph,
+                tuple((name, tuple(shape)) for name, shape in call.shapes.items()),
+                (*call.state_sizes.items(),),
+            ),
+            call.count,
+        )
+        for call in calls
+    )
 
 
 def alike(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

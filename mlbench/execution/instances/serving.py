@@ -6,7 +6,6 @@ import gc
 import importlib
 import logging
 import os
-import resource
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ from mlbench.contracts.engine import Appetite, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.execution.instances.messages import Line, Message, numbers
-from mlbench.execution.isolation import told
+from mlbench.execution.isolation import peak_bytes, told
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ class _Served:
             case "runtime":
                 answer = dict(self._part.backend.observe())
             case _:
-                answer = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
+                answer = peak_bytes()
         self._line.send("done", answer=answer)
 
 
