@@ -118,8 +118,9 @@ def told(error: BaseException) -> dict[str, Any]:
         case ModuleNotFoundError():
             return told(UnavailableError(f"{error.name} is not installed.", hint="pip install 'mlbench[cpu]'"))
         case MlbenchError():
-            kind = FailureKind.EXCEPTION
-            return {"error": error.message, "hint": error.hint, "class": type(error).__name__, "kind": kind}
+            # a class of a plugin's own is known here by the class of ours that it is made from
+            name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__)
+            return {"error": error.message, "hint": error.hint, "class": name, "kind": FailureKind.EXCEPTION}
         case ProcessEndedError():
             return {"error": str(error), "hint": "", "class": "", "kind": error.kind}
     kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(error) else FailureKind.EXCEPTION

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench import DataError, GraphError, UnavailableError
-from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated, held_bytes
+from mlbench import DataError, GraphError, UnavailableError, UsageError
+from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated, held_bytes, raise_told, told
 
 HERE = Path(__file__)
 LIMITS = Limits(stage_timeout_s=60, memory_bytes=8 * 2**30)
@@ -194,3 +194,12 @@ def test_nothing_that_a_child_started_outlives_it(tmp_path):
             return
         time.sleep(0.05)
     pytest.fail("the grandchild still lives")
+
+
+def test_an_error_of_a_class_of_a_plugins_own_arrives_as_the_class_it_is_made_from():
+    class NoLicenceError(UsageError):
+        pass
+
+    with pytest.raises(UsageError, match="no licence") as caught:
+        raise_told(told(NoLicenceError("no licence.", hint="Buy one.")))
+    assert caught.value.hint == "Buy one."
