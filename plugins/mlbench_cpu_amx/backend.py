@@ -9,9 +9,10 @@ from typing import Any, Literal, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each, installed_versions
+from mlbench.toolkit.processor import machine_flags
 from mlbench_cpu_amx.allocator import preloaded_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
-from mlbench_cpu_amx.instruction_sets import BF16, chosen, limit, machine_flags, offered
+from mlbench_cpu_amx.instruction_sets import BF16, chosen, limit, offered
 from mlbench_cpu_amx.kernels import INTRODUCTION, KernelReport
 
 INSTALL = "pip install 'mlbench[cpu-amx]'"

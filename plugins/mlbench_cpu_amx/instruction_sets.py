@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Set
-from pathlib import Path
 
 from mlbench import UsageError
 
@@ -27,22 +26,6 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
 
 VECTOR_BITS = {"avx2": 256}
 """How wide vectors the inductor may write; else as wide as the machine has them."""
-
-CPU_INFO = Path("/proc/cpuinfo")
-
-
-def flags_of(cpuinfo: str) -> frozenset[str]:
-    """Return the flags of the first CPU in the text of /proc/cpuinfo; none for a CPU that is not x86."""
-    for line in cpuinfo.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "flags":
-            return frozenset(value.split())
-    return frozenset()
-
-
-def machine_flags() -> frozenset[str]:
-    """Return the flags of this machine's CPU."""
-    return flags_of(CPU_INFO.read_text()) if CPU_INFO.is_file() else frozenset()
 
 
 def offered(flags: Set[str]) -> list[str]:

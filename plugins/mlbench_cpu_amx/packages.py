@@ -20,7 +20,8 @@ from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 from mlbench import Dim, Graph, GraphError, Precision, TensorSpec
 from mlbench.toolkit import made_once
 from mlbench.toolkit.exported_program import exported_program, graph_step
-from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS, machine_flags
+from mlbench.toolkit.processor import machine_flags
+from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS
 from mlbench_cpu_amx.kernels import KernelReport
 from mlbench_cpu_amx.runner import package_class
 

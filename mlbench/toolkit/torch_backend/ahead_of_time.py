@@ -16,10 +16,9 @@ from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
 from mlbench.execution.compile_cache import made_once
 from mlbench.toolkit.exported_program import exported_program, graph_step
+from mlbench.toolkit.processor import machine_flags
 
 FILE = "graph.pt2"
-
-CPU_FACTS = Path("/proc/cpuinfo")
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +41,7 @@ def _made_from(graph: Graph) -> list[Any]:
     """Return all that decides what the code is."""
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
     versions = [metadata.version(name) for name in ("mlbench", "torch")]
-    return [graph.name, graph.fingerprint, specs, versions, _instructions(), torch.get_num_threads()]
-
-
-def _instructions() -> str:
-    """Return what the processor can do, as Linux lists it."""
-    lines = CPU_FACTS.read_text(encoding="utf-8").splitlines() if CPU_FACTS.exists() else []
-    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return [graph.name, graph.fingerprint, specs, versions, sorted(machine_flags()), torch.get_num_threads()]
 
 
 def _write(module: torch.nn.Module, graph: Graph, file: Path) -> None:

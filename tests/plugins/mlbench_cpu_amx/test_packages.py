@@ -7,10 +7,11 @@ import threading
 import numpy as np
 import pytest
 from mlbench_cpu_amx.backend import CpuAmx, CpuAmxOptions
-from mlbench_cpu_amx.instruction_sets import machine_flags, offered
+from mlbench_cpu_amx.instruction_sets import offered
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit.processor import machine_flags
 
 torch = pytest.importorskip("torch")
 
