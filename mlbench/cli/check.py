@@ -33,7 +33,7 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
         type=click.FloatRange(min=0, min_open=True),
         default=60.0,
         show_default=True,
-        help="Seconds for each check.",
+        help="Seconds for each graph that a check compiles, and for the rest of it.",
     )
     @overrides_option
     @functools.wraps(function)

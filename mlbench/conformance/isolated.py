@@ -6,7 +6,7 @@ import copy
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class Request:
     precision: Precision | None = None
     """None: what the backend prefers."""
     timeout_s: float = 60.0
-    """For each check."""
+    """For each graph that a check compiles, and for the rest of it."""
 
     def subject(self) -> Subject:
         """Return the backend on trial.
@@ -103,9 +103,10 @@ def examine(request: Request, log: Path, on_finding: Callable[[Finding], None]) 
 
 
 def run_checks(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
-    """Run checks one after another, in the child; the channel hears when each begins and how it went."""
+    """Run checks one after another, in the child; the channel hears when each begins, what it compiles, how it went."""
     names = payload["checks"]
     subject = Request(**{key: value for key, value in payload.items() if key != "checks"}).subject()
+    subject = replace(subject, on_compiled=channel.alive)
     checks = {check.__name__: check for check in checks_for(subject.backend)}
     for name in names:
         channel.progress(name)
@@ -140,7 +141,7 @@ class _Examination:
         """Take a message of the child."""
         if "reason" in message:
             self._note(message["stage"], message["reason"], message["hint"])
-        else:
+        elif message["stage"] != self._in_progress:
             self._in_progress, self._began_s = message["stage"], time.monotonic()
 
     def end(self, reason: str, hint: str) -> None:

@@ -26,12 +26,16 @@ class Subject:
     precision: Precision
     patience_s: float = 20.0
     """How long samples may wait without any answer."""
+    on_compiled: Callable[[], None] = lambda: None
+    """Hears of each graph that was compiled."""
 
     def compile(self, graph: Graph) -> Executable:
         """Compile a graph at the subject's precision."""
         if not isinstance(self.backend, GraphBackend):
             raise TypeError(f"{self.backend.name} compiles no graphs")
-        return self.backend.compile(graph, self.precision)
+        executable = self.backend.compile(graph, self.precision)
+        self.on_compiled()
+        return executable
 
     @contextmanager
     def engine(
@@ -48,6 +52,7 @@ class Subject:
         dataset.load(everything)
         plan = EnginePlan(precision=self.precision, batching=batching, batch=batch, max_wait_us=max_wait_us)
         with self.backend.engine(scoring_model(program), plan) as engine:
+            self.on_compiled()
             if program is None:  # another one may fail on purpose
                 engine.warm_up(Samples(everything, everything, dataset))
             yield engine, dataset

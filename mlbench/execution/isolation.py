@@ -84,6 +84,10 @@ class Channel:
         self._stage = stage
         self._send({"stage": stage, **facts})
 
+    def alive(self) -> None:
+        """Give a sign of life in the present stage."""
+        self.progress(self._stage)
+
     def step(self, done: int, of: int) -> None:
         """Tell how far a batch is in the present stage; once a second, and nothing of the steps between."""
         now_s = time.monotonic()
