@@ -1,6 +1,9 @@
-"""A record of each kind."""
+"""A record of each kind, and packages installed as their users do."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -85,3 +88,18 @@ def a_failure(a_run):
     """Return a run that crashed."""
     failure = {"kind": "crash", "message": "the process was ended by SIGSEGV", "stage": "warm-up", "log_tail": "..."}
     return a_run(status="failed", failure=failure, result=None, accuracy=None, verdict=None)
+
+
+@pytest.fixture(scope="session")
+def pip_install():
+    """Return a function that installs a package from its folder into another, without what it depends on."""
+    # not find_spec: setuptools takes a search for pip for pip itself at work, and torch can compile no C++ after that
+    missing = [name for name in ("hatchling", "pip") if not any(metadata.distributions(name=name))]
+    if missing:
+        pytest.skip(f"not installed: {missing}")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+
+    def install(source: Path, folder: Path) -> None:
+        subprocess.run([*pip, "--no-build-isolation", "--target", folder, source], check=True)
+
+    return install

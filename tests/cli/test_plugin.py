@@ -1,6 +1,5 @@
 """A backend's plugin, begun from nothing: it is written, installed, checked, and shows how that went."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
 
-needs = [name for name in ("hatchling", "pip", "onnxscript") if importlib.util.find_spec(name) is None]
 NUMBER_OF_CHECKS = len(CHECKS_OF_ENGINES) + len(CHECKS_OF_GRAPHS)
 
 
@@ -74,14 +72,12 @@ def test_a_folder_that_exists_is_refused_and_left_alone(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(tmp_path_factory, pip_install):
     """Return a folder in which a new package is installed, and nothing else."""
-    if needs:
-        pytest.skip(f"not installed: {needs}")
+    pytest.importorskip("onnxscript")
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
     assert plugin("new", "my-npu", "--into", source).exit_code == 0
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--target", target, source / "mlbench_my_npu"], check=True)
+    pip_install(source / "mlbench_my_npu", target)
     return target
 
 

@@ -3,7 +3,6 @@
 import ast
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,17 +16,8 @@ EXAMPLE = ROOT / "examples" / "mlbench_digits"
 PACKAGE = EXAMPLE / "mlbench_digits"
 TUTORIAL = (ROOT / "docs" / "tutorial-workload.md").read_text()
 
-needs = {name: importlib.util.find_spec(name) is not None for name in ("torch", "sklearn", "hatchling", "pip")}
+needs = {name: importlib.util.find_spec(name) is not None for name in ("torch", "sklearn")}
 needs_all = pytest.mark.skipif(not all(needs.values()), reason=f"not installed: {[n for n in needs if not needs[n]]}")
-
-
-@pytest.fixture(scope="module")
-def with_the_plugin(tmp_path_factory):
-    """Return an environment in which the example is installed, and nothing of it is left elsewhere."""
-    folder = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--target", str(folder), str(EXAMPLE)], check=True)
-    return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
 
 
 def mlbench(*arguments, environment):

@@ -3,7 +3,6 @@
 import csv
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,25 +13,12 @@ from mlbench.discovery import Plugins
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mlbench_ledger"
 
-needs = {name: importlib.util.find_spec(name) is not None for name in ("hatchling", "pip")}
-needs_all = pytest.mark.skipif(not all(needs.values()), reason=f"not installed: {[n for n in needs if not needs[n]]}")
-
-
-@pytest.fixture(scope="module")
-def with_the_plugin(tmp_path_factory):
-    """Return an environment in which the example is installed, and nothing of it is left elsewhere."""
-    folder = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--target", str(folder), str(EXAMPLE)], check=True)
-    return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
-
 
 def lines_of(results):
     with (results / "ledger.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-@needs_all
 @pytest.mark.slow
 def test_every_stored_run_is_a_line_of_the_ledger(with_the_plugin):
     request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--no-accuracy", "--repeat", "2"]

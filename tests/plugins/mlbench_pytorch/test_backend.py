@@ -1,7 +1,5 @@
 import importlib.metadata
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -78,7 +76,9 @@ def test_it_observes_the_threads_it_was_told_to_use():
     assert (facts["device"], facts["threads"]) == ("cpu", 1)
 
 
-def compare_compiled_with_eager():
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+def test_a_compiled_module_computes_what_the_eager_one_does():
     def build() -> torch.nn.Module:
         torch.manual_seed(2)
         return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.GELU(), torch.nn.Linear(5, 3))
@@ -95,11 +95,3 @@ def compare_compiled_with_eager():
     for batch in (1, 2, 5):
         inputs = {"x": np.random.default_rng(batch).standard_normal((batch, 6), dtype=np.float32)}
         np.testing.assert_allclose(compiled(inputs)["y"], eager(inputs)["y"], atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
-def test_a_compiled_module_computes_what_the_eager_one_does():
-    # in a process of its own: torch.compile imports setuptools, which minds what was imported before it
-    script = f"import runpy; runpy.run_path({__file__!r})['compare_compiled_with_eager']()"
-    subprocess.run([sys.executable, "-c", script], check=True)

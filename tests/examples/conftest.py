@@ -1,0 +1,13 @@
+"""An example as its users have it: installed from outside."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def with_the_plugin(request, tmp_path_factory, pip_install):
+    """Return an environment in which the module's example is installed, and nothing of it is left elsewhere."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip_install(request.module.EXAMPLE, folder)
+    return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
