@@ -33,7 +33,8 @@ def tests(session: nox.Session) -> None:
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
-    session.run("pytest", "--durations=10", *session.posargs)
+    two = ("-n", "2", "--dist", "worksteal")  # one whose threads spin while they wait keeps the other from working
+    session.run("pytest", *two, "--durations=10", *session.posargs, env={"OMP_WAIT_POLICY": "PASSIVE"})
 
 
 @nox.session

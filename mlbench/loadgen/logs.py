@@ -109,8 +109,15 @@ def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = 
         unit=unit,
         higher_is_better=scenario.higher_is_better,
         latency_ns=_latencies(detail.values),
-        counts={name: int(detail.values[key]) for key, name in _COUNTS.items() if key in detail.values},
+        counts=_counted(detail.values),
     )
+
+
+def _counted(values: Mapping[str, Any]) -> dict[str, int]:
+    counts = {name: int(values[key]) for key, name in _COUNTS.items() if key in values}
+    if not values.get("effective_target_latency_ns"):  # where tokens have limits, LoadGen calls all queries late
+        counts.pop("late_queries", None)
+    return counts
 
 
 def samples_per_s(detail: DetailLog, scenario: Scenario) -> float | None:

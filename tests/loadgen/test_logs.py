@@ -58,6 +58,8 @@ def test_counts_are_queries_and_samples():
     padded = result_of(detail_of("offline_equal_issue"), scenarios.OFFLINE).counts
     assert padded["samples_per_query"] == 64, "33 asked for, two whole sets sent"
     assert result_of(detail_of("server_overloaded"), scenarios.SERVER).counts["late_queries"] == 453
+    tokens = result_of(detail_of("server_tokens"), scenarios.SERVER).counts
+    assert "late_queries" not in tokens, "of queries whose tokens have limits LoadGen calls all late"
 
 
 def test_a_stream_with_too_few_queries_has_no_result_rather_than_a_latency_of_zero():
