@@ -6,6 +6,7 @@ and each row pays for the longest.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,12 +54,14 @@ class _Attention:
     """A layer's attention in operators of the standard."""
 
     query: str
-    """(rows, key heads, queries that share one, head size), scaled."""
+    """(rows, key heads, queries that share one, head size)."""
     keys: NodeProto
     """The ScatterND that writes new keys, (rows, key heads, 1, head size), into the state."""
     values: NodeProto
     output: NodeProto
     """The product of probabilities and values; of the query's shape."""
+    scale: float
+    """Of products of queries and keys."""
 
 
 class _OtherwiseError(Exception):
@@ -69,7 +72,8 @@ def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
     """Replace attention by ``GroupQueryAttention`` where all of the state is keys and values; tell whether it was."""
     graph = model.graph
     makers = {name: node for node in graph.node for name in node.output}
-    layers = [found for node in graph.node if (found := _attention(node, makers))]
+    numbers = {tensor.name: numpy_helper.to_array(tensor).item() for tensor in graph.initializer if _is_number(tensor)}
+    layers = [found for node in graph.node if (found := _attention(node, makers, numbers))]
     if {node.input[0] for layer in layers for node in (layer.keys, layer.values)} != set(state):
         return False
     described = onnx.shape_inference.infer_shapes(model).graph.value_info
@@ -95,7 +99,11 @@ def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
     return True
 
 
-def _attention(output: NodeProto, makers: Mapping[str, NodeProto]) -> _Attention | None:
+def _is_number(tensor: TensorProto) -> bool:
+    return math.prod(tensor.dims) == 1 and not onnx.external_data_helper.uses_external_data(tensor)
+
+
+def _attention(output: NodeProto, makers: Mapping[str, NodeProto], numbers: Mapping[str, float]) -> _Attention | None:
     """Return the attention that ends in this node, if it does."""
 
     def maker(name: str, kind: str) -> NodeProto:
@@ -113,12 +121,15 @@ def _attention(output: NodeProto, makers: Mapping[str, NodeProto]) -> _Attention
         values = maker(maker(output.input[1], "Slice").input[0], "ScatterND")
         masked = maker(maker(output.input[0], "Softmax").input[0], "Add")
         is_later = maker(maker(masked.input[1], "Where").input[0], "Greater")
-        products = maker(masked.input[0], "MatMul")
+        products, scale = makers[masked.input[0]], 1.0
+        if products.op_type == "Div":  # as in GPT-J; others scale the query
+            products, scale = makers[products.input[0]], 1 / numbers[products.input[1]]
+        products = maker(products.output[0], "MatMul")
         keys = maker(maker(maker(products.input[1], "Transpose").input[0], "Slice").input[0], "ScatterND")
         seen = [_source(name, makers) for name in is_later.input]
-    except _OtherwiseError:
+    except (_OtherwiseError, KeyError):
         return None
-    return _Attention(products.input[0], keys, values, output) if seen == ["columns", "positions"] else None
+    return _Attention(products.input[0], keys, values, output, scale) if seen == ["columns", "positions"] else None
 
 
 def _source(name: str, makers: Mapping[str, NodeProto]) -> str:
@@ -161,7 +172,7 @@ def _fused(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> list[N
             domain=DOMAIN,
             num_heads=key_heads * shared,
             kv_num_heads=key_heads,
-            scale=1.0,
+            scale=layer.scale,
         ),
         reshaped(name["flat_output"], "flat_output", made),
     ]

@@ -17,14 +17,15 @@ pytestmark = pytest.mark.slow  # the exporter takes seconds
 
 HEADS, SHARING, SIZE, SCALE = 2, 3, 8, 0.4
 WINDOW = 4
+KINDS = ("scaled query", "divided", "window")
 
 
 class Attend(torch.nn.Module):
     """Stores new keys, and twice them as values, and attends with queries that are made of them."""
 
-    def __init__(self, *, sees_all: bool) -> None:
+    def __init__(self, kind: str) -> None:
         super().__init__()
-        self.sees_all = sees_all
+        self.kind = kind
 
     def forward(self, new, positions, columns, keys, values):
         from mlbench.toolkit.decoder_modules import SlotCache, attention
@@ -32,15 +33,20 @@ class Attend(torch.nn.Module):
         rows, span = new.shape[0], columns.shape[0]
         cache = SlotCache((keys, values), torch.arange(rows), positions[:, None], lambda part: part[:rows, :, :span])
         is_hidden = columns[None, None, None, :] > positions[:, None, None, None]
-        if not self.sees_all:
+        if self.kind == "window":
             is_hidden |= columns[None, None, None, :] <= positions[:, None, None, None] - WINDOW
         mask = torch.zeros(is_hidden.shape).masked_fill(is_hidden, torch.finfo(torch.float32).min)
         query = torch.stack([new, -new, 3 * new], dim=2).flatten(1, 2)
-        seen, _ = attention(self, query, *cache.update(new, 2 * new, 0), mask, scaling=SCALE)
+        stored = cache.update(new, 2 * new, 0)
+        if self.kind == "divided":  # as GPT-J does
+            products = query.unflatten(1, (HEADS, SHARING)).squeeze(3) @ stored[0].transpose(2, 3)
+            seen = torch.softmax(products / (1 / SCALE) + mask, -1) @ stored[1]
+            return seen.flatten(1, 2), keys, values
+        seen, _ = attention(self, query, *stored, mask, scaling=SCALE)
         return seen[:, 0], keys, values
 
 
-def decode_graph(*, sees_all: bool = True) -> ModuleGraph:
+def decode_graph(kind: str) -> ModuleGraph:
     rows, slots, length, span = (
         Dim(name=name, smallest=1, usual=4, largest=64) for name in ("rows", "slots", "length", "span")
     )
@@ -54,17 +60,17 @@ def decode_graph(*, sees_all: bool = True) -> ModuleGraph:
         ),
         outputs=(TensorSpec(name="seen", shape=(rows, HEADS * SHARING, SIZE), dtype="float32"),),
         state=tuple(TensorSpec(name=name, shape=state, dtype="float32") for name in ("keys", "values")),
-        build=lambda: Attend(sees_all=sees_all),
-        fingerprint=f"sees all: {sees_all}",
+        build=lambda: Attend(kind),
+        fingerprint=kind,
     )
 
 
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory):
-    """Return the graph that attends to all tokens, and the one with a window, exported once."""
+    """Return two graphs that attend to all tokens, and one with a window, exported once."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        graphs = {sees_all: decode_graph(sees_all=sees_all) for sees_all in (True, False)}
+        graphs = {kind: decode_graph(kind) for kind in KINDS}
         for graph in graphs.values():
             graph.onnx()
         yield graphs
@@ -77,10 +83,10 @@ def attended(history: list[np.ndarray], head: int, factor: float) -> np.ndarray:
     return weights @ (2 * keys) / weights.sum()
 
 
-@pytest.mark.parametrize("sees_all", [True, False])
-def test_each_row_attends_to_its_own_tokens_whatever_lies_behind_them(graphs, sees_all):
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_attends_to_its_own_tokens_whatever_lies_behind_them(graphs, kind):
     backend = OnnxRuntime()
-    executable = backend.configured(replace(backend.options, threads=1)).compile(graphs[sees_all], Precision.FP32)
+    executable = backend.configured(replace(backend.options, threads=1)).compile(graphs[kind], Precision.FP32)
     state = executable.new_state({"slots": 5, "length": 32})
     for array in state.arrays.values():
         array.fill(9)  # what the last sequences left
@@ -94,7 +100,7 @@ def test_each_row_attends_to_its_own_tokens_whatever_lies_behind_them(graphs, se
         for row in range(rows):
             histories[row].append(new[row])
             for head in range(HEADS * SHARING):
-                tokens = histories[row] if sees_all else histories[row][-WINDOW:]
+                tokens = histories[row][-WINDOW:] if kind == "window" else histories[row]
                 expected = attended(tokens, head, (1, -1, 3)[head % SHARING])
                 np.testing.assert_allclose(seen[row, head], expected, atol=1e-5)
     for row, history in enumerate(histories):
@@ -105,13 +111,12 @@ def test_each_row_attends_to_its_own_tokens_whatever_lies_behind_them(graphs, se
 
 
 def test_what_sees_all_tokens_before_it_is_fused_and_a_window_is_left_as_it_is(graphs):
-    whole, window = graphs[True].onnx(), graphs[False].onnx()
-    assert with_fused_attention(whole, graphs[True]) != whole
-    assert with_fused_attention(window, graphs[False]) == window
+    changed = {kind: with_fused_attention(graph.onnx(), graph) != graph.onnx() for kind, graph in graphs.items()}
+    assert changed == {"scaled query": True, "divided": True, "window": False}
 
 
 def test_a_graph_of_another_name_is_left_as_it_is(graphs):
-    graph = decode_graph()
+    graph = decode_graph("divided")
     graph.name = "prefill"
-    file = graphs[True].onnx()
+    file = graphs["divided"].onnx()
     assert with_fused_attention(file, graph) == file
