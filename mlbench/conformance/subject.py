@@ -27,7 +27,7 @@ class Subject:
     patience_s: float = 20.0
     """How long samples may wait without any answer."""
     on_compiled: Callable[[], None] = lambda: None
-    """Hears of each graph that was compiled."""
+    """Hears of each graph that was compiled, and of each engine that was made."""
 
     def compile(self, graph: Graph) -> Executable:
         """Compile a graph at the subject's precision."""
