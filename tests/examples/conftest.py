@@ -1,6 +1,8 @@
 """An example as its users have it: installed from outside."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -11,3 +13,14 @@ def with_the_plugin(request, tmp_path_factory, pip_install):
     folder = tmp_path_factory.mktemp("installed")
     pip_install(request.module.EXAMPLE, folder)
     return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
+
+
+@pytest.fixture
+def mlbench(with_the_plugin):
+    """Return a function that runs a command of mlbench where the module's example is installed."""
+
+    def run(*arguments):
+        command = [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments]
+        return subprocess.run(command, env=with_the_plugin, capture_output=True, text=True, check=False)
+
+    return run

@@ -20,27 +20,17 @@ needs = {name: importlib.util.find_spec(name) is not None for name in ("torch", 
 needs_all = pytest.mark.skipif(not all(needs.values()), reason=f"not installed: {[n for n in needs if not needs[n]]}")
 
 
-def mlbench(*arguments, environment):
-    return subprocess.run(
-        [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def run_digits(*arguments, environment):
+def run_digits(mlbench, *arguments):
     """Return the exit status and the one record of a short run."""
-    done = mlbench("run", "digits", "--scenario", "SingleStream", "--json", *arguments, environment=environment)
+    done = mlbench("run", "digits", "--scenario", "SingleStream", "--json", *arguments)
     (record,) = json.loads(done.stdout)
     return done.returncode, record
 
 
 @needs_all
 @pytest.mark.slow
-def test_an_installed_workload_is_listed_with_the_scenarios_of_its_rules(with_the_plugin):
-    listed = json.loads(mlbench("list", "--json", environment=with_the_plugin).stdout)
+def test_an_installed_workload_is_listed_with_the_scenarios_of_its_rules(mlbench):
+    listed = json.loads(mlbench("list", "--json").stdout)
     workload = next(each for each in listed["workloads"] if each["name"] == "digits")
     assert workload["scenarios"] == ["SingleStream", "MultiStream", "Server", "Offline"]
     assert listed["broken"] == []
@@ -48,8 +38,8 @@ def test_an_installed_workload_is_listed_with_the_scenarios_of_its_rules(with_th
 
 @needs_all
 @pytest.mark.slow
-def test_the_workload_runs_and_reaches_what_the_recipe_measured(with_the_plugin):
-    status, record = run_digits("--backend", "pytorch", environment=with_the_plugin)
+def test_the_workload_runs_and_reaches_what_the_recipe_measured(mlbench):
+    status, record = run_digits(mlbench, "--backend", "pytorch")
     assert record["samples"]["dataset"] == 497
     assert record["accuracy"]["line"] == "top1=91.348%"  # 454 of 497, as the tutorial says
     assert record["verdict"]["is_valid"]
@@ -58,24 +48,24 @@ def test_the_workload_runs_and_reaches_what_the_recipe_measured(with_the_plugin)
 
 @needs_all
 @pytest.mark.slow
-def test_a_backend_that_computes_nothing_misses_the_target_by_far(with_the_plugin):
+def test_a_backend_that_computes_nothing_misses_the_target_by_far(mlbench):
     quick = ("--set", "load.min_duration_ms=50")
-    status, record = run_digits("--backend", "null", *quick, environment=with_the_plugin)
+    status, record = run_digits(mlbench, "--backend", "null", *quick)
     assert (status, record["verdict"]["is_accurate"]) == (1, False)
     assert record["accuracy"]["line"] == "top1=9.859%"  # 49 of the 497 are zeros
 
 
 @needs_all
 @pytest.mark.slow
-def test_random_weights_run_without_a_claim_of_accuracy(with_the_plugin):
-    status, record = run_digits("--backend", "pytorch", "--weights", "random", environment=with_the_plugin)
+def test_random_weights_run_without_a_claim_of_accuracy(mlbench):
+    status, record = run_digits(mlbench, "--backend", "pytorch", "--weights", "random")
     assert (status, record["accuracy"], record["verdict"]["is_accurate"]) == (0, None, None)
 
 
 @needs_all
 @pytest.mark.slow
-def test_a_profile_that_does_not_exist_is_refused_in_one_line(with_the_plugin):
-    done = mlbench("run", "digits", "--profile", "full", "--backend", "null", environment=with_the_plugin)
+def test_a_profile_that_does_not_exist_is_refused_in_one_line(mlbench):
+    done = mlbench("run", "digits", "--profile", "full", "--backend", "null")
     assert (done.returncode, done.stderr) == (2, "Error: digits has no full profile. Use --profile mini.\n")
 
 

@@ -3,8 +3,6 @@
 import csv
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,12 +18,9 @@ def lines_of(results):
 
 
 @pytest.mark.slow
-def test_every_stored_run_is_a_line_of_the_ledger(with_the_plugin):
+def test_every_stored_run_is_a_line_of_the_ledger(mlbench, with_the_plugin):
     request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--no-accuracy", "--repeat", "2"]
-    command = [sys.executable, "-c", "from mlbench.cli import main; main()", *request, "--json"]
-    done = subprocess.run(
-        [*command, "--set", "load.min_duration_ms=50"], env=with_the_plugin, capture_output=True, text=True, check=False
-    )
+    done = mlbench(*request, "--json", "--set", "load.min_duration_ms=50")
     records = json.loads(done.stdout)
     lines = lines_of(Path(with_the_plugin["MLBENCH_RESULTS"]))
     assert [line["run_id"] for line in lines] == [record["run_id"] for record in records]

@@ -23,20 +23,10 @@ TUTORIAL = (ROOT / "docs" / "tutorial-backend.md").read_text()
 needs_openvino = pytest.mark.skipif(not importlib.util.find_spec("openvino"), reason="openvino is not installed")
 
 
-def mlbench(*arguments, environment):
-    return subprocess.run(
-        [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @needs_openvino
 @pytest.mark.slow
-def test_an_installed_plugin_is_listed_beside_the_built_in_ones(with_the_plugin):
-    listed = json.loads(mlbench("list", "--json", environment=with_the_plugin).stdout)
+def test_an_installed_plugin_is_listed_beside_the_built_in_ones(mlbench):
+    listed = json.loads(mlbench("list", "--json").stdout)
     backend = next(each for each in listed["backends"] if each["name"] == "openvino")
     assert (backend["is_available"], backend["title"]) == (True, "OpenVINO on the CPU")
     assert listed["broken"] == []
@@ -44,8 +34,8 @@ def test_an_installed_plugin_is_listed_beside_the_built_in_ones(with_the_plugin)
 
 @needs_openvino
 @pytest.mark.slow
-def test_the_plugin_passes_the_kit_from_the_command_line(with_the_plugin):
-    done = mlbench("check", "openvino", "--set", "backend.threads=1", "--json", environment=with_the_plugin)
+def test_the_plugin_passes_the_kit_from_the_command_line(mlbench):
+    done = mlbench("check", "openvino", "--set", "backend.threads=1", "--json")
     findings = json.loads(done.stdout)
     assert [each for each in findings if not each["passed"]] == []
     assert len(findings) == len(CHECKS_OF_ENGINES) + len(CHECKS_OF_GRAPHS)
@@ -64,7 +54,7 @@ def test_the_plugins_own_tests_are_the_kit(with_the_plugin):
 
 @needs_openvino
 @pytest.mark.slow
-def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(with_the_plugin):
+def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(mlbench):
     arguments = [
         "run",
         "resnet50",
@@ -77,7 +67,7 @@ def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(with_the_plu
         "smoke",
         "--json",
     ]
-    done = mlbench(*arguments, environment=with_the_plugin)
+    done = mlbench(*arguments)
     records = {record["workload"]: record for record in json.loads(done.stdout)}
     assert set(records) == {"resnet50", "llama2-70b"}
     for record in records.values():
