@@ -1,14 +1,14 @@
 """What one call of a graph takes at least: operations and bytes, counted on its torch module without computing.
 
 The module runs on tensors that have shapes and no numbers. Operations are those of matrix products, convolutions and
-attention, two for each multiplication with its addition, by torch's own formulas; and the additions of embedding bags.
+attention, two for each multiplication with its addition, and the additions of embedding bags.
 All else (activations, norms, softmax) is left out: it is little, and runtimes differ in how they do it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,17 +16,17 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.errors import MlbenchError
 from mlbench.execution.call_costs import CallCost, NotCountedError
+from mlbench.execution.operation_formulas import CHECKED_WITH, FORMULAS
 
 _PRODUCT = re.compile(
     r"(^|_)(mm|bmm|addmm|addbmm|mv|addmv|dot|vdot|matmul|bilinear|lstm|gru|rnn)(_|$)|conv|attention|^_?linear|mkldnn_"
 )
-"""Names of operators that multiply matrices. One that torch has no formula for must not be passed over in silence."""
+"""Names of operators that multiply matrices. One without a formula must not be passed over in silence."""
 
 _RESAMPLES = re.compile("^_?upsample|grid_sample")
 
@@ -124,7 +124,7 @@ class _Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         if func.namespace == "prim":  # asks a tensor where it lies
             return result
-        self._operations += _operations(operator, args, kwargs or {}, result)
+        self._operations += _operations(func, args, result)
         for place, tensor in enumerate(tree_leaves((args, kwargs))):
             if isinstance(tensor, Tensor) and (origin := self._origin(tensor)) is not None:
                 count = _numbers_used(operator, args, result, tensor, is_first=place == 0)
@@ -143,16 +143,15 @@ class _Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._origins.setdefault(_storage(view), self._origins[origin])
 
 
-def _operations(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> int:
-    if (formula := flop_registry.get(operator)) is not None:
-        count: Callable[..., int] = formula
-        return int(count(*args, **kwargs, out_val=result))
-    if operator in _BAGS:
-        bags, width = result[0].shape
-        return int((args[1].numel() - bags) * width)
-    name = operator.__name__
+def _operations(func: Any, args: Sequence[Any], result: Any) -> int:
+    name = func.overloadpacket.__name__
+    if func.namespace == "aten" and (formula := FORMULAS.get(name)) is not None:
+        return formula(args, result)
     if _PRODUCT.search(name) and not _RESAMPLES.search(name):
-        raise NotCountedError(f"torch has no formula for the operator {name}")
+        lowest, highest = CHECKED_WITH
+        raise NotCountedError(
+            f"no formula for the operator {name} of torch {torch.__version__} (checked with {lowest} to {highest})"
+        )
     return 0
 
 

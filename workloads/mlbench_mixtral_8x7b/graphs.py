@@ -57,11 +57,14 @@ def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tens
         weights: (tokens, experts per token).
     """
     import torch
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch.nn import functional
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
     if not torch.compiler.is_exporting():
-        own: Tensor = ALL_EXPERTS_FUNCTIONS["grouped_mm"](layer, hidden, chosen, weights)
+        # without numbers (to count operations) there are no groups: each pair of a token and an expert is a product
+        way = "batched_mm" if isinstance(hidden, FakeTensor) else "grouped_mm"
+        own: Tensor = ALL_EXPERTS_FUNCTIONS[way](layer, hidden, chosen, weights)
         return own
     tokens, count = hidden.shape[0], layer.num_experts
     shares = torch.zeros(tokens, count, dtype=weights.dtype).scatter(1, chosen, weights)
