@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -200,6 +199,18 @@ settings = { "load.min_duration_ms" = 50, "backend.delay_ms" = 1 }
 """
 
 
+def kill_in_run(command, number, results):
+    """Start a command, and kill it with all it started as soon as so many runs are stored and the next has begun."""
+    left = set(results.glob(".*"))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    while process.poll() is None:
+        if len(runs_in(results)) == number and set(results.glob(".*")) - left:
+            break
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 @pytest.mark.slow
 def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(suite_file, tmp_path, plugins):
     file, results = suite_file(QUICK), tmp_path / "results"
@@ -213,16 +224,11 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
         "--results",
         str(results),
     ]
-    rng = random.Random(5)
-    for _ in range(3):
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        time.sleep(rng.uniform(1, 6))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    for number in (0, 0, 2):
+        kill_in_run(command, number, results)
+        assert [folder.suffix for folder in results.glob(".*")] == [".partial"]
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert [folder.name for folder in results.iterdir() if folder.name.startswith(".")] == []
+    assert not list(results.glob(".*"))
     records = [read(folder) for folder in runs_in(results)]
     assert sorted((record.scenario, record.repeat) for record in records) == [
         ("Offline", 1),
@@ -240,13 +246,13 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
 @pytest.mark.slow
 def test_two_files_measured_in_turns_name_the_slower(suite_file, tmp_path):
     text = QUICK.replace('["Offline", "SingleStream"]', '"SingleStream"').replace("repeats = 2", "repeats = 3")
-    text = text.replace('"load.min_duration_ms" = 50, "backend.delay_ms" = 1', '"backend.delay_ms" = 5.0')
+    text = text.replace('"load.min_duration_ms" = 50, "backend.delay_ms" = 1', '"backend.delay_ms" = 20.0')
     base = suite_file(text)
-    new = suite_file(text.replace("quick", "slowed").replace("5.0", "10.0"), name="slowed.toml")
+    new = suite_file(text.replace("quick", "slowed").replace("20.0", "60.0"), name="slowed.toml")
     done = CliRunner().invoke(main, ["compare", "--run", str(base), str(new), "--results", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.output
     (judged,) = json.loads(done.stdout)["cells"][0]["speeds"]
     assert judged["verdict"] == "slower"
-    assert judged["effect"]["ratio"] == pytest.approx(0.5, rel=0.1)
+    assert judged["effect"]["ratio"] == pytest.approx(1 / 3, rel=0.3)
     in_order = sorted((read(folder) for folder in runs_in(tmp_path)), key=lambda record: record.created)
     assert [record.tag for record in in_order] == ["quick", "slowed", "slowed", "quick", "quick", "slowed"]

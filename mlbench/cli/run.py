@@ -142,7 +142,6 @@ def _run_suite(
     wanted = missing(requests, stored, plugins)
     click.echo(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), err=True)
     records = [*answers(requests, stored, plugins), *run_all(wanted, plugins)]
-    remove_abandoned(results)  # what was too young to be told from a run in the making when we began
     _print(records, as_json)
     return _status(records)
 
@@ -150,9 +149,12 @@ def _run_suite(
 def run_all(requests: Sequence[RunRequest], plugins: Plugins) -> list[RunRecord]:
     """Make runs one after another, each with a line of its own."""
     from mlbench.cli.progress import Progress
+    from mlbench.records.run_folder import remove_abandoned
     from mlbench.reports.console import one_line, problems
     from mlbench.runner import run_benchmark
 
+    for results in {request.results for request in requests}:
+        remove_abandoned(results)
     records = []
     for number, request in enumerate(requests, 1):
         with Progress(request, number, len(requests)) as progress:

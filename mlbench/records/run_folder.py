@@ -7,7 +7,8 @@ import os
 import re
 import secrets
 import shutil
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,6 @@ from mlbench.errors import UsageError
 from mlbench.records.run_record import RECORD_FILE, RunRecord
 
 _HINT = "Choose another folder with --results."
-_SETTLING_S = 5.0
 _SHOWN = 3
 """How many candidates an ambiguous name lists."""
 
@@ -51,9 +51,11 @@ class RunFolder:
         """
         folder = cls(results, run_id)
         try:
-            folder.path.mkdir(parents=True)
-            folder._lock = os.open(folder.path, os.O_RDONLY)
-            fcntl.flock(folder._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            results.mkdir(parents=True, exist_ok=True)
+            with _locked(results):  # nobody sees the folder without its lock
+                folder.path.mkdir()
+                folder._lock = os.open(folder.path, os.O_RDONLY)
+                fcntl.flock(folder._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=_HINT) from None
         return folder
@@ -82,27 +84,51 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
-        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a folder, and hold it; the kernel releases it when the process ends, however it ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def remove_abandoned(results: Path) -> None:
-    """Remove what runs left whose process was killed; a run in the making holds a lock on its folder."""
-    for folder in results.glob(".*.partial"):
-        try:
-            if time.time() - folder.stat().st_mtime < _SETTLING_S:
-                continue  # it may be about to take its lock
-            descriptor = os.open(folder, os.O_RDONLY)
-        except OSError:  # gone this moment, or not ours to read
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Remove the folders of runs whose process was killed.
+
+    The process of a run in the making holds the lock of its folder; it takes it under the lock of the results folder,
+    so that a folder without a lock is nobody's, however young it is.
+    """
+    try:
+        with _locked(results):
+            found = [(folder, _free_lock(folder)) for folder in results.glob(".*.partial")]
+    except OSError:  # no results folder yet, or not ours to read
+        return
+    for folder, lock in found:
+        if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)
-        except BlockingIOError:
-            pass  # its process lives
-        finally:
-            os.close(descriptor)
+            os.close(lock)
+
+
+def _free_lock(folder: Path) -> int | None:
+    """Take the lock of a folder; None where a living process holds it, or the folder is gone or not ours to read."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def names_in(results: Path) -> list[str]:

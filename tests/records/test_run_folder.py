@@ -1,12 +1,17 @@
 """A run folder is complete, or it does not exist."""
 
+import fcntl
+import os
 import re
+import subprocess
+import sys
+import threading
 from datetime import UTC, datetime
 
 import pytest
 
 from mlbench.errors import UsageError
-from mlbench.records.run_folder import RunFolder, find_run, new_run_id, runs_in
+from mlbench.records.run_folder import RunFolder, find_run, new_run_id, remove_abandoned, runs_in
 from mlbench.records.run_record import read
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -58,6 +63,45 @@ def test_half_written_runs_do_not_count(tmp_path, stored):
     (killed.path / "record.json").write_text("{")  # as if killed while storing
     (tmp_path / "results" / "notes").mkdir()
     assert runs_in(tmp_path / "results") == [whole]
+
+
+def killed_while_it_measures(results, run_id):
+    """Make a run folder in a process that is then killed, and return the folder."""
+    program = (
+        "import os, pathlib, signal, sys; from mlbench.records.run_folder import RunFolder;"
+        "folder = RunFolder.create(pathlib.Path(sys.argv[1]), sys.argv[2]);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, results, run_id], check=False)
+    (folder,) = results.glob(f".{run_id}.partial")
+    return folder
+
+
+def test_a_killed_runs_folder_is_removed_at_once_and_a_living_ones_never(tmp_path):
+    killed = killed_while_it_measures(tmp_path, "killed")
+    with RunFolder.create(tmp_path, "living") as living:
+        remove_abandoned(tmp_path)
+        assert (killed.exists(), living.path.exists()) == (False, True)
+
+
+def test_a_folder_in_the_making_is_never_seen_without_its_lock(tmp_path):
+    """Whoever looks while a folder is made waits until its lock is taken."""
+    results = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(results, fcntl.LOCK_EX)  # as somebody does who makes a folder, and was stopped half way
+    (tmp_path / ".half-made.partial").mkdir()
+    looking = threading.Thread(target=remove_abandoned, args=[tmp_path])
+    looking.start()
+    lock = os.open(tmp_path / ".half-made.partial", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(results)
+    looking.join()
+    assert (tmp_path / ".half-made.partial").exists()
+    os.close(lock)
+
+
+def test_nothing_is_abandoned_where_there_is_no_results_folder(tmp_path):
+    remove_abandoned(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_runs_come_oldest_first_and_none_where_there_is_no_folder(tmp_path, stored):
