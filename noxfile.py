@@ -2,6 +2,9 @@
 
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nox
@@ -10,12 +13,39 @@ nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "venv"
 
+LOCK = Path(__file__).with_name("constraints.txt")
+"""The versions that were tested, a line each, as pip reads them; written by ``nox -s lock``."""
 
-def install(session: nox.Session, *extras: str) -> None:
-    """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it."""
+RESOLVE = (
+    *("pip", "compile", "pyproject.toml", "--extra=dev", "--no-emit-package=mlbench", "--no-annotate", "--quiet"),
+    "--custom-compile-command=nox -s lock",
+)
+
+QUICK = "not slow and not gpu and not data"
+
+
+def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK) -> None:
+    """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it.
+
+    The constraints hold for what pip builds with, too: older versions of pip read the first variable there, newer ones
+    the second.
+    """
     if session.venv_backend == "none":
         return
-    session.install("-e", f".[{','.join(extras)}]" if extras else ".")
+    files = [constraints] if constraints else []
+    env = {name: " ".join(map(os.fspath, files)) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if files}
+    session.install("-e", f".[{','.join(extras)}]" if extras else ".", env=env)
+
+
+@contextmanager
+def timed(session: nox.Session, step: str, spent: dict[str, float]) -> Iterator[None]:
+    """Say when a step ends, failed or not, how long it and those before it took."""
+    started_s = time.monotonic()
+    try:
+        yield
+    finally:
+        spent[step] = time.monotonic() - started_s
+        session.log("time: %s", ", ".join(f"{name} {seconds / 60:.1f} min" for name, seconds in spent.items()))
 
 
 @nox.session
@@ -29,19 +59,64 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Set up, and run all tests, linters and the type checker."""
-    install(session, "dev")
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("mypy")
+    spent: dict[str, float] = {}
+    with timed(session, "installation", spent):
+        install(session, "dev")
+    with timed(session, "linters and types", spent):
+        session.run("ruff", "check")
+        session.run("ruff", "format", "--check")
+        session.run("mypy")
     two = ("-n", "2", "--dist", "worksteal")  # one whose threads spin while they wait keeps the other from working
-    session.run("pytest", *two, "--durations=10", *session.posargs, env={"OMP_WAIT_POLICY": "PASSIVE"})
+    with timed(session, "tests", spent):
+        session.run("pytest", *two, "--durations=10", *session.posargs, env={"OMP_WAIT_POLICY": "PASSIVE"})
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Write the lock anew; arguments go to uv: ``nox -s lock -- --upgrade``, ``-- --upgrade-package torch``."""
+    session.install("uv")
+    session.run("uv", *RESOLVE, "--universal", "--python-version=3.11", f"--output-file={LOCK.name}", *session.posargs)
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """Test the lowest versions that pyproject.toml allows; of another Python: ``nox -s lowest --force-python 3.13``.
+
+    Lowest are what is named there, of what has a wheel for this Python; what these need in turn is the newest.
+    """
+    session.install("uv")
+    found = Path(session.create_tmp()) / "lowest.txt"
+    wheels = ("--only-binary=:all:", "--no-binary=rouge-score")  # of that one there is no wheel
+    version = session.run("python", "-c", "import platform; print(platform.python_version())", silent=True)
+    python = f"--python-version={str(version).strip()}"
+    session.run("uv", *RESOLVE, "--resolution=lowest-direct", *wheels, python, f"--output-file={found}", silent=True)
+    install(session, "dev", constraints=found)
+    check_versions(session)
+
+
+@nox.session
+def latest(session: nox.Session) -> None:
+    """Test the newest versions that pyproject.toml allows; of another Python: ``nox -s latest --force-python 3.13``."""
+    install(session, "dev", constraints=None)
+    check_versions(session)
+
+
+def check_versions(session: nox.Session) -> None:
+    """Run the quick tests and each workload once on each of the two backends that every installation has."""
+    spent: dict[str, float] = {}
+    session.run("pip", "list", "--format=freeze")
+    with timed(session, "quick tests", spent):
+        session.run("pytest", "-m", QUICK, "-n", "2", *session.posargs, env={"OMP_WAIT_POLICY": "PASSIVE"})
+    once = ("--scenario", "Offline", "--backend", "pytorch", "--backend", "onnxruntime")
+    with timed(session, "a run of each workload", spent):
+        session.run("mlbench", "run", *once, "--results", os.fspath(session.create_tmp()))
 
 
 @nox.session
 def unit(session: nox.Session) -> None:
     """Run the quick tests: no real runs, no trained models."""
     install(session, "dev")
-    session.run("pytest", "-m", "not slow and not gpu and not data", *session.posargs)
+    session.run("pytest", "-m", QUICK, *session.posargs)
 
 
 @nox.session
