@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,18 @@ from mlbench.records.environment import observe_environment
 from mlbench.records.run_record import RunRecord
 
 RUN_ID = "20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2a"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in which folders the time went; tests in several processes take it side by side."""
+    spent_s = Counter()
+    reports = (each for group in terminalreporter.stats.values() for each in group)
+    for report in reports:
+        if isinstance(report, pytest.TestReport):
+            spent_s[Path(report.nodeid.partition("::")[0]).parent] += report.duration
+    terminalreporter.section("slowest folders")
+    for folder, seconds in spent_s.most_common(12):
+        terminalreporter.write_line(f"{seconds:7.1f} s  {folder}")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from mlbench.records.run_record import read
 pytestmark = pytest.mark.slow
 
 PLUGIN = Path(__file__).parent / "data" / "faulty_plugin"
-QUICK = {"load.stall_timeout_s": 1, "load.min_duration_ms": 100}
+QUICK = {"load.stall_timeout_s": 5, "load.min_duration_ms": 100}
 WHOLE = {"load.stall_timeout_s": 60, "load.min_duration_ms": 2000}
 
 

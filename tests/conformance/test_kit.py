@@ -76,7 +76,7 @@ def own_cache(monkeypatch, tmp_path):
     ],
 )
 def test_a_backend_that_takes_the_process_down_fails_the_check_it_does_so_in_and_no_other(backend, reason):
-    status, findings = checked(backend, "--timeout", "6")
+    status, findings = checked(backend, "--timeout", "20")
     assert status == 1
     assert [name for name, finding in findings.items() if not finding["passed"]] == ["answers_after_flush"]
     assert findings["answers_after_flush"]["reason"].startswith(reason)

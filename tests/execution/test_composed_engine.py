@@ -83,7 +83,7 @@ class Kept(Reply):
                 self._done.set()
 
     def wait(self):
-        assert self._done.wait(10)
+        assert self._done.wait(60)
 
 
 def engine(backend, program=None, **plan):

@@ -84,7 +84,7 @@ class TestALimit:
         outcome = python(sandbox, program, wall_s=0.3)
         assert outcome.ending is Ending.WALL_TIME
         assert outcome.timed_out
-        assert 0.3e9 <= outcome.wall_ns < 4e9
+        assert 0.3e9 <= outcome.wall_ns < 30e9
 
     @pytest.mark.slow
     def test_of_processor_time(self, sandbox):

@@ -62,7 +62,7 @@ def test_each_sample_is_answered_once_with_zeros_of_the_form_the_model_declares(
     with engine(ReplySpec(dtype="float32", shape=(384, 2)), delay_ms) as null:
         for first, count in ((0, 1), (1, 8), (9, 3)):
             null.submit(samples(count, first), ledger)
-        assert ledger.all_in.wait(30)
+        assert ledger.all_in.wait(60)
     assert sorted(id_ for id_, _ in ledger.answers) == list(range(12))
     for _, answer in ledger.answers:
         assert (answer.shape, answer.dtype) == ((384, 2), np.float32)
@@ -98,8 +98,7 @@ def test_a_delayed_answer_comes_in_order_and_not_before_its_time():
         started_ns = time.monotonic_ns()
         null.submit(samples(1), first)
         null.submit(samples(1, first=1), second)
-        assert not first.answers
-        assert second.all_in.wait(30)
+        assert second.all_in.wait(60)
     assert started_ns + 20_000_000 <= first.answered_ns <= second.answered_ns
 
 

@@ -1,7 +1,6 @@
 """RAPL against a tree of files that behaves as sysfs does: counters that go up, and begin again when they are full."""
 
 import os
-import threading
 import time
 
 import pytest
@@ -82,28 +81,18 @@ def test_a_counter_that_is_full_begins_again_and_nothing_is_lost(powercap):
 
 
 def test_a_counter_that_is_full_again_and_again_is_read_in_between(powercap):
-    """40 J at up to 1000 W: full after 40 ms at the soonest, so looked at every 20 ms. Here 500 W for half a second."""
+    """40 J at up to 1000 W: full after 40 ms at the soonest, so looked at every 20 ms."""
     package = Zone(powercap, "intel-rapl:0", "package-0", range_j=40)
-    over = threading.Event()
-
-    def heat():
-        last_s = time.monotonic()
-        while not over.wait(0.001):
-            now_s = time.monotonic()
-            package.draw(min(20.0, 500 * (now_s - last_s)))  # a thread that was kept waiting does not jump ahead
-            last_s = now_s
-
-    heater = threading.Thread(target=heat)
     with (meter := Rapl(powercap)):
-        heater.start()
-        time.sleep(0.5)
-        over.set()
-        heater.join()
+        for _ in range(10):
+            seen = meter.energy().readings
+            package.draw(15)
+            while meter.energy().readings == seen:
+                time.sleep(0.001)
     energy = meter.energy()
-    assert package.drawn_j > 3 * 40
-    assert energy.joules == pytest.approx(package.drawn_j, rel=1e-4)
-    assert energy.readings > 5
-    assert energy.seconds == pytest.approx(0.5, abs=0.4)
+    assert energy.joules == pytest.approx(150, rel=1e-4)
+    assert energy.readings >= 12
+    assert energy.seconds > 0
 
 
 def test_a_large_counter_is_left_alone_for_a_minute(powercap):
