@@ -32,8 +32,8 @@ def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK)
     """
     if session.venv_backend == "none":
         return
-    files = [constraints] if constraints else []
-    env = {name: " ".join(map(os.fspath, files)) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if files}
+    names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
+    env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}
     session.install("-e", f".[{','.join(extras)}]" if extras else ".", env=env)
 
 
