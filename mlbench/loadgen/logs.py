@@ -25,6 +25,9 @@ MARKER = ":::MLLOG"
 DETAIL = "mlperf_log_detail.txt"
 """LoadGen's name for the log of a test."""
 
+_Record = tuple[str, Any, Mapping[str, Any]]
+"""Key, value and metadata of a line of the detail log."""
+
 _LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
 """Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
 
@@ -70,19 +73,48 @@ def read_detail(path: Path) -> DetailLog:
     Raises:
         DataError: the file is missing or cut short, or a record is not JSON; the message names the line.
     """
-    values: dict[str, Any] = {}
-    errors, warnings = [], []
+    detail = _collected(_records(path))
+    _check_complete(detail.values, path)
+    return detail
+
+
+def read_damaged_detail(path: Path) -> DetailLog:
+    """Read a detail log as far as it goes: what breaks it off is one of its errors.
+
+    Raises:
+        DataError: the file is missing.
+    """
+    damage: list[str] = []
+
+    def until_damage() -> Iterator[_Record]:
+        with _opened(path):  # a missing file is no damage
+            pass
+        try:
+            yield from _records(path)
+        except DataError as error:
+            damage.append(error.message)
+
+    detail = _collected(until_damage())
+    return DetailLog(values=detail.values, errors=(*detail.errors, *damage), warnings=detail.warnings)
+
+
+def _records(path: Path) -> Iterator[_Record]:
+    """Yield key, value and metadata of each line that is marked as a record."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
-            if not line.startswith(MARKER):
-                continue
-            key, value, metadata = _record(line, path, number)
-            values.setdefault(key, value)
-            if metadata.get("is_error"):
-                errors.append(str(value))
-            elif metadata.get("is_warning"):
-                warnings.append(str(value))
-    _check_complete(values, path)
+            if line.startswith(MARKER):
+                yield _record(line, path, number)
+
+
+def _collected(records: Iterator[_Record]) -> DetailLog:
+    values: dict[str, Any] = {}
+    errors, warnings = [], []
+    for key, value, metadata in records:
+        values.setdefault(key, value)
+        if metadata.get("is_error"):
+            errors.append(str(value))
+        elif metadata.get("is_warning"):
+            warnings.append(str(value))
     return DetailLog(values=values, errors=tuple(errors), warnings=tuple(warnings))
 
 
@@ -204,7 +236,7 @@ def _opened(path: Path) -> TextIO:
         raise DataError(f"LoadGen log cannot be read: {path}: {error.strerror}.", hint="Run it again.") from None
 
 
-def _record(line: str, path: Path, number: int) -> tuple[str, Any, Mapping[str, Any]]:
+def _record(line: str, path: Path, number: int) -> _Record:
     """Return key, value and metadata of a line."""
     try:
         record = json.loads(line[len(MARKER) :])

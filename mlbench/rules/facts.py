@@ -44,6 +44,10 @@ class RunFacts:
     targets: Sequence[Target] = ()
     unscored_reason: str = ""
     """Why there are no scores."""
+    equal_issue_configured: bool | None = None
+    """Whether LoadGen was configured to send every sample equally often; None: its log alone says."""
+    equal_issue_unknown: str = ""
+    """Why neither may say so; empty: what is not said was not done."""
 
 
 class RuleKind(StrEnum):

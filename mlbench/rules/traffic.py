@@ -103,10 +103,15 @@ def performance_sample_count(facts: RunFacts) -> RuleResult:
 
 
 def equal_issue(facts: RunFacts) -> RuleResult | None:
-    """Where samples differ much in cost, each is sent equally often."""
-    if not facts.limits.equal_issue:
+    """Where samples differ much in cost, each is sent equally often.
+
+    LoadGen's log says so since July 2024. Of an older one the configuration does; where both speak, both must.
+    """
+    logged = facts.detail.get("effective_sample_concatenate_permutation")
+    said = [each for each in (logged, facts.equal_issue_configured) if each is not None]
+    if not facts.limits.equal_issue or (facts.equal_issue_unknown and not said):
         return None
-    measured = facts.detail.get("effective_sample_concatenate_permutation")
+    measured = all(each is True for each in said) if said else None
     return RuleResult(
         rule="equal_issue",
         measured=measured,
@@ -114,5 +119,5 @@ def equal_issue(facts: RunFacts) -> RuleResult | None:
         unit="",
         passed=measured is True,
         fix="Run with LoadGen's sample_concatenate_permutation on.",
-        source="mlperf.conf v4.1; submission checker",
+        source="mlperf.conf v4.1; submission checker, check_measurement_dir",
     )

@@ -54,6 +54,8 @@ def judge(facts: RunFacts) -> Verdict:
         not_applied["replies_agree"] = facts.unchecked_reason or "no accuracy run to compare with"
     if facts.scores is None:
         not_applied["accuracy"] = facts.unscored_reason or "no accuracy run"
+    if facts.limits.equal_issue and equal_issue(facts) is None:
+        not_applied["equal_issue"] = facts.equal_issue_unknown
     return Verdict(
         results=(*performance, *accuracy(facts)), not_applied=not_applied, is_official_setup=_is_official_setup(facts)
     )
