@@ -23,7 +23,7 @@ def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
     """Store a run for each result in TREE, the folder that holds closed, open or network.
 
     Each is read from its LoadGen log and judged by the rules of v4.1; a result that is there already is left alone.
-    What cannot be read is listed with its reason. Exit status: 0, or 1 when something could not be read.
+    What cannot be read, or is of another round, is listed with its reason. Exit status: 0, or 1 when there was such.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.importing import import_tree
@@ -44,13 +44,17 @@ def _tell(imported: Imported, tree: Path) -> None:
     for unread in imported.unread:
         click.echo(f"not read: {unread.path.relative_to(tree)}: {unread.reason}", err=True)
     known = f", {imported.known} known already" if imported.known else ""
-    click.echo(f"{len(imported.records)} imported{known}, {len(imported.unread)} not read", err=True)
+    rounds = "".join(f", {count} of them of round {name}" for name, count in sorted(imported.other_rounds.items()))
+    click.echo(f"{len(imported.records)} imported{known}, {len(imported.unread)} not read{rounds}", err=True)
 
 
 def _json(imported: Imported, tree: Path) -> str:
     content = {
         "imported": [record.model_dump(mode="json") for record in imported.records],
         "known": imported.known,
-        "unread": [{"path": str(unread.path.relative_to(tree)), "reason": unread.reason} for unread in imported.unread],
+        "unread": [
+            {"path": str(unread.path.relative_to(tree)), "reason": unread.reason, "round": unread.round}
+            for unread in imported.unread
+        ],
     }
     return json.dumps(content, indent=2)

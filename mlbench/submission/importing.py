@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mlbench.errors import DataError, UsageError
 from mlbench.records.run_folder import RunFolder
 from mlbench.records.run_record import RunRecord
-from mlbench.submission.results import Unread, read_result
+from mlbench.submission.power import SPL
+from mlbench.submission.results import read_result
+from mlbench.submission.rounds import of_another_round, round_told
+from mlbench.submission.sources import Unread
 from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, Entry, entries_of
 
 
@@ -24,6 +28,11 @@ class Imported:
     """How many of its results were there from an earlier import."""
     unread: list[Unread] = field(default_factory=list)
     """What could not be read; a result without its log is no run, without another file it lacks facts."""
+
+    @property
+    def other_rounds(self) -> Mapping[str, int]:
+        """How many of the results that were not read are of which other round."""
+        return Counter(each.round for each in self.unread if each.round)
 
 
 def import_tree(
@@ -49,8 +58,7 @@ def import_tree(
         try:
             record, unread = read_result(entry, tag=tag)
         except DataError as error:
-            log = entry.performance / DETAIL
-            outcome.unread.append(Unread.because(log if str(log) in error.message else root / entry.path, error))
+            outcome.unread.append(_refused(entry, error))
             continue
         outcome.unread += [each for each in unread if each not in seen]
         seen.update(unread)  # one description serves all results of a system
@@ -59,7 +67,27 @@ def import_tree(
             continue
         on_stored(_store(entry, record, results))
         outcome.records.append(record)
+    if sum(outcome.other_rounds.values()) > len(outcome.records) + outcome.known:
+        outcome.unread = _of_one_round(outcome)
     return outcome
+
+
+def _refused(entry: Entry, error: DataError) -> Unread:
+    """Return why a result was not imported: that it is of another round explains everything else."""
+    told = round_told(entry)
+    if reason := of_another_round(told):
+        return Unread(entry.root / entry.path, reason, told or "")
+    log = entry.performance / DETAIL
+    return Unread.because(log if str(log) in error.message else entry.root / entry.path, error)
+
+
+def _of_one_round(outcome: Imported) -> list[Unread]:
+    """Return what was not read of a tree whose results are mostly of another round; what names none is of it too."""
+    rounds = " and ".join(sorted(outcome.other_rounds))
+    return [
+        each if each.round else replace(each, reason=f"{each.reason} It is in a tree of round {rounds}.", round=rounds)
+        for each in outcome.unread
+    ]
 
 
 def _store(entry: Entry, record: RunRecord, results: Path) -> Path:
@@ -67,7 +95,7 @@ def _store(entry: Entry, record: RunRecord, results: Path) -> Path:
     with RunFolder.create(results, record.run_id) as folder:
         for source, place in ((entry.performance, "performance"), (entry.accuracy, "accuracy")):
             (folder.path / place).mkdir()
-            for name in (SUMMARY, DETAIL, ACCURACY):
+            for name in (SUMMARY, DETAIL, ACCURACY, SPL):
                 if (source / name).is_file():
                     _copy(source / name, folder.path / place / name)
         return folder.store(record)

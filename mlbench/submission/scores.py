@@ -1,16 +1,19 @@
 """``accuracy.txt``: the scores of an accuracy test, as the official scripts print them.
 
-Each line is held against each pattern from its start, as the submission checker does; of a score that repeats the first
-counts. Source: submission checker v4.1, ``ACC_PATTERN``.
+Each line is held against each pattern from its start, as the submission checker does. Reading stops where every score
+was seen to meet its target and the hash of the accuracy log was seen. Of a score that was printed more than once until
+then the first that misses its target counts, else the last: one bad score is not made good by another.
+Source: submission checker v4.1, ``ACC_PATTERN`` and ``check_accuracy_dir``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.contracts.metric import Target
 from mlbench.errors import DataError
 
 _NUMBER = r"([0-9.]+)"
@@ -39,6 +42,9 @@ _PATTERNS = {
 }
 
 
+_HASH = re.compile(r"hash=(\w+)")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedScores:
     """What an ``accuracy.txt`` says."""
@@ -47,29 +53,50 @@ class PrintedScores:
     """By the names that the rules use."""
     line: str
     """The line the first of them is on."""
+    log_hash: str = ""
+    """Of the whole accuracy log; empty where no line holds it alone."""
 
 
-def read_scores(file: Path, wanted: tuple[str, ...]) -> PrintedScores:
-    """Return those of the wanted scores that a file holds.
+def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
+    """Return the scores of these targets that a file holds, and the hash of the accuracy log.
+
+    Args:
+        file: an ``accuracy.txt``.
+        targets: of one accuracy variant; a score is good where it meets its target.
 
     Raises:
-        DataError: it is missing, or holds none of them.
+        DataError: the file is missing, or holds none of the scores.
     """
+    good: dict[str, tuple[float, str]] = {}
+    bad: dict[str, tuple[float, str]] = {}
+    log_hash = ""
+    for line in _lines(file):
+        for target in targets:
+            if found := re.match(_PATTERNS[target.score], line):
+                score = _number(found[1])
+                if target.is_met_by(score):
+                    good[target.score] = score, line
+                else:
+                    bad.setdefault(target.score, (score, line))
+        if found := _HASH.fullmatch(line):
+            log_hash = found[1]
+        if log_hash and len(good) == len(targets):
+            break
+    held = {target.score: entry for target in targets if (entry := bad.get(target.score) or good.get(target.score))}
+    if not held:
+        raise DataError(f"holds no {' or '.join(target.score for target in targets)}.")
+    return PrintedScores(
+        scores={name: score for name, (score, _) in held.items()},
+        line=next(iter(held.values()))[1].strip(),
+        log_hash=log_hash,
+    )
+
+
+def _lines(file: Path) -> list[str]:
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}.") from None
-    scores: dict[str, float] = {}
-    first = ""
-    for line in lines:
-        for name in wanted:
-            found = re.match(_PATTERNS[name], line)
-            if found and name not in scores:
-                scores[name] = _number(found[1])
-                first = first or line.strip()
-    if not scores:
-        raise DataError(f"holds no {' or '.join(wanted)}.")
-    return PrintedScores(scores=scores, line=first)
 
 
 def _number(text: str) -> float:

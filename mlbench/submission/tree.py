@@ -1,8 +1,9 @@
 """The folders of an official results tree, and which results they hold.
 
     <root>/<division>/<submitter>/systems/<system>.json
-                                 /measurements/<system>/<model>/<Scenario>/<system>*.json
+                                 /measurements/<system>/<model>/<Scenario>/<system>*.json, mlperf.conf, user.conf
                                  /results/<system>/<model>/<Scenario>/performance/run_1/mlperf_log_detail.txt
+                                                                     /performance/run_1/spl.txt, where power was metered
                                                                      /accuracy/accuracy.txt
 
 Source: MLCommons' submission guide; what the submission checker v4.1 reads.
@@ -28,6 +29,9 @@ MODEL_MAPPING = "model_mapping.json"
 SUMMARY = "mlperf_log_summary.txt"
 DETAIL = "mlperf_log_detail.txt"
 ACCURACY = "accuracy.txt"
+ACCURACY_LOG = "mlperf_log_accuracy.json"
+MLPERF_CONF = "mlperf.conf"
+USER_CONF = "user.conf"
 
 _SCENARIOS: Mapping[str, Scenario] = {
     each.name.lower(): each
@@ -83,11 +87,20 @@ class Entry:
         return self.submitter_folder / SYSTEMS / f"{self.system}.json"
 
     @property
+    def has_power(self) -> bool:
+        """Whether power was metered in the performance test."""
+        return (self.root / self.path / "performance" / "power").is_dir()
+
+    @property
+    def measurements(self) -> Path:
+        """Where the implementation and LoadGen's configuration are described."""
+        return self.submitter_folder / MEASUREMENTS / self.system / self.model / self.scenario
+
+    @property
     def measurement_file(self) -> Path:
         """The description of the implementation, under the first name that there is, else under the plain one."""
-        folder = self.submitter_folder / MEASUREMENTS / self.system / self.model / self.scenario
-        found = sorted(folder.glob("*.json"))
-        plain = folder / f"{self.system}_{self.scenario}.json"
+        found = sorted(self.measurements.glob("*.json"))
+        plain = self.measurements / f"{self.system}_{self.scenario}.json"
         return next((file for file in found if file.name.startswith(self.system)), plain)
 
 
@@ -109,18 +122,16 @@ def entries_of(root: Path) -> list[Entry]:
 def benchmark_of(entry: Entry) -> Benchmark:
     """Return the benchmark and accuracy variant that a model folder stands for.
 
-    In the open division a submitter may map names of its own to the official ones.
+    In the open division a submitter may map names of its own to the official ones, which stay what they are.
 
     Raises:
         DataError: v4.1 has no such model.
     """
-    mapping = _model_mapping(entry) if entry.division == "open" else {}
-    name = mapping.get(entry.model, entry.model)
     known = _benchmarks()
+    is_mapped = entry.division == "open" and entry.model not in known
+    name = _model_mapping(entry).get(entry.model, entry.model) if is_mapped else entry.model
     if name in known:
         return known[name]
-    if name == "ssd-resnet34":
-        return known["retinanet"]
     if any(part in name for part in _RESNET):
         return known["resnet50"]
     for model in ("bert-99.9", "bert-99"):
@@ -176,7 +187,8 @@ def _benchmarks() -> Mapping[str, Benchmark]:
         for variant in rules.variants:
             folder = f"{name}-{variant}" if len(rules.variants) > 1 else name
             known[folder] = Benchmark(rules=rules, variant=variant)
-    return {**known, "resnet": known["resnet50"]}
+    others = {"resnet": known["resnet50"], "mobilenet": known["resnet50"], "ssd-resnet34": known["retinanet"]}
+    return {**known, **others}
 
 
 def _model_mapping(entry: Entry) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ SYSTEM = {
     "submitter": "Acme",
     "status": "available",
     "system_name": "Acme Anvil 8",
-    "system_type": "datacenter",
+    "system_type": "datacenter,edge",
     "number_of_nodes": "2",
     "host_processor_model_name": "AMD EPYC 9374F",
     "host_processors_per_node": 2,
@@ -26,6 +26,14 @@ SYSTEM = {
     "operating_system": "Ubuntu 22.04.4 LTS",
     "other_software_stack": "driver 5.5",
 }
+MLPERF_CONF = """# The format of this config file is 'key = value'.
+*.*.qsl_rng_seed = 3066443479025735752
+3d-unet.*.sample_concatenate_permutation = 1
+gptj.*.sample_concatenate_permutation = 1
+llama2-70b.*.sample_concatenate_permutation = 1
+mixtral-8x7b.*.sample_concatenate_permutation = 1
+*.Server.target_latency = 10
+"""
 IMPLEMENTATION = {
     "input_data_types": "int8",
     "retraining": "no",
@@ -66,11 +74,16 @@ def add(root):
         if accuracy is not None:
             (folder / "accuracy").mkdir()
             (folder / "accuracy" / "accuracy.txt").write_text(f"{accuracy}\nhash={'0' * 64}\n")
+            (folder / "accuracy" / "mlperf_log_accuracy.json").write_text("[\n]\n")
+            (folder / "accuracy" / "mlperf_log_summary.txt").write_text("No errors encountered during test.\n")
+            shutil.copy(LOGS / "offline_accuracy.detail.txt", folder / "accuracy" / "mlperf_log_detail.txt")
         (submitter / "systems").mkdir(exist_ok=True)
         (submitter / "systems" / f"{system}.json").write_text(json.dumps({**SYSTEM, "division": division}))
         measurements = submitter / "measurements" / system / model / scenario
         measurements.mkdir(parents=True)
         (measurements / f"{system}_anvilrt_{scenario}.json").write_text(json.dumps(IMPLEMENTATION))
+        (measurements / "mlperf.conf").write_text(MLPERF_CONF)
+        (measurements / "user.conf").write_text(f"*.{scenario}.target_qps = 100\n")
         return folder
 
     return add

@@ -370,7 +370,7 @@ def test_a_tree_of_own_runs_gives_their_results_again(add, root, results, own_ru
 
 def test_the_precision_is_unknown_where_no_file_names_it(add, root, one):
     add("offline", "Offline")
-    (file,) = (root / "closed/Acme/measurements/anvil_8/resnet50/Offline").iterdir()
+    (file,) = (root / "closed/Acme/measurements/anvil_8/resnet50/Offline").glob("*.json")
     file.write_text(json.dumps({**IMPLEMENTATION, "weight_data_types": ""}))
     assert one().precision == "unknown"
 

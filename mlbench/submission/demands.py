@@ -1,0 +1,54 @@
+"""What the official checker demands of a result beside its numbers: its files, and a scenario that its category has.
+
+Source: submission checker v4.1, ``check_results_dir``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlbench.contracts.scenario import Scenario
+from mlbench.rules.facts import RuleResult
+from mlbench.rules.official import Category
+from mlbench.submission.power import SPL
+from mlbench.submission.tree import DETAIL, SUMMARY, Benchmark, Entry
+
+_SOURCE = "submission checker v4.1, check_results_dir"
+
+
+def performance_files(entry: Entry) -> RuleResult:
+    """The performance test left its logs, and the readings of the power meter where power was metered."""
+    wanted = (SUMMARY, DETAIL, SPL) if entry.has_power else (SUMMARY, DETAIL)
+    missing = [name for name in wanted if not (entry.performance / name).is_file()]
+    return RuleResult(
+        rule="performance_files",
+        measured=len(missing),
+        limit=0,
+        unit="missing",
+        passed=not missing,
+        fix=f"Add to performance/run_1: {', '.join(missing)}.",
+        source=_SOURCE,
+    )
+
+
+def category(
+    entry: Entry, benchmark: Benchmark, scenario: Scenario, description: Mapping[str, Any]
+) -> RuleResult | None:
+    """The category of the system has the model, its accuracy variant and the scenario; open may have any."""
+    system_type = description.get("system_type")
+    if entry.division == "open" or system_type is None:
+        return None
+    names = str(system_type).split(",")
+    known = [each for each in Category if each in names]
+    takers = [each for each in known if each in benchmark.rules.variants[benchmark.variant]]
+    scenarios = {name for each in takers for name in benchmark.rules.category_scenarios[each]}
+    return RuleResult(
+        rule="category",
+        measured=f"{system_type}: {scenario.name}",
+        limit=", ".join(sorted(scenarios)) or f"no {entry.model}",
+        unit="",
+        passed=len(known) == len(names) and scenario.name in scenarios,
+        fix=f"Submit {entry.model} {scenario.name} for another system_type, or in the open division.",
+        source=_SOURCE,
+    )

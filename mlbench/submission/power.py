@@ -1,0 +1,75 @@
+"""The power that a submitter's meter read during a performance test: ``spl.txt`` beside LoadGen's log.
+
+Readings strictly between LoadGen's ``power_begin`` and ``power_end`` count, those of 0 W do not. Their mean is the
+power of the official result; over the time between the two moments it is the energy, and per query that of the streams.
+
+Source: submission checker v4.1, ``get_power_metric``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mlbench.errors import DataError
+from mlbench.records.run_record import EnergyRecord, ResultRecord
+
+SPL = "spl.txt"
+SOURCE = "SPEC PTDaemon (spl.txt)"
+
+_MOMENT = "%m-%d-%Y %H:%M:%S.%f"
+_TIME, _WATTS = 1, 3
+"""Places in a line, counted from 0."""
+
+
+def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issued: int | None) -> EnergyRecord:
+    """Return the energy of a performance test.
+
+    Args:
+        file: the ``spl.txt`` of the performance run.
+        detail: values of its detail log.
+        result: of the run.
+        issued: how many samples it sent.
+
+    Raises:
+        DataError: the file is missing or malformed, or has no reading while LoadGen measured.
+    """
+    begin, end = _moment(detail.get("power_begin")), _moment(detail.get("power_end"))
+    readings = [watts for moment, watts in _readings(file) if begin < moment < end and watts > 0]
+    if not readings:
+        raise DataError(f"has no reading between {begin:%H:%M:%S} and {end:%H:%M:%S}, when LoadGen measured.")
+    mean_w, seconds = sum(readings) / len(readings), (end - begin).total_seconds()
+    rate = result.value if result.unit == "tokens/s" else None
+    return EnergyRecord(
+        joules=mean_w * seconds,
+        seconds=seconds,
+        source=SOURCE,
+        covers="what the submitter's meter was connected to",
+        readings=len(readings),
+        joules_per_sample=mean_w * seconds / issued if issued else None,
+        joules_per_token=mean_w / rate if rate else None,
+    )
+
+
+def _readings(file: Path) -> Iterator[tuple[datetime, float]]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}.") from None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("Time"):
+            fields = line.split(",")
+            try:
+                yield _moment(fields[_TIME]), float(fields[_WATTS])
+            except (DataError, IndexError, ValueError):
+                raise DataError(f"line {number} is no reading.") from None
+
+
+def _moment(text: object) -> datetime:
+    """Return a moment in UTC, which logs and meters both write."""
+    try:
+        return datetime.strptime(str(text), _MOMENT).replace(tzinfo=UTC)
+    except ValueError:
+        raise DataError(f"{text!r} is no moment.") from None

@@ -1,0 +1,27 @@
+"""Which round a result belongs to: mlbench has the rules of v4.1, and judges no other by them."""
+
+from __future__ import annotations
+
+from mlbench.errors import DataError
+from mlbench.loadgen.logs import read_damaged_detail
+from mlbench.rules.rounds import ROUND, round_of
+from mlbench.submission.tree import DETAIL, Entry
+
+
+def round_told(entry: Entry) -> str | None:
+    """Return the round that a result's logs name by their seeds, read as far as they go; None: they name none."""
+    for folder in (entry.performance, entry.accuracy):
+        try:
+            found = round_of(read_damaged_detail(folder / DETAIL).values)
+        except DataError:
+            continue
+        if found:
+            return found
+    return None
+
+
+def of_another_round(found: str | None) -> str:
+    """Return why a result of this round is not imported; empty where it is of v4.1, or no round is told."""
+    if found is None or found == ROUND:
+        return ""
+    return f"it is a result of round {found}, as its seeds tell; mlbench judges by the rules of {ROUND} only."

@@ -1,0 +1,62 @@
+"""The verdict on a result of an official tree: mlbench's rules, and what the official checker demands of its files."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.records.run_record import RuleRecord, VerdictRecord
+from mlbench.rules.facts import RunFacts
+from mlbench.rules.tiers import Tier
+from mlbench.rules.verdict import judge
+from mlbench.submission.demands import category, performance_files
+from mlbench.submission.sources import Sources
+from mlbench.submission.tree import ACCURACY, MLPERF_CONF, USER_CONF
+
+_NO_REPLIES = "an official tree holds no replies"
+_NO_EQUAL_ISSUE = (
+    f"neither LoadGen's log nor {USER_CONF} nor {MLPERF_CONF} says whether samples were sent equally often"
+)
+_OPEN = "the open division is not asked to send samples equally often"
+
+
+def verdict_of(sources: Sources) -> VerdictRecord:
+    """Return what the rules say about a result."""
+    verdict = judge(_facts(sources))
+    entry, test = sources.entry, sources.test
+    demands = (
+        performance_files(entry),
+        category(entry, sources.benchmark, sources.scenario, sources.description),
+        *(test.rules() if test else ()),
+    )
+    verdict = dataclasses.replace(verdict, results=(*verdict.results, *filter(None, demands)))
+    is_let_off = sources.benchmark.rules.equal_issue and not sources.limits.equal_issue
+    return VerdictRecord(
+        rules=[RuleRecord.model_validate(result) for result in verdict.results],
+        not_applied={**verdict.not_applied, **({"equal_issue": _OPEN} if is_let_off else {})},
+        is_valid=verdict.is_valid,
+        is_accurate=verdict.is_accurate,
+        is_conformant=False,
+    )
+
+
+def _facts(sources: Sources) -> RunFacts:
+    rules, test = sources.benchmark.rules, sources.test
+    return RunFacts(
+        workload=rules.name,
+        rules=rules,
+        scenario=sources.scenario,
+        tier=Tier.VALID,
+        profile=Profile.FULL,
+        weights=Weights.TRAINED,
+        limits=sources.limits,
+        detail=sources.detail.values,
+        loadgen_errors=sources.detail.errors,
+        reply_faults=None,
+        unchecked_reason=_NO_REPLIES,
+        scores=test.printed.scores if test else None,
+        targets=sources.targets,
+        unscored_reason=f"the tree has no {ACCURACY} that can be read",
+        equal_issue_configured=sources.equal_issue,
+        equal_issue_unknown=_NO_EQUAL_ISSUE,
+    )
