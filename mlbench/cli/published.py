@@ -16,7 +16,8 @@ from mlbench.cli.options import results_option
 @click.option("--scenario", help="Of one scenario only.")
 @click.option("--accelerator", default="", metavar="TEXT", help="Whose accelerator's name has this in it.")
 @click.option("--submitter", default="", metavar="TEXT", help="Whose submitter's name has this in it.")
-@click.option("--place", metavar="RUN", help="Place a run among the closed results of its kind.")
+@click.option("--place", metavar="RUN", help="Place a run among the closed results of its kind and accuracy.")
+@click.option("--variant", metavar="99|99.9", help="With --place: the accuracy to rank it for, instead of its own.")
 @click.option("--claims", is_flag=True, help="What press releases and blogs said of the round, checked.")
 @click.option("--nvidia", is_flag=True, help="NVIDIA's own tables of the round, each row with its official result.")
 @results_option
@@ -27,6 +28,7 @@ def command(
     accelerator: str,
     submitter: str,
     place: str | None,
+    variant: str | None,
     claims: bool,
     nvidia: bool,
     results: Path,
@@ -41,6 +43,8 @@ def command(
     from mlbench.records.run_record import read
     from mlbench.reports.published import place_lines, published_table, rows_table
 
+    if variant and not place:
+        raise UsageError("--variant belongs to --place.", hint="`mlbench query` selects by accuracy_variant.")
     if claims or nvidia:
         rows = table(CLAIMS if claims else NVIDIA_TABLES)
         if as_json:
@@ -49,7 +53,7 @@ def command(
             Console(width=240).print(rows_table(rows))
         return
     if place:
-        found = place_of(read(find_run(results, place)))
+        found = place_of(read(find_run(results, place)), variant=variant)
         click.echo(json.dumps(dataclasses.asdict(found), indent=2) if as_json else "\n".join(place_lines(found)))
         return
     rows_found = selected(workload=workload, scenario=scenario, accelerator=accelerator, submitter=submitter)

@@ -107,6 +107,7 @@ class Backend(ABC):
         """Return facts about the runtime worth keeping in the record (threads, instruction set), after a run.
 
         ``device`` is ``cpu`` or the accelerator's name as torch gives it: the run is held against its ceilings.
+        ``devices`` is how many accelerators the whole run used, where that is not one for each instance; None: unknown.
         """
         return {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +11,7 @@ from importlib import resources
 
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
+from mlbench.records.used_accelerators import accelerators_used
 
 RESULTS = "mlperf_inference_v4.1.csv"
 NVIDIA_TABLES = "nvidia_v4.1_tables.csv"
@@ -27,7 +29,11 @@ class Published:
     division: str
     category: str
     submitter: str
+    availability: str
+    """``available``, or ``preview``: to be sold by the next round."""
     system: str
+    system_id: str
+    """Its folder's name."""
     accelerator: str
     accelerators: int
     """Of all nodes together; 0 in a system without."""
@@ -42,6 +48,18 @@ class Published:
     """``samples/s``, ``queries/s``, ``tokens/s`` or ``ms``."""
     accuracy: str
     power: str
+    path: str
+    """Of the result in the published tree."""
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether the system could not be bought yet."""
+        return self.availability != "available"
+
+    @property
+    def has_accelerators(self) -> bool:
+        """Whether the system has accelerators, counted or not."""
+        return bool(self.accelerators or self.accelerator)
 
     @property
     def per_accelerator(self) -> float:
@@ -53,9 +71,13 @@ class Published:
 class Place:
     """Where a run stands."""
 
+    variant: str
+    """The accuracy that it is ranked for: ``99``, ``99.9`` or ``range``."""
     rank: int
     """From 1: so many published results are better, plus one."""
     of: int
+    accelerators: int
+    """How many the run used; 0 in a system without."""
     per_accelerator: float
     unit: str
     better: tuple[Published, ...]
@@ -79,7 +101,9 @@ def published_results() -> tuple[Published, ...]:
             division=row["division"],
             category=row["category"],
             submitter=row["submitter"],
+            availability=row["availability"],
             system=row["system_name"],
+            system_id=row["system_id"],
             accelerator=row["accelerator_model"].removeprefix("N/A"),
             accelerators=_count(row["accelerators_per_node"], 0) * _count(row["nodes"], 1),
             processor=row["host_processor"],
@@ -92,6 +116,7 @@ def published_results() -> tuple[Published, ...]:
             unit=row["unit"],
             accuracy=row["accuracy"],
             power=f"{row['power_value']} {row['power_unit']}".strip(),
+            path=row["result_path"],
         )
         for row in table(RESULTS)
     )
@@ -117,12 +142,29 @@ def selected(
     ]
 
 
-def place_of(record: RunRecord, neighbours: int = 3) -> Place:
-    """Return where a run stands among the closed results of its benchmark and scenario, per accelerator.
+def once_each(results: Sequence[Published]) -> list[tuple[Published, str]]:
+    """Return results with the variants they were submitted for, a run that was submitted for several of them once."""
+    runs: dict[tuple[str, ...], list[Published]] = {}
+    for each in results:
+        run = (each.division, each.submitter, each.system_id, each.benchmark, each.scenario, str(each.value))
+        runs.setdefault(run, []).append(each)
+    return [(same[0], ", ".join(dict.fromkeys(each.variant for each in same))) for same in runs.values()]
+
+
+def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = None) -> Place:
+    """Return where a run stands among the closed results of its benchmark, accuracy variant and scenario.
+
+    Per accelerator that was used. Previews count, and are marked. A run that is among the published ones itself counts
+    once.
+
+    Args:
+        record: the run.
+        neighbours: so many on each side are named.
+        variant: of the published results; None: the one the run was made for, of one's own runs the least strict.
 
     Raises:
-        IncomparableRunsError: the run is not of the official model, data, durations and accuracy, or nothing like it
-            was published.
+        IncomparableRunsError: the run is not of the official model, data, durations and accuracy, does not say what it
+            used, or nothing like it was published.
     """
     if reason := why_not_placed(record):
         raise IncomparableRunsError(
@@ -132,32 +174,63 @@ def place_of(record: RunRecord, neighbours: int = 3) -> Place:
     assert record.result and record.result.value is not None
     unit = "ms" if record.result.unit == "ns" else record.result.unit
     value = record.result.value / 1e6 if unit == "ms" else record.result.value
-    count = len(record.environment.accelerators)
-    ours = value if unit == "ms" or not count else value / count
-    others = [
-        each
-        for each in selected(workload=record.workload, scenario=record.scenario)
-        if each.division == "closed" and each.unit.replace("queries", "samples") == unit
-    ]
-    others = [each for each in others if bool(each.accelerators) == bool(count)]
+    used = _variant(record, variant)
+    alike = [each for each in _alike(record, unit, used) if not _is_itself(each, record, value)]
+    count = accelerators_used(record)
+    others = [each for each in alike if each.has_accelerators == bool(count)]
     if not others:
-        kind = "systems with accelerators" if count else "systems without accelerators"
-        raise IncomparableRunsError(f"nothing was published for {record.workload} {record.scenario} on {kind}.")
-    return _placed(ours, unit, others, neighbours)
-
-
-def _placed(ours: float, unit: str, others: Sequence[Published], neighbours: int) -> Place:
+        systems = "systems with accelerators" if count else "systems without accelerators"
+        raise IncomparableRunsError(f"nothing was published for {record.workload} {record.scenario} on {systems}.")
+    ours = value if unit == "ms" or not count else value / count
     best_first = sorted(others, key=lambda each: each.per_accelerator, reverse=unit != "ms")
-    is_better = [each.per_accelerator < ours if unit == "ms" else each.per_accelerator > ours for each in best_first]
-    rank = sum(is_better)
+    rank = sum(each.per_accelerator < ours if unit == "ms" else each.per_accelerator > ours for each in best_first)
     return Place(
+        variant=used,
         rank=rank + 1,
         of=len(others) + 1,
+        accelerators=count,
         per_accelerator=ours,
         unit=unit,
         better=tuple(best_first[max(0, rank - neighbours) : rank]),
         worse=tuple(best_first[rank : rank + neighbours]),
     )
+
+
+def _alike(record: RunRecord, unit: str, variant: str) -> list[Published]:
+    """Return the closed results of a run's benchmark and scenario in this unit and variant; raises where none is."""
+    found = [
+        each
+        for each in selected(workload=record.workload, scenario=record.scenario)
+        if each.division == "closed" and each.unit.replace("queries", "samples") == unit and each.variant == variant
+    ]
+    if not found:
+        accuracy = f" of accuracy {variant}" if variant else ""
+        raise IncomparableRunsError(f"nothing was published for {record.workload} {record.scenario}{accuracy}.")
+    return found
+
+
+def _variant(record: RunRecord, asked: str | None) -> str:
+    """Return the accuracy variant to rank a run in; raises where it misses the one that was asked for."""
+    targets = record.accuracy.targets if record.accuracy else []
+    own = record.imported.variant if record.imported else next((each.name for each in targets if each.required), "")
+    if asked is None or asked == own:
+        return own
+    met = [each.is_met for each in targets if each.name == asked]
+    if not met:
+        known = ", ".join(dict.fromkeys(each.name for each in targets))
+        raise IncomparableRunsError(f"{record.workload} has no accuracy variant {asked!r}.", hint=f"It has: {known}.")
+    if not all(met):
+        raise IncomparableRunsError(
+            f"run {record.run_id} cannot be placed among published results of {asked}: it misses that target.",
+            hint=f"It meets {own}.",
+        )
+    return asked
+
+
+def _is_itself(published: Published, record: RunRecord, value: float) -> bool:
+    """Tell whether an imported run is this published one."""
+    is_there = record.imported is not None and record.imported.path == published.path
+    return is_there and math.isclose(value, published.value, rel_tol=1e-6)
 
 
 def why_not_placed(record: RunRecord) -> str:
@@ -166,6 +239,7 @@ def why_not_placed(record: RunRecord) -> str:
     reasons = {
         "it has no result": record.result is None or record.result.value is None or verdict is None,
         "it is of the mini profile, a small model of its own": record.profile != "full",
+        "it was submitted to the open division": record.imported is not None and record.imported.division == "open",
         "its weights are random": record.weights != "trained",
         f"it is of tier {record.tier}, shorter than the rules demand": record.tier != "valid",
         "it is INVALID": not (verdict and verdict.is_valid),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from mlbench.records.published import Place, Published
+from mlbench.records.published import Place, Published, once_each
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.units import three_digits
 
@@ -14,20 +14,21 @@ SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see re
 
 
 def published_table(results: Sequence[Published]) -> Table:
-    """Return a row per result, as published, with its value per accelerator."""
+    """Return a row per run, as published, with its value per accelerator; one for two accuracies is there once."""
     table = Table(caption=SOURCE, caption_justify="left")
-    for heading in ("id", "division", "submitter", "accelerator", "benchmark", "scenario"):
+    for heading in ("id", "division", "submitter", "status", "accelerator", "benchmark", "scenario"):
         table.add_column(heading)
     for heading in ("number", "value", "per accelerator"):
         table.add_column(heading, justify="right")
     table.add_column("unit")
-    for each in results:
+    for each, variants in once_each(results):
         table.add_row(
             each.result_id,
             each.division,
             each.submitter,
+            each.availability,
             each.accelerator or each.processor,
-            f"{each.benchmark} {each.variant}",
+            f"{each.benchmark} {variants}",
             each.scenario,
             str(each.accelerators or "-"),
             f"{each.value:,.6g}",
@@ -41,18 +42,22 @@ def place_lines(place: Place) -> Iterator[str]:
     """Yield the neighbours of a run and its own line between them, best first."""
     for each in place.better:
         yield _line(each)
-    own = f"this run, rank {place.rank} of {place.of}"
+    own = f"this run, rank {place.rank} of {place.of} (accuracy {place.variant})"
     yield f"  {own:<70} {three_digits(place.per_accelerator):>12} {place.unit}"
     for each in place.worse:
         yield _line(each)
     yield ""
-    yield "Per accelerator; different systems, software and dates. Not a comparison that MLCommons has reviewed."
+    used = f"Per accelerator, of which this run used {place.accelerators}" if place.accelerators else "Per system"
+    kind = "Latency" if place.unit == "ms" else used
+    yield f"{kind}; different systems, software and dates. Not a comparison that MLCommons has reviewed."
     yield DISCLAIMER
 
 
 def _line(each: Published) -> str:
     name = f"{each.submitter}, {each.accelerators} x {each.accelerator}" if each.accelerators else each.processor
-    return f"  {each.result_id}  {name[:60]:<60} {three_digits(each.per_accelerator):>12} {each.unit}"
+    mark = f" ({each.availability})" if each.is_preview else ""
+    named = f"{name[: 60 - len(mark)]}{mark}"
+    return f"  {each.result_id}  {named:<60} {three_digits(each.per_accelerator):>12} {each.unit}"
 
 
 def rows_table(rows: Sequence[dict[str, str]]) -> Table:

@@ -86,7 +86,7 @@ class Endpoint(Backend):
 
     def observe(self) -> Mapping[str, Any]:
         """Return what cannot be seen from here; the settings, without any key, are in the record already."""
-        return {"precision": "as the user says; the server does not tell"}
+        return {"precision": "as the user says; the server does not tell", "devices": None}
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -1,9 +1,23 @@
 """Published results: rows counted and spot values read in the official tables."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from mlbench import IncomparableRunsError
-from mlbench.records.published import CLAIMS, NVIDIA_TABLES, place_of, published_results, selected, table
+from mlbench.records.accelerators import Accelerator
+from mlbench.records.published import (
+    CLAIMS,
+    NVIDIA_TABLES,
+    RESULTS,
+    once_each,
+    place_of,
+    published_results,
+    selected,
+    table,
+)
+from mlbench.reports.published import place_lines, published_table
 
 
 def test_all_rows_are_there():
@@ -93,3 +107,199 @@ def test_an_invalid_or_inaccurate_run_has_no_place(official, a_run):
         place_of(official(verdict=verdict | {"is_valid": False}))
     with pytest.raises(IncomparableRunsError, match="it misses its accuracy target"):
         place_of(official(verdict=verdict | {"is_accurate": False}))
+
+
+# the accuracy variant
+
+
+def targets_of(*met):
+    """Return the accuracy of a run with a target per variant."""
+    targets = [
+        {
+            "score": "F1",
+            "name": name,
+            "reference": 90.874,
+            "lower": 89.9,
+            "upper": None,
+            "value": 90.5,
+            "is_met": is_met,
+        }
+        for name, is_met in met
+    ]
+    return {
+        "scores": {"F1": 90.5},
+        "targets": [{**each, "required": not place} for place, each in enumerate(targets)],
+        "line": "",
+        "is_met": True,
+    }
+
+
+def closed(workload, scenario, variant):
+    """Return the published closed results on accelerators, by hand."""
+    return [
+        row
+        for row in table(RESULTS)
+        if (row["division"], row["benchmark"], row["scenario"], row["accuracy_variant"])
+        == ("closed", workload, scenario, variant)
+        and row["accelerators_per_node"].isdecimal()
+        and int(row["accelerators_per_node"])
+    ]
+
+
+def test_a_run_is_ranked_among_results_of_its_accuracy_and_a_run_for_both_counts_once(official):
+    for variant, others in (("99", 37), ("99.9", 24)):
+        assert len(closed("bert", "Offline", variant)) == others
+    run = official(workload="bert", accuracy=targets_of(("99", True), ("99.9", True)))
+    place, strict = place_of(run), place_of(run, variant="99.9")
+    assert (place.variant, place.of) == ("99", 38)
+    assert (strict.variant, strict.of) == ("99.9", 25)
+    assert {each.variant for each in (*place.better, *place.worse)} == {"99"}
+    assert {each.variant for each in (*strict.better, *strict.worse)} == {"99.9"}
+
+
+def test_a_run_that_misses_the_stricter_accuracy_has_no_place_there(official):
+    run = official(workload="bert", accuracy=targets_of(("99", True), ("99.9", False)))
+    with pytest.raises(IncomparableRunsError, match="it misses that target"):
+        place_of(run, variant="99.9")
+    with pytest.raises(IncomparableRunsError, match="bert has no accuracy variant '98'"):
+        place_of(run, variant="98")
+
+
+def test_a_run_that_was_submitted_for_both_accuracies_is_listed_once():
+    both = [
+        each for each in selected(workload="gptj", scenario="Offline") if each.system_id.endswith("141GBx8_TRT_MaxQ")
+    ]
+    assert [each.variant for each in both] == ["99", "99.9"]
+    ((found, variants),) = once_each(both)
+    assert (found.value, variants) == (13096.6, "99, 99.9")
+    closed_bert = selected(workload="bert", scenario="Offline", submitter="Intel")
+    assert len(once_each(closed_bert)) == len(closed_bert)
+
+
+# accelerators
+
+
+def device(name="A"):
+    return Accelerator(
+        name=name, memory_bytes=1, driver="1", power_limit_w=None, max_clock_mhz=None, ecc=None, mig=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("has", "runtime", "instances", "settings", "used"),
+    [
+        (1, {}, None, {}, 1),
+        (8, {"device": "A"}, None, {}, 1),  # seven of eight were idle
+        (8, {"device": "A"}, 4, {}, 4),
+        (2, {"device": "A"}, 4, {}, 2),
+        (8, {"device": "A"}, 4, {"backend.device": {"value": "cuda:0", "layer": "command line"}}, 1),
+        (8, {"device": "A"}, 4, {"backend.device": {"value": "cuda", "layer": "command line"}}, 4),
+        (8, {"device": "A", "devices": 8}, None, {}, 8),
+        (0, {"device": "AMD Instinct MI300X"}, None, {}, 1),  # no tool of its maker here
+    ],
+)
+def test_a_rate_is_divided_by_the_accelerators_that_were_used(  # noqa: PLR0917 - one per column
+    official, environment, has, runtime, instances, settings, used
+):
+    run = official(
+        value=1000.0,
+        runtime=runtime,
+        engine={} if instances is None else {"instances": instances},
+        settings=settings,
+        environment=environment.model_copy(update={"accelerators": [device()] * has}),
+    )
+    place = place_of(run)
+    assert (place.accelerators, place.per_accelerator) == (used, 1000 / used)
+
+
+@pytest.mark.parametrize(
+    ("has", "files", "runtime", "reason"),
+    [
+        (8, [], {"device": "cpu"}, "on the CPU of a machine with accelerators"),
+        (0, ["/dev/kfd"], {"device": "cpu"}, "on the CPU of a machine with accelerators"),
+        (0, ["/dev/kfd", "/dev/dri/renderD128"], {}, "does not say how many of the machine's accelerators"),
+        (0, ["/dev/nvidia0"], {}, "does not say how many"),
+        (8, [], {}, "does not say how many"),
+        (0, [], {"devices": None}, "cannot tell what it computed on"),
+    ],
+)
+def test_a_machine_with_accelerators_is_never_ranked_among_cpus(  # noqa: PLR0917 - one per column
+    official, environment, has, files, runtime, reason
+):
+    machine = environment.model_copy(update={"accelerators": [device()] * has, "devices": files})
+    with pytest.raises(IncomparableRunsError, match=reason):
+        place_of(official(runtime=runtime, environment=machine))
+
+
+def test_a_cpu_is_ranked_among_systems_without_accelerators(official, environment):
+    machine = environment.model_copy(update={"accelerators": [], "devices": ["/dev/dri/renderD128"]})
+    place = place_of(official(value=1e9, runtime={"device": "cpu"}, environment=machine))
+    rows = [
+        row
+        for row in table(RESULTS)
+        if (row["division"], row["benchmark"], row["scenario"]) == ("closed", "resnet", "Offline")
+        and row["accelerators_per_node"] in ("0", "N/A")
+    ]
+    assert (place.rank, place.of, place.accelerators, place.per_accelerator) == (1, len(rows) + 1, 0, 1e9)
+
+
+# imported runs
+
+
+def submitted(path, **description):
+    division, submitter, _, system, _, _ = path.split("/")
+    return {
+        "path": path,
+        "log_sha256": "",
+        "division": division,
+        "submitter": submitter,
+        "system": system,
+        "variant": "99",
+        "description": {"system_name": "S", **description},
+    }
+
+
+def test_a_published_run_is_not_ranked_against_itself(official, environment):
+    path = "closed/NVIDIA/results/H200-SXM-141GBx8_TRT_MaxQ/resnet50/Offline"
+    eight = environment.model_copy(update={"accelerators": [device()] * 8})
+    others = len(closed("resnet", "Offline", "99"))
+    same = place_of(official(value=556234.0, environment=eight, imported=submitted(path)))
+    faster = place_of(official(value=556235.0, environment=eight, imported=submitted(path)))
+    assert (same.of, faster.of) == (others, others + 1)
+
+
+def test_a_submission_whose_accelerators_are_not_counted_has_no_place(official, environment):
+    path, none = "closed/A/results/b/resnet50/Offline", environment.model_copy(update={"accelerators": []})
+    run = official(environment=none, imported=submitted(path, accelerator_model_name="Anvil A1"))
+    with pytest.raises(IncomparableRunsError, match="its system has Anvil A1, and does not say how many"):
+        place_of(run)
+    assert (
+        place_of(official(environment=none, imported=submitted(path, accelerator_model_name="N/A"))).accelerators == 0
+    )
+
+
+def test_a_result_of_the_open_division_has_no_place_among_closed_ones(official):
+    run = official(imported=submitted("open/A/results/b/resnet50/Offline"))
+    with pytest.raises(IncomparableRunsError, match="open division"):
+        place_of(run)
+
+
+# previews
+
+
+def test_previews_are_marked_in_lists_and_places(official):
+    (preview,) = [
+        each
+        for each in selected(workload="llama2-70b", scenario="Offline", accelerator="B200")
+        if each.variant == "99" and each.accelerators == 1
+    ]
+    assert preview.is_preview
+    result = official().result.model_dump() | {"unit": "tokens/s", "value": 11000.0}
+    lines = list(place_lines(place_of(official(workload="llama2-70b", result=result))))
+    (line,) = [line for line in lines if "4.1-0074" in line]
+    assert "NVIDIA" in line
+    assert "(preview)" in line
+    assert sum("(preview)" in line for line in lines) < len(lines) - 4
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(published_table([preview]))
+    assert "preview" in console.export_text()

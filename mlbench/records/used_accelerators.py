@@ -1,0 +1,69 @@
+"""How many accelerators a run used, which may be fewer than its machine has."""
+
+from __future__ import annotations
+
+from mlbench.errors import IncomparableRunsError
+from mlbench.records.run_record import RunRecord
+
+_COMPUTES_ONLY = ("/dev/nvidia", "/dev/kfd", "/dev/accel/", "/dev/davinci")
+"""Device files of accelerators that are not a desktop's graphics."""
+_NO_MODEL = ("", "n/a", "na", "none", "unknown", "-", "0")
+
+
+def accelerators_used(record: RunRecord) -> int:
+    """Return how many accelerators a run used; 0: it ran on the CPU of a machine that has none.
+
+    A submission is taken at its word. Of a run of mlbench the backend says what it computed on: an engine uses one
+    device, and each of several instances its own, unless they share one. ``devices`` in what the backend observes says
+    it otherwise; null there: it cannot tell.
+
+    Raises:
+        IncomparableRunsError: the record does not say, or the run left the accelerators of its machine idle.
+    """
+    found = _submitted(record) if record.imported else _used(record)
+    if isinstance(found, str):
+        raise IncomparableRunsError(
+            f"run {record.run_id} cannot be placed among published results: {found}.",
+            hint="A place is by the accelerator, and systems with accelerators are not ranked among those without.",
+        )
+    return found
+
+
+def _submitted(record: RunRecord) -> int | str:
+    """Return the number that a submission gives, or why there is none."""
+    assert record.imported
+    count = len(record.environment.accelerators)
+    model = str(record.imported.description.get("accelerator_model_name") or "").strip()
+    if not record.imported.description:
+        return "its tree does not describe the system"
+    if not count and model.lower() not in _NO_MODEL:
+        return f"its system has {model}, and does not say how many"
+    return count
+
+
+def _used(record: RunRecord) -> int | str:
+    """Return the number that a run of mlbench used, or why it cannot be told."""
+    device, here = record.runtime.get("device"), len(record.environment.accelerators)
+    files = [file for file in record.environment.devices if file.startswith(_COMPUTES_ONLY)]
+    if "devices" in record.runtime:
+        devices = record.runtime["devices"]
+        return devices if isinstance(devices, int) and devices > 0 else "its backend cannot tell what it computed on"
+    if device == "cpu" or (device is None and not here and not files):
+        return f"it ran on the CPU of a machine with accelerators ({_named(record, files)})" if here or files else 0
+    if device is None and here != 1:
+        return f"its backend does not say how many of the machine's accelerators it used ({_named(record, files)})"
+    instances = record.engine.get("instances", 1)
+    if not isinstance(instances, int) or _is_shared(record):
+        return 1
+    return min(instances, here) if here else instances
+
+
+def _is_shared(record: RunRecord) -> bool:
+    """Tell whether all instances were given one device by its number: ``cuda:0``."""
+    setting = record.settings.get("backend.device")
+    return setting is not None and isinstance(setting.value, str) and ":" in setting.value
+
+
+def _named(record: RunRecord, files: list[str]) -> str:
+    names = [each.name for each in record.environment.accelerators] or files
+    return ", ".join(dict.fromkeys(names))
