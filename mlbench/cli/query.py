@@ -16,7 +16,11 @@ from mlbench.cli.options import results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 def command(sql: str, results: Path, as_json: bool, as_csv: bool) -> None:
-    """Answer SQL, in DuckDB's dialect, about the tables runs, accuracy, latency and published."""
+    """Answer SQL, in DuckDB's dialect.
+
+    Tables: runs, accuracy and latency of the results folder; published, nvidia_tables and claims of MLPerf v4.1, which
+    need no run.
+    """
     from mlbench.records.query import ask
     from mlbench.reports.answer import answer_csv, answer_json, answer_table
 

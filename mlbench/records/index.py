@@ -120,6 +120,11 @@ def indexed(results: Path) -> Path:
     return file
 
 
+def has_runs(results: Path) -> bool:
+    """Tell whether a folder holds a run."""
+    return results.is_dir() and any((results / name / RECORD_FILE).is_file() for name in names_in(results))
+
+
 def folders_where(results: Path, **fields: str) -> list[Path]:
     """Return the run folders whose records have these values (``tag="nightly"``), oldest first; raises as `indexed`."""
     import duckdb

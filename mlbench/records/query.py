@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench.errors import UsageError
-from mlbench.records.index import VIEWS, indexed
+from mlbench.records.index import VIEWS, has_runs, indexed
+from mlbench.records.published import CLAIMS, NVIDIA_TABLES, RESULTS
 from mlbench.records.whole_file import write_whole
 
 if TYPE_CHECKING:
     import duckdb
 
-_TABLES = f"Tables are {', '.join((*VIEWS, 'published'))}."
+_PUBLISHED = {"published": RESULTS, "nvidia_tables": NVIDIA_TABLES, "claims": CLAIMS}
+"""Tables that need no run, and the files they are read from."""
+
+_TABLES = f"Tables are {', '.join((*VIEWS, *_PUBLISHED))}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +32,16 @@ class Answer:
 def ask(results: Path, sql: str) -> Answer:
     """Answer a question about the records in a folder, and the published results.
 
-    The tables are `index.VIEWS` and ``published``. The question can read nothing else: no file, no network.
+    The tables are `index.VIEWS` and, before a first run too, ``published``, ``nvidia_tables`` and ``claims``. The
+    question can read nothing else: no file, no network.
 
     Raises:
-        UsageError: it is no SQL, or asks for a table or column that is not there; or there are no runs.
+        UsageError: it is no SQL, or asks for a table or column that is not there, or for runs where there are none.
         DataError: a record cannot be read.
     """
     import duckdb
 
-    with connected(results) as database:
+    with _connected_for(results, sql) as database:
         database.execute("SET enable_external_access = false; SET lock_configuration = true")
         try:
             found = database.execute(sql)
@@ -69,17 +74,46 @@ def export(results: Path, file: Path, kind: str) -> int:
     return int(count)
 
 
+def _connected_for(results: Path, sql: str) -> duckdb.DuckDBPyConnection:
+    """Return a database with the tables that a question needs: without runs only the published ones."""
+    try:
+        return connected(results)
+    except UsageError:
+        if has_runs(results) or not _asks_for_published(sql):
+            raise
+        return _with_published()
+
+
+def _asks_for_published(sql: str) -> bool:
+    """Tell whether a question reads published tables and no runs."""
+    import duckdb
+
+    try:
+        names = {name.lower() for name in duckdb.connect().get_table_names(sql)}
+    except duckdb.Error:
+        return False
+    return not names.isdisjoint(_PUBLISHED) and names.isdisjoint(VIEWS)
+
+
 def connected(results: Path) -> duckdb.DuckDBPyConnection:
-    """Return a database with the views over a folder's records, which it cannot change."""
+    """Return a database with the views over a folder's records, which it cannot change; raises as `index.indexed`."""
+    stored = indexed(results)
+    database = _with_published()
+    database.execute(f"ATTACH '{_quoted(stored)}' AS stored (READ_ONLY)")
+    for name, sql in VIEWS.items():
+        database.execute(f"CREATE VIEW {name} AS {sql.replace('FROM records', 'FROM stored.records')}")
+    return database
+
+
+def _with_published() -> duckdb.DuckDBPyConnection:
+    """Return a database with the published results, NVIDIA's tables and the claims."""
     import duckdb
 
     database = duckdb.connect()
-    database.execute(f"ATTACH '{_quoted(indexed(results))}' AS stored (READ_ONLY)")
-    for name, sql in VIEWS.items():
-        database.execute(f"CREATE VIEW {name} AS {sql.replace('FROM records', 'FROM stored.records')}")
-    published = resources.files("mlbench_published").joinpath("mlperf_inference_v4.1.csv")
-    with resources.as_file(published) as csv:
-        database.execute(f"CREATE TABLE published AS SELECT * FROM read_csv('{_quoted(csv)}', header = true)")
+    for name, file in _PUBLISHED.items():
+        with resources.as_file(resources.files("mlbench_published").joinpath(file)) as csv:
+            source = f"read_csv('{_quoted(csv)}', header = true, sample_size = -1)"
+            database.execute(f"CREATE TABLE {name} AS SELECT * FROM {source}")
     return database
 
 
