@@ -37,10 +37,13 @@ def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
 
 
 def _tell(imported: Imported, tree: Path) -> None:
-    from mlbench.reports.console import one_line
+    from mlbench.reports.console import one_line, problems
 
     for record in imported.records:
         click.echo(one_line(record))
+    for record in imported.records:
+        for problem in problems(record):
+            click.echo(f"{record.imported.path if record.imported else ''}: {problem}", err=True)
     for unread in imported.unread:
         click.echo(f"not read: {unread.path.relative_to(tree)}: {unread.reason}", err=True)
     known = f", {imported.known} known already" if imported.known else ""

@@ -1,8 +1,9 @@
 """``accuracy.txt``: the scores of an accuracy test, as the official scripts print them.
 
-Each line is held against each pattern from its start, as the submission checker does. Reading stops where every score
-was seen to meet its target and the hash of the accuracy log was seen. Of a score that was printed more than once until
-then the first that misses its target counts, else the last: one bad score is not made good by another.
+Each line is held against each pattern from its start, as the submission checker does. Of a score that was printed more
+than once the first that misses its target counts: one bad score is not made good by another. Where all meet it the last
+counts, of those before every score and the hash of the accuracy log were seen. There the checker stops reading; a bad
+score further down counts here too.
 Source: submission checker v4.1, ``ACC_PATTERN`` and ``check_accuracy_dir``.
 """
 
@@ -74,14 +75,12 @@ def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
         for target in targets:
             if found := re.match(_PATTERNS[target.score], line):
                 score = _number(found[1])
-                if target.is_met_by(score):
-                    good[target.score] = score, line
-                else:
+                if not target.is_met_by(score):
                     bad.setdefault(target.score, (score, line))
+                elif not (log_hash and len(good) == len(targets)):
+                    good[target.score] = score, line
         if found := _HASH.fullmatch(line):
-            log_hash = found[1]
-        if log_hash and len(good) == len(targets):
-            break
+            log_hash = log_hash or found[1]
     held = {target.score: entry for target in targets if (entry := bad.get(target.score) or good.get(target.score))}
     if not held:
         raise DataError(f"holds no {' or '.join(target.score for target in targets)}.")

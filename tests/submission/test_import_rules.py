@@ -174,8 +174,8 @@ HASH = f"hash={'0' * 64}"
         ((HASH, GOOD), 76.078, True),
         ((GOOD, BAD, HASH), 70, False),
         ((BAD, GOOD, HASH), 70, False),
-        ((GOOD, HASH, BAD), 76.078, True),  # the checker has stopped reading
-        ((HASH, GOOD, BAD), 76.078, True),
+        ((GOOD, HASH, BAD), 70, False),  # where the official checker has stopped reading
+        ((GOOD, HASH, GOOD.replace("76.078", "76.1")), 76.078, True),
         ((GOOD, GOOD.replace("76.078", "76.1"), HASH), 76.1, True),
         ((GOOD,), 76.078, False),
         ((GOOD, "hash="), 76.078, False),

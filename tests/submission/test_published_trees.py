@@ -157,3 +157,14 @@ def test_every_published_closed_result_is_of_a_scenario_that_its_category_has():
 def test_a_scenario_that_the_category_has_not_is_invalid_but_in_open(path, system_type):
     assert fits(path, system_type) is False
     assert fits(path.replace("closed", "open").replace("network", "open"), system_type) is None
+
+
+def test_the_command_says_why_a_result_does_not_count(tree, results):
+    root = tree("v4.1")
+    folder = root / "closed/ConnectTechInc/results/Orin_TRT/gptj-99/Offline/accuracy"
+    text = (folder / "accuracy.txt").read_text()
+    (folder / "accuracy.txt").write_text("\n".join(line for line in text.splitlines() if not line.startswith("hash=")))
+    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
+    (problem,) = [line for line in done.stderr.splitlines() if "FAIL" in line]
+    assert problem.startswith("closed/ConnectTechInc/results/Orin_TRT/gptj-99/Offline: ")
+    assert "accuracy_log_hash: not in the log, limit 64 hexadecimal digits. Add hash=" in problem
