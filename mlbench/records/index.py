@@ -71,6 +71,7 @@ VIEWS = {
             verdict.is_valid, verdict.is_accurate, verdict.is_conformant, result."value", result.unit,
             result.higher_is_better, failure.kind AS failure, failure.message AS failure_message,
             duration_ns, overhead_ns_per_sample, peak_memory_bytes, energy.joules, energy.joules_per_sample,
+            energy.joules / energy.seconds AS watts,
             work.operations_per_sample, work.bytes_per_sample, roofline.share AS ceiling_share,
             samples['issued'] AS samples,
             environment.machine, environment.cpu.model AS cpu, environment.allowance.threads AS threads,

@@ -74,7 +74,10 @@ def test_an_empty_folder_is_refused_by_every_reader(tmp_path, command, monkeypat
         ("SELECT * FROM rums", "Table with name rums does not exist"),
         ("SELECT 1/'x' FROM runs", "Could not convert string 'x'"),
         ("", "the query asks for nothing"),
-        ("SELECT * FROM read_csv('/etc/passwd')", "Tables are runs, accuracy, latency, published, nvidia_tables, claims."),
+        (
+            "SELECT * FROM read_csv('/etc/passwd')",
+            "Tables are runs, accuracy, latency, published, nvidia_tables, claims.",
+        ),
     ],
 )
 def test_malformed_sql_is_refused(results, sql, told):

@@ -11,7 +11,7 @@ import pytest
 
 from mlbench.errors import DataError
 from mlbench.loadgen import scenarios
-from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_detail, result_of
+from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_damaged_detail, read_detail, result_of
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
@@ -113,6 +113,23 @@ def test_a_marked_line_that_is_no_record_is_named(tmp_path, broken):
     log.write_text("\n".join([*lines[:4], broken, *lines[4:]]))
     with pytest.raises(DataError, match=r"line 5 of .*mlperf_log_detail\.txt is no record"):
         read_detail(log)
+
+
+def test_a_damaged_log_is_read_as_far_as_it_goes_when_asked(tmp_path):
+    whole = LOGS / "offline.detail.txt"
+    assert read_damaged_detail(whole) == read_detail(whole)
+    lines = whole.read_text().splitlines(keepends=True)
+    broken = tmp_path / "broken.txt"
+    broken.write_text("".join([*lines[:20], ":::MLLOG {\n", *lines[20:]]))
+    found = read_damaged_detail(broken)
+    assert len(found.values) == 20
+    assert found.values.items() <= read_detail(whole).values.items()
+    assert ["line 21 of" in error for error in found.errors] == [True]
+    cut = tmp_path / "cut.txt"
+    cut.write_text("".join(lines[:20]))
+    assert read_damaged_detail(cut).values == found.values
+    with pytest.raises(DataError, match="cannot be read"):
+        read_damaged_detail(tmp_path / "missing.txt")
 
 
 def test_lines_without_the_marker_mean_nothing(tmp_path):

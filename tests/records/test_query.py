@@ -47,8 +47,8 @@ def test_energy_work_and_share_are_columns(results, store):
     energy = {"joules": 50.0, "seconds": 2.0, "source": "RAPL", "covers": "package-0", "joules_per_sample": 0.5}
     work = {"graphs": [], "operations_per_sample": 8e9, "bytes_per_sample": 1e8, "samples_per_s": 50.0}
     store("one", energy=energy, work={**work, "useful_share": 1.0})
-    columns = "joules, joules_per_sample, operations_per_sample, bytes_per_sample, ceiling_share"
-    assert ask(results, f"SELECT {columns} FROM runs").rows == ((50.0, 0.5, 8e9, 1e8, None),)
+    columns = "joules, joules_per_sample, watts, operations_per_sample, bytes_per_sample, ceiling_share"
+    assert ask(results, f"SELECT {columns} FROM runs").rows == ((50.0, 0.5, 25.0, 8e9, 1e8, None),)
 
 
 def test_scores_and_latencies_are_tables_of_their_own(results, store):

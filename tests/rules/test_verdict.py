@@ -146,6 +146,30 @@ def test_equal_issue_is_asked_of_four_workloads_only(facts_of):
     assert not failures(facts_of("offline", "OFFLINE", "bert"))
 
 
+@pytest.mark.parametrize(
+    ("configured", "unknown", "failed"),
+    [
+        (None, "", True),  # a run of one's own: what the log does not say was not done
+        (None, "an old log", None),
+        (True, "an old log", False),
+        (False, "an old log", True),
+    ],
+)
+def test_a_log_that_is_silent_about_equal_issue_is_judged_by_its_configuration(facts_of, configured, unknown, failed):
+    facts = facts_of(
+        "offline_equal_issue",
+        "OFFLINE",
+        "3d-unet",
+        detail={"effective_sample_concatenate_permutation": None},
+        equal_issue_configured=configured,
+        equal_issue_unknown=unknown,
+    )
+    verdict = judge(facts)
+    found = {result.rule: not result.passed for result in verdict.results}
+    assert found.get("equal_issue") is failed
+    assert verdict.not_applied.get("equal_issue") == (unknown if failed is None else None)
+
+
 @pytest.mark.parametrize("scenario", ["SINGLE_STREAM", "MULTI_STREAM", "SERVER", "OFFLINE"])
 def test_an_empty_log_passes_nothing(facts_of, limits_for, scenario):
     facts = facts_of("offline", scenario, rules="llama2-70b" if scenario == "OFFLINE" else "resnet50")
