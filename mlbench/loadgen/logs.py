@@ -73,7 +73,7 @@ def read_detail(path: Path) -> DetailLog:
     Raises:
         DataError: the file is missing or cut short, or a record is not JSON; the message names the line.
     """
-    detail = _collected(_records(path))
+    detail = _collect(_read_records(path))
     _check_complete(detail.values, path)
     return detail
 
@@ -90,15 +90,15 @@ def read_damaged_detail(path: Path) -> DetailLog:
         with _opened(path):  # a missing file is no damage
             pass
         try:
-            yield from _records(path)
+            yield from _read_records(path)
         except DataError as error:
             damage.append(error.message)
 
-    detail = _collected(until_damage())
+    detail = _collect(until_damage())
     return DetailLog(values=detail.values, errors=(*detail.errors, *damage), warnings=detail.warnings)
 
 
-def _records(path: Path) -> Iterator[_Record]:
+def _read_records(path: Path) -> Iterator[_Record]:
     """Yield key, value and metadata of each line that is marked as a record."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -106,7 +106,7 @@ def _records(path: Path) -> Iterator[_Record]:
                 yield _record(line, path, number)
 
 
-def _collected(records: Iterator[_Record]) -> DetailLog:
+def _collect(records: Iterator[_Record]) -> DetailLog:
     values: dict[str, Any] = {}
     errors, warnings = [], []
     for key, value, metadata in records:

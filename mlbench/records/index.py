@@ -122,7 +122,7 @@ def indexed(results: Path) -> Path:
 
 
 def has_runs(results: Path) -> bool:
-    """Tell whether a folder holds a run."""
+    """Return whether a folder holds a run."""
     return results.is_dir() and any((results / name / RECORD_FILE).is_file() for name in names_in(results))
 
 

@@ -11,7 +11,7 @@ from importlib import resources
 
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
-from mlbench.records.used_accelerators import accelerators_used
+from mlbench.records.used_accelerators import count_used_accelerators
 
 RESULTS = "mlperf_inference_v4.1.csv"
 NVIDIA_TABLES = "nvidia_v4.1_tables.csv"
@@ -142,7 +142,7 @@ def selected(
     ]
 
 
-def once_each(results: Sequence[Published]) -> list[tuple[Published, str]]:
+def merge_variants(results: Sequence[Published]) -> list[tuple[Published, str]]:
     """Return results with the variants they were submitted for, a run that was submitted for several of them once."""
     runs: dict[tuple[str, ...], list[Published]] = {}
     for each in results:
@@ -175,8 +175,8 @@ def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = No
     unit = "ms" if record.result.unit == "ns" else record.result.unit
     value = record.result.value / 1e6 if unit == "ms" else record.result.value
     used = _variant(record, variant)
-    alike = [each for each in _alike(record, unit, used) if not _is_itself(each, record, value)]
-    count = accelerators_used(record)
+    alike = [each for each in _select_alike(record, unit, used) if not _is_itself(each, record, value)]
+    count = count_used_accelerators(record)
     others = [each for each in alike if each.has_accelerators == bool(count)]
     if not others:
         systems = "systems with accelerators" if count else "systems without accelerators"
@@ -196,7 +196,7 @@ def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = No
     )
 
 
-def _alike(record: RunRecord, unit: str, variant: str) -> list[Published]:
+def _select_alike(record: RunRecord, unit: str, variant: str) -> list[Published]:
     """Return the closed results of a run's benchmark and scenario in this unit and variant; raises where none is."""
     found = [
         each
@@ -228,7 +228,7 @@ def _variant(record: RunRecord, asked: str | None) -> str:
 
 
 def _is_itself(published: Published, record: RunRecord, value: float) -> bool:
-    """Tell whether an imported run is this published one."""
+    """Return whether an imported run is this published one."""
     is_there = record.imported is not None and record.imported.path == published.path
     return is_there and math.isclose(value, published.value, rel_tol=1e-6)
 

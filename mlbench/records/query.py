@@ -41,7 +41,7 @@ def ask(results: Path, sql: str) -> Answer:
     """
     import duckdb
 
-    with _connected_for(results, sql) as database:
+    with _connect_for(results, sql) as database:
         database.execute("SET enable_external_access = false; SET lock_configuration = true")
         try:
             found = database.execute(sql)
@@ -74,18 +74,18 @@ def export(results: Path, file: Path, kind: str) -> int:
     return int(count)
 
 
-def _connected_for(results: Path, sql: str) -> duckdb.DuckDBPyConnection:
+def _connect_for(results: Path, sql: str) -> duckdb.DuckDBPyConnection:
     """Return a database with the tables that a question needs: without runs only the published ones."""
     try:
         return connected(results)
     except UsageError:
         if has_runs(results) or not _asks_for_published(sql):
             raise
-        return _with_published()
+        return _connect_published()
 
 
 def _asks_for_published(sql: str) -> bool:
-    """Tell whether a question reads published tables and no runs."""
+    """Return whether a question reads published tables and no runs."""
     import duckdb
 
     try:
@@ -98,14 +98,14 @@ def _asks_for_published(sql: str) -> bool:
 def connected(results: Path) -> duckdb.DuckDBPyConnection:
     """Return a database with the views over a folder's records, which it cannot change; raises as `index.indexed`."""
     stored = indexed(results)
-    database = _with_published()
+    database = _connect_published()
     database.execute(f"ATTACH '{_quoted(stored)}' AS stored (READ_ONLY)")
     for name, sql in VIEWS.items():
         database.execute(f"CREATE VIEW {name} AS {sql.replace('FROM records', 'FROM stored.records')}")
     return database
 
 
-def _with_published() -> duckdb.DuckDBPyConnection:
+def _connect_published() -> duckdb.DuckDBPyConnection:
     """Return a database with the published results, NVIDIA's tables and the claims."""
     import duckdb
 

@@ -10,7 +10,7 @@ _COMPUTES_ONLY = ("/dev/nvidia", "/dev/kfd", "/dev/accel/", "/dev/davinci")
 _NO_MODEL = ("", "n/a", "na", "none", "unknown", "-", "0")
 
 
-def accelerators_used(record: RunRecord) -> int:
+def count_used_accelerators(record: RunRecord) -> int:
     """Return how many accelerators a run used; 0: it ran on the CPU of a machine that has none.
 
     A submission is taken at its word. Of a run of mlbench the backend says what it computed on: an engine uses one
@@ -20,7 +20,7 @@ def accelerators_used(record: RunRecord) -> int:
     Raises:
         IncomparableRunsError: the record does not say, or the run left the accelerators of its machine idle.
     """
-    found = _submitted(record) if record.imported else _used(record)
+    found = _count_submitted(record) if record.imported else _count_used(record)
     if isinstance(found, str):
         raise IncomparableRunsError(
             f"run {record.run_id} cannot be placed among published results: {found}.",
@@ -29,7 +29,7 @@ def accelerators_used(record: RunRecord) -> int:
     return found
 
 
-def _submitted(record: RunRecord) -> int | str:
+def _count_submitted(record: RunRecord) -> int | str:
     """Return the number that a submission gives, or why there is none."""
     assert record.imported
     count = len(record.environment.accelerators)
@@ -41,17 +41,19 @@ def _submitted(record: RunRecord) -> int | str:
     return count
 
 
-def _used(record: RunRecord) -> int | str:
-    """Return the number that a run of mlbench used, or why it cannot be told."""
+def _count_used(record: RunRecord) -> int | str:
+    """Return the number that a run of mlbench used, or why that is unknown."""
     device, here = record.runtime.get("device"), len(record.environment.accelerators)
     files = [file for file in record.environment.devices if file.startswith(_COMPUTES_ONLY)]
     if "devices" in record.runtime:
         devices = record.runtime["devices"]
         return devices if isinstance(devices, int) and devices > 0 else "its backend cannot tell what it computed on"
     if device == "cpu" or (device is None and not here and not files):
-        return f"it ran on the CPU of a machine with accelerators ({_named(record, files)})" if here or files else 0
+        if here or files:
+            return f"it ran on the CPU of a machine with accelerators ({_join_names(record, files)})"
+        return 0
     if device is None and here != 1:
-        return f"its backend does not say how many of the machine's accelerators it used ({_named(record, files)})"
+        return f"its backend does not say how many of the machine's accelerators it used ({_join_names(record, files)})"
     instances = record.engine.get("instances", 1)
     if not isinstance(instances, int) or _is_shared(record):
         return 1
@@ -59,11 +61,11 @@ def _used(record: RunRecord) -> int | str:
 
 
 def _is_shared(record: RunRecord) -> bool:
-    """Tell whether all instances were given one device by its number: ``cuda:0``."""
+    """Return whether all instances were given one device by its number: ``cuda:0``."""
     setting = record.settings.get("backend.device")
     return setting is not None and isinstance(setting.value, str) and ":" in setting.value
 
 
-def _named(record: RunRecord, files: list[str]) -> str:
+def _join_names(record: RunRecord, files: list[str]) -> str:
     names = [each.name for each in record.environment.accelerators] or files
     return ", ".join(dict.fromkeys(names))

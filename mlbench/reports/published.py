@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from mlbench.records.published import Place, Published, once_each
+from mlbench.records.published import Place, Published, merge_variants
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.units import three_digits
 
@@ -21,7 +21,7 @@ def published_table(results: Sequence[Published]) -> Table:
     for heading in ("number", "value", "per accelerator"):
         table.add_column(heading, justify="right")
     table.add_column("unit")
-    for each, variants in once_each(results):
+    for each, variants in merge_variants(results):
         table.add_row(
             each.result_id,
             each.division,

@@ -16,7 +16,7 @@ ROUND = "v4.1"
 _KEYS = tuple(f"effective_{name}_rng_seed" for name in ("qsl", "sample_index", "schedule"))
 
 
-def round_of(detail: Mapping[str, Any]) -> str | None:
+def recognise_round(detail: Mapping[str, Any]) -> str | None:
     """Return the round that a detail log's seeds belong to; None where they are those of no round known here.
 
     Each round draws three seeds of its own. One of them is enough: no two rounds share any.

@@ -18,7 +18,7 @@ from mlbench.submission.tree import MLPERF_CONF, USER_CONF, Entry
 _EQUAL_ISSUE = "sample_concatenate_permutation"
 
 
-def equal_issue_configured(entry: Entry, model: str, scenario: str) -> tuple[bool | None, list[tuple[Path, DataError]]]:
+def read_equal_issue(entry: Entry, model: str, scenario: str) -> tuple[bool | None, list[tuple[Path, DataError]]]:
     """Return whether LoadGen was configured to send every sample equally often, and which files could not be read.
 
     Args:

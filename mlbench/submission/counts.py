@@ -1,8 +1,8 @@
 """How much a performance test sent, and what came of it, from LoadGen's log.
 
 Where samples are sent equally often, Offline fills its query up to whole passes over the loaded set. LoadGen before 5.0
-logs the number without the filling, so it is told from the rate: samples/s times the latest sample's latency are the
-samples that were sent. Source: LoadGen's loadgen.cc and results.cc.
+logs the number without the filling, so the rate decides: samples/s times the latest sample's latency are the samples
+that were sent. Source: LoadGen's loadgen.cc and results.cc.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mlbench.rules.official import WorkloadRules
 _PER_QUERY = "samples_per_query"
 
 
-def samples_of(values: Mapping[str, Any], rules: WorkloadRules) -> dict[str, int]:
+def count_samples(values: Mapping[str, Any], rules: WorkloadRules) -> dict[str, int]:
     """Return how many samples the dataset has and how many were sent, as far as the log says."""
     found = {"dataset": values.get("qsl_reported_total_count")}
     per_query = _samples_per_query(values, rules)
@@ -28,7 +28,7 @@ def samples_of(values: Mapping[str, Any], rules: WorkloadRules) -> dict[str, int
     return {name: count for name, count in found.items() if isinstance(count, int)}
 
 
-def result_record(
+def make_result(
     detail: DetailLog, rules: WorkloadRules, scenario: Scenario, samples: Mapping[str, int]
 ) -> ResultRecord:
     """Return the result of a test; the samples of Offline's one query are those that were sent.

@@ -13,7 +13,7 @@ from mlbench.records.run_folder import RunFolder
 from mlbench.records.run_record import RunRecord
 from mlbench.submission.power import SPL
 from mlbench.submission.results import read_result
-from mlbench.submission.rounds import of_another_round, round_told
+from mlbench.submission.rounds import explain_other_round, find_round
 from mlbench.submission.sources import Unread
 from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, Entry, entries_of
 
@@ -58,7 +58,7 @@ def import_tree(
         try:
             record, unread = read_result(entry, tag=tag)
         except DataError as error:
-            outcome.unread.append(_refused(entry, error))
+            outcome.unread.append(_refuse(entry, error))
             continue
         outcome.unread += [each for each in unread if each not in seen]
         seen.update(unread)  # one description serves all results of a system
@@ -68,20 +68,20 @@ def import_tree(
         on_stored(_store(entry, record, results))
         outcome.records.append(record)
     if sum(outcome.other_rounds.values()) > len(outcome.records) + outcome.known:
-        outcome.unread = _of_one_round(outcome)
+        outcome.unread = _assign_round(outcome)
     return outcome
 
 
-def _refused(entry: Entry, error: DataError) -> Unread:
+def _refuse(entry: Entry, error: DataError) -> Unread:
     """Return why a result was not imported: that it is of another round explains everything else."""
-    told = round_told(entry)
-    if reason := of_another_round(told):
-        return Unread(entry.root / entry.path, reason, told or "")
+    found = find_round(entry)
+    if reason := explain_other_round(found):
+        return Unread(entry.root / entry.path, reason, found or "")
     log = entry.performance / DETAIL
     return Unread.because(log if str(log) in error.message else entry.root / entry.path, error)
 
 
-def _of_one_round(outcome: Imported) -> list[Unread]:
+def _assign_round(outcome: Imported) -> list[Unread]:
     """Return what was not read of a tree whose results are mostly of another round; what names none is of it too."""
     rounds = " and ".join(sorted(outcome.other_rounds))
     return [

@@ -31,12 +31,12 @@ from mlbench.records.run_record import (
     TargetRecord,
 )
 from mlbench.submission.accuracy import AccuracyTest
-from mlbench.submission.counts import result_record, samples_of
+from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL, read_power
 from mlbench.submission.sources import Sources, Unread, read_sources
 from mlbench.submission.systems import UNKNOWN, environment_of, runtime_of
 from mlbench.submission.tree import DETAIL, Entry
-from mlbench.submission.verdict import verdict_of
+from mlbench.submission.verdict import judge_result
 
 _NO_POWER = f"power was metered, and {SPL} holds no reading that can be used"
 _LOAD = ("min_duration_ms", "min_query_count", "performance_sample_count", "samples_per_query")
@@ -62,8 +62,8 @@ def _result(sources: Sources, tag: str) -> RunRecord:
     rules = sources.benchmark.rules
     owner = f"{entry.submitter}/{entry.system}"
     created, log_sha256 = _created(detail), _sha256(entry.performance / DETAIL)
-    samples = samples_of(detail.values, rules)
-    result = result_record(detail, rules, scenario, samples)
+    samples = count_samples(detail.values, rules)
+    result = make_result(detail, rules, scenario, samples)
     energy = _energy(sources, result, samples)
     return RunRecord(
         run_id=new_run_id(created, entry.model, entry.submitter, entry.system, scenario.name, ending=log_sha256[:8]),
@@ -82,7 +82,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
         status="completed",
         result=result,
         accuracy=_accuracy(sources.test, sources.targets),
-        verdict=verdict_of(sources),
+        verdict=judge_result(sources),
         energy=energy,
         not_measured={"energy": _NO_POWER} if entry.has_power and not energy else {},
         loadgen_version=str(detail.values.get("loadgen_version", "")),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_damaged_detail
-from mlbench.rules.rounds import ROUND, round_of
+from mlbench.rules.rounds import ROUND, recognise_round
 from mlbench.submission.tree import DETAIL, Entry
 
 
-def round_told(entry: Entry) -> str | None:
+def find_round(entry: Entry) -> str | None:
     """Return the round that a result's logs name by their seeds, read as far as they go; None: they name none."""
     for folder in (entry.performance, entry.accuracy):
         try:
-            found = round_of(read_damaged_detail(folder / DETAIL).values)
+            found = recognise_round(read_damaged_detail(folder / DETAIL).values)
         except DataError:
             continue
         if found:
@@ -20,8 +20,8 @@ def round_told(entry: Entry) -> str | None:
     return None
 
 
-def of_another_round(found: str | None) -> str:
-    """Return why a result of this round is not imported; empty where it is of v4.1, or no round is told."""
+def explain_other_round(found: str | None) -> str:
+    """Return why a result of this round is not imported; empty for v4.1, and where the round is unknown."""
     if found is None or found == ROUND:
         return ""
-    return f"it is a result of round {found}, as its seeds tell; mlbench judges by the rules of {ROUND} only."
+    return f"it is a result of round {found} by the seeds in its log; mlbench judges by the rules of {ROUND} only."

@@ -12,11 +12,11 @@ from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog, read_detail
-from mlbench.rules.rounds import round_of
+from mlbench.rules.rounds import recognise_round
 from mlbench.rules.tiers import Limits, official_limits
 from mlbench.submission.accuracy import AccuracyTest, read_accuracy_test
-from mlbench.submission.configuration import equal_issue_configured
-from mlbench.submission.rounds import of_another_round
+from mlbench.submission.configuration import read_equal_issue
+from mlbench.submission.rounds import explain_other_round
 from mlbench.submission.systems import read_description
 from mlbench.submission.tree import ACCURACY, DETAIL, Benchmark, Entry, benchmark_of, scenario_of
 
@@ -74,7 +74,7 @@ def read_sources(entry: Entry) -> Sources:
     """
     file = entry.performance / DETAIL
     detail = _performance_log(file)
-    if reason := of_another_round(round_of(detail.values)):
+    if reason := explain_other_round(recognise_round(detail.values)):
         raise DataError(reason)
     benchmark, scenario = benchmark_of(entry), scenario_of(entry)
     _check_kind(file, detail, scenario)
@@ -86,7 +86,7 @@ def read_sources(entry: Entry) -> Sources:
     limits = dataclasses.replace(limits, equal_issue=limits.equal_issue and entry.division != "open")
     configured = None
     if limits.equal_issue:
-        configured, missing = equal_issue_configured(entry, benchmark.rules.name, scenario.loadgen)
+        configured, missing = read_equal_issue(entry, benchmark.rules.name, scenario.loadgen)
         unread += [Unread.because(conf, error) for conf, error in missing]
     return Sources(
         entry=entry,

@@ -20,7 +20,7 @@ _NO_EQUAL_ISSUE = (
 _OPEN = "the open division is not asked to send samples equally often"
 
 
-def verdict_of(sources: Sources) -> VerdictRecord:
+def judge_result(sources: Sources) -> VerdictRecord:
     """Return what the rules say about a result."""
     verdict = judge(_facts(sources))
     entry, test = sources.entry, sources.test

@@ -11,7 +11,7 @@ from mlbench.records.published import (
     CLAIMS,
     NVIDIA_TABLES,
     RESULTS,
-    once_each,
+    merge_variants,
     place_of,
     published_results,
     selected,
@@ -170,10 +170,10 @@ def test_a_run_that_was_submitted_for_both_accuracies_is_listed_once():
         each for each in selected(workload="gptj", scenario="Offline") if each.system_id.endswith("141GBx8_TRT_MaxQ")
     ]
     assert [each.variant for each in both] == ["99", "99.9"]
-    ((found, variants),) = once_each(both)
+    ((found, variants),) = merge_variants(both)
     assert (found.value, variants) == (13096.6, "99, 99.9")
     closed_bert = selected(workload="bert", scenario="Offline", submitter="Intel")
-    assert len(once_each(closed_bert)) == len(closed_bert)
+    assert len(merge_variants(closed_bert)) == len(closed_bert)
 
 
 # accelerators

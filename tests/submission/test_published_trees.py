@@ -12,7 +12,7 @@ from mlbench.cli import main
 from mlbench.contracts.scenario import Scenario
 from mlbench.records.published import RESULTS, table
 from mlbench.records.run_folder import runs_in
-from mlbench.rules.rounds import round_of
+from mlbench.rules.rounds import recognise_round
 from mlbench.submission.demands import category
 from mlbench.submission.importing import import_tree
 from mlbench.submission.tree import Entry, benchmark_of, scenario_of
@@ -119,7 +119,7 @@ def test_a_result_of_another_round_does_not_take_the_rest_of_the_tree_along(tree
 )
 def test_a_round_is_told_by_its_seeds(seeds, name):
     keys = (f"effective_{key}_rng_seed" for key in ("qsl", "sample_index", "schedule"))
-    assert round_of(dict(zip(keys, seeds, strict=True))) == name
+    assert recognise_round(dict(zip(keys, seeds, strict=True))) == name
 
 
 # categories
