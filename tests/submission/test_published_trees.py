@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import tomllib
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from mlbench.cli import main
 from mlbench.contracts.scenario import Scenario
 from mlbench.records.published import RESULTS, table
 from mlbench.records.run_folder import runs_in
+from mlbench.rules.official import SEEDS
 from mlbench.rules.rounds import recognise_round
 from mlbench.submission.demands import category
 from mlbench.submission.importing import import_tree
@@ -120,6 +123,13 @@ def test_a_result_of_another_round_does_not_take_the_rest_of_the_tree_along(tree
 def test_a_round_is_told_by_its_seeds(seeds, name):
     keys = (f"effective_{key}_rng_seed" for key in ("qsl", "sample_index", "schedule"))
     assert recognise_round(dict(zip(keys, seeds, strict=True))) == name
+
+
+def test_no_two_rounds_share_a_seed():
+    text = resources.files("mlbench.rules").joinpath("rounds.toml").read_text()
+    seeds = [seed for row in tomllib.loads(text)["rounds"].values() for seed in row["seeds"]]
+    seeds += [SEEDS.normal.qsl, SEEDS.normal.sample_index, SEEDS.normal.schedule]
+    assert len(set(seeds)) == len(seeds) == 18
 
 
 # categories
