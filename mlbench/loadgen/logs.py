@@ -164,6 +164,27 @@ def samples_per_s(detail: DetailLog, scenario: Scenario) -> float | None:
     return found if scenario.loadgen in _SAMPLE_RATES else 1e9 * detail.values["generated_samples_per_query"] / found
 
 
+def tokens_of(detail: DetailLog, scenario: Scenario, token_key: str | None) -> float | None:
+    """Return how many tokens the answers of a performance run had; None where its log gives no rate of tokens.
+
+    In Server LoadGen divides the samples but for one, and the measured tokens of all of them, by the time from the
+    first sample to the last; inferred tokens are a fixed number for each sample that it counts.
+
+    Args:
+        detail: its detail log.
+        scenario: of the run.
+        token_key: the key of the rate of tokens.
+
+    Source: LoadGen's results.cc.
+    """
+    rate_per_s = samples_per_s(detail, scenario)
+    if token_key is None or token_key not in detail.values or not rate_per_s:
+        return None
+    samples = detail.values["result_query_count"] * detail.values["generated_samples_per_query"]
+    counted = samples - 1 if scenario.loadgen == "Server" and "inferred" not in token_key else samples
+    return float(counted * float(detail.values[token_key]) / rate_per_s)
+
+
 def read_accuracy(path: Path) -> list[LoggedReply]:
     """Read the replies of an accuracy log, in the order they were completed.
 

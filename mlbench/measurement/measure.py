@@ -17,7 +17,7 @@ from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
 from mlbench.execution.pace import Pace
 from mlbench.loadgen.drive import Traffic, drive
-from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.instance_sweep import settled
 from mlbench.measurement.job import Job, Signs, test_of
@@ -75,7 +75,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
     work = None if uncounted else work_of(calls, model, job, counts, issued)
-    energy = metering.values(samples=issued, tokens=_tokens(job, detail, issued))
+    token_key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
+    energy = metering.values(samples=issued, tokens=tokens_of(detail, job.scenario, token_key))
     return {
         "engine": {**counts, **sweep},
         "runtime": runtime,
@@ -98,13 +99,6 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         },
         "samples": {"dataset": dataset.count, "issued": issued},
     }
-
-
-def _tokens(job: Job, detail: DetailLog, samples: int) -> float | None:
-    """Return how many tokens so many samples brought, by LoadGen's two rates; None where tokens are not judged."""
-    key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
-    rate_per_s = samples_per_s(detail, job.scenario)
-    return samples * float(detail.values[key]) / rate_per_s if key and rate_per_s else None
 
 
 def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:

@@ -11,7 +11,7 @@ import pytest
 
 from mlbench.errors import DataError
 from mlbench.loadgen import scenarios
-from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_damaged_detail, read_detail, result_of
+from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, read_damaged_detail, read_detail, result_of, tokens_of
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
@@ -50,6 +50,31 @@ def test_percentiles_are_the_ones_loadgen_prints():
     assert tokens["first_token_99.00_percentile_latency"] == 5845765
     assert tokens["time_per_output_token_99.00_percentile"] == 1452985
     assert {"time_to_output_token_min", "time_to_output_token_max", "time_to_output_token_mean"} < tokens.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "token_key", "tokens"),
+    [  # every answer of these logs has three tokens, or 69 are inferred; see make_logs.py
+        ("server_tokens", scenarios.SERVER, "result_completed_tokens_per_second", 459 * 3),
+        ("offline_tokens", scenarios.OFFLINE, "result_tokens_per_second", 32 * 3),
+        ("offline_inferred_tokens", scenarios.OFFLINE, "result_inferred_tokens_per_second", 32 * 69),
+    ],
+)
+def test_tokens_are_those_of_all_samples(name, scenario, token_key, tokens):
+    """LoadGen leaves one sample out of a Server run's rate of samples, and none out of its rate of tokens."""
+    assert tokens_of(detail_of(name), scenario, token_key) == pytest.approx(tokens, rel=2e-5)  # it prints six digits
+
+
+def test_inferred_tokens_in_server_are_a_fixed_number_for_each_sample():
+    values = {"result_completed_samples_per_sec": 50.0, "result_inferred_completed_tokens_per_second": 50.0 * 69}
+    values |= {"result_query_count": 101, "generated_samples_per_query": 1}
+    detail = DetailLog(values=values, errors=(), warnings=())
+    key = "result_inferred_completed_tokens_per_second"
+    assert tokens_of(detail, scenarios.SERVER, key) == pytest.approx(101 * 69)
+
+
+def test_a_workload_that_is_not_judged_by_tokens_has_none():
+    assert tokens_of(detail_of("server"), scenarios.SERVER, None) is None
 
 
 def test_counts_are_queries_and_samples():
