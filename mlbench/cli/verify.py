@@ -13,14 +13,18 @@ from mlbench.cli.options import results_option
 @click.argument("run")
 @results_option
 def command(run: str, results: Path) -> int:
-    """Score the logs of RUN once more; exit status 1 when the record says anything else."""
+    """Rebuild the record of RUN from its logs and its id; exit status 1 when the record says anything else.
+
+    What the run folder holds nowhere but in the record, such as energy and the machine, is listed with the reason.
+    """
+    from mlbench import __version__
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
-    from mlbench.measurement.verification import differences
+    from mlbench.measurement.verification import verify
     from mlbench.records.run_folder import find_run
-    from mlbench.records.run_record import read
+    from mlbench.records.run_record import FORMAT, read
 
-    folder = find_run(results, run)
+    folder = find_run(results, run).resolve()
     record = read(folder)
     if record.imported:
         raise UsageError(
@@ -29,9 +33,18 @@ def command(run: str, results: Path) -> int:
         )
     if record.status != "completed":
         raise UsageError(f"run {record.run_id} has no result to verify: it failed.", hint="See `mlbench show`.")
-    found = list(differences(record.model_dump(mode="json"), folder, Plugins.discover()))
-    for difference in found:
+    outcome = verify(record.model_dump(mode="json"), folder, Plugins.discover())
+    for difference in outcome.differences:
         click.echo(difference)
-    if not found:
-        click.echo(f"{record.run_id}: the logs give the recorded result and accuracy again")
-    return 1 if found else 0
+    if outcome.differences and (record.format < FORMAT or record.mlbench_version != __version__):
+        click.echo(f"the record is of mlbench {record.mlbench_version}; rules and fields may have changed since")
+    if not outcome.differences:
+        click.echo(f"{folder.name}: logs and id give {outcome.confirmed} recorded values again")
+    for name, extent in outcome.checked_in_part.items():
+        click.echo(f"  checked in part: {name}: {extent}")
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in outcome.not_checked.items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        click.echo(f"  not checked: {', '.join(names)}: {reason}")
+    return 1 if outcome.differences else 0

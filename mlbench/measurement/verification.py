@@ -1,21 +1,93 @@
-"""A stored record, held against the logs that LoadGen left beside it."""
+"""A stored record, held against what lies beside it: each field is made again, or stands in a list with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mlbench.discovery import Plugins
-from mlbench.loadgen.logs import DETAIL, AccuracyLog, read_detail, result_of
-from mlbench.loadgen.settings import Mode
-from mlbench.measurement.job import Job
-from mlbench.rules.official import official_rules
-from mlbench.scoring import score
+from mlbench.measurement.rebuilding import rebuild
+
+_ONLY_THE_RECORD = "nothing else in the run folder says it"
+_METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"
+_ENGINE = "what the engine said of itself while it ran; LoadGen's logs do not hold it"
+_CEILINGS = "the machine's ceilings were measured apart from the run; what follows from them is checked"
+_NOT_LOGGED = "LoadGen does not log it in this scenario"
+_FAULTS = "LoadGen does not log which replies were not sound; what follows from their number is checked"
+
+NOT_CHECKED: Mapping[str, str] = {
+    "format": "how the record is written, which whoever reads it checks",
+    "mlbench_version": _ONLY_THE_RECORD,
+    "tag": _ONLY_THE_RECORD,
+    "repeat": _ONLY_THE_RECORD,
+    "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
+    "environment": "the machine as the run saw it; it may be another one by now",
+    "peak_memory_bytes": _ONLY_THE_RECORD,
+    "engine": _ENGINE,
+    "runtime": _ENGINE,
+    "not_measured": "the reasons are the run's own",
+    "work.graphs": _ENGINE,
+    "work.useful_share": _ENGINE,
+    **{
+        f"energy.{name}": _METER
+        for name in (
+            "joules",
+            "seconds",
+            "source",
+            "covers",
+            "leaves_out",
+            "parts",
+            "readings",
+            "idle_w",
+            "idle_seconds",
+        )
+    },
+    **{f"roofline.{name}": _CEILINGS for name in ("operations_ceiling_per_s", "bytes_ceiling_per_s", "measured")},
+    "load.target_qps": _NOT_LOGGED,
+    "load.expected_latency_ns": _NOT_LOGGED,
+    "verdict.rules.replies_sound.measured": _FAULTS,
+    "verdict.rules.replies_sound.fix": _FAULTS,
+}
+"""Fields that a run folder holds nowhere but in the record, with the reason.
+
+One that is rebuilt all the same, such as a setting of LoadGen's in the scenario that logs it, is checked.
+"""
+
+PARTLY_CHECKED: Mapping[str, str] = {
+    "created": "to the second, by the run's id, and not after LoadGen's clock",
+    "duration_ns": "at least until LoadGen ended its last test; what came after it is not logged",
+    "load.target_qps": "six digits, which is what LoadGen prints",
+}
+"""Fields that the folder holds less exactly than the record."""
+
+_EXACT, _SCORED = 1e-9, 1e-6
+"""Relative differences of floats. Scores may come from a network that another machine rounds otherwise."""
+_SCORES = ("accuracy.", "verdict.rules.accuracy.")
+_SHOWN = 120
+_NAMED_BY = {"verdict.rules": ("rule",), "accuracy.targets": ("score", "name")}
+"""Lists whose entries are told apart by a name."""
+_MISSING = object()
 
 
-def differences(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Iterator[str]:
-    """Yield a line for each number of a completed run's record that its logs do not give again.
+@dataclass(slots=True)
+class Verification:
+    """What came of holding a record against its folder."""
+
+    differences: list[str] = field(default_factory=list)
+    """A line for each value that the folder gives otherwise."""
+    confirmed: int = 0
+    """How many values it gives again."""
+    not_checked: dict[str, str] = field(default_factory=dict)
+    """Fields that it does not hold, and why."""
+    checked_in_part: dict[str, str] = field(default_factory=dict)
+    """Fields that it holds less exactly, and how far they were checked."""
+
+
+def verify(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Verification:
+    """Hold every field of a completed run's record against its logs and its id.
 
     Args:
         record: as stored, JSON values.
@@ -23,26 +95,57 @@ def differences(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> It
         plugins: must hold the workload, whose metric scores the accuracy log once more.
 
     Raises:
-        DataError: a log is missing, cut short or corrupt, or the workload's data is.
+        DataError: a log is missing, cut short, corrupt or of another scenario, or the workload's data is.
     """
-    job = Job.from_payload(
-        {
-            **record,
-            "wants_accuracy": record["accuracy"] is not None,
-            "uncounted": "no run is made",
-            "settings": {key: setting["value"] for key, setting in record["settings"].items()},
-            "folder": str(folder),
-        },
-        plugins,
-    )
-    detail = read_detail(folder / Mode.PERFORMANCE / DETAIL)
-    token_key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
-    measured = result_of(detail, job.scenario, token_key=token_key).value
-    if measured != record["result"]["value"]:
-        yield f"result: the record says {record['result']['value']}, the log {measured}"
-    if record["accuracy"]:
-        metric = job.workload.metric(job.variant, job.workload.dataset(job.variant))
-        assert metric
-        line = score(metric, AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")).line
-        if line != record["accuracy"]["line"]:
-            yield f"accuracy: the record says {record['accuracy']['line']}, the log {line}"
+    outcome = Verification()
+    _compare(record, rebuild(record, folder, plugins), "", outcome)
+    if missing := _unaccounted(record):
+        outcome.differences.append(f"not_measured: the record has no {', '.join(missing)}, and does not say why")
+    return outcome
+
+
+def _unaccounted(record: Mapping[str, Any]) -> list[str]:
+    names = ("energy", "work", "roofline")
+    return [name for name in names if record[name] is None and name not in record["not_measured"]]
+
+
+def _compare(said: Any, found: Any, path: str, outcome: Verification) -> None:
+    """Compare a value of the record, or all values in it, with what was rebuilt."""
+    if found is _MISSING and path in NOT_CHECKED:
+        if said not in ({}, []):
+            outcome.not_checked[path] = NOT_CHECKED[path]
+    elif found is _MISSING:
+        outcome.differences.append(f"{path}: the record says {_spelled(said)}, the run folder nothing")
+    elif said is _MISSING:
+        outcome.differences.append(f"{path}: the record says nothing, the run folder {_spelled(found)}")
+    elif isinstance(said, Mapping) and isinstance(found, Mapping):
+        for name in dict.fromkeys((*said, *found)):
+            inner = f"{path}.{name}" if path else str(name)
+            _compare(said.get(name, _MISSING), found.get(name, _MISSING), inner, outcome)
+    elif isinstance(said, list) and isinstance(found, list):
+        _compare(_by_name(said, path), _by_name(found, path), path, outcome)
+    elif _is_same(said, found, _SCORED if path.startswith(_SCORES) else _EXACT):
+        outcome.confirmed += 1
+        if path in PARTLY_CHECKED:
+            outcome.checked_in_part[path] = PARTLY_CHECKED[path]
+    else:
+        outcome.differences.append(f"{path}: the record says {_spelled(said)}, the run folder {_spelled(found)}")
+
+
+def _by_name(entries: list[Any], path: str) -> dict[Any, Any]:
+    """Return a list's entries by what tells them apart: their names, else their places."""
+    keys = _NAMED_BY.get(path, ())
+    named = {"@".join(filter(None, (str(each[key]) for key in keys))): each for each in entries if keys}
+    return named if len(named) == len(entries) else dict(enumerate(entries))
+
+
+def _is_same(said: Any, found: Any, tolerance: float) -> bool:
+    if isinstance(said, float) and isinstance(found, float | int) and not isinstance(found, bool):
+        return math.isclose(said, found, rel_tol=tolerance)
+    return type(said) is type(found) and bool(said == found)
+
+
+def _spelled(value: Any) -> str:
+    """Return a value on one line, cut where it is long."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."

@@ -1,0 +1,275 @@
+"""The values of a record, made once more from what lies beside it: LoadGen's logs and the name of the run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
+from mlbench.errors import DataError
+from mlbench.loadgen.drive import Traffic
+from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job
+from mlbench.measurement.judgement import judged
+from mlbench.rules.official import official_rules
+from mlbench.rules.tiers import Tier, limits_of
+
+_OVERHEAD = "overhead"
+_SOUND = "replies_sound"
+_NO_SCORE = "a reply cannot be scored"
+_NOT_ASKED = "no accuracy test was asked for"
+_LOGGED_LOAD = {
+    "min_duration_ms": "requested_min_duration_ms",
+    "min_query_count": "requested_min_query_count",
+    "performance_sample_count": "requested_performance_sample_count_override",
+    "reply_checks": "requested_accuracy_log_sampling_target",
+}
+_LOGGED_LOAD_OF = {
+    "SingleStream": {"expected_latency_ns": "requested_single_stream_expected_latency_ns"},
+    "MultiStream": {
+        "expected_latency_ns": "requested_multi_stream_expected_latency_ns",
+        "samples_per_query": "requested_multi_stream_samples_per_query",
+    },
+    "Server": {"target_qps": "requested_server_target_qps", "coalesce_queries": "requested_server_coalesce_queries"},
+    "Offline": {"target_qps": "requested_offline_expected_qps"},
+}
+"""Where LoadGen logs what `LoadSettings` asked for, by its scenario."""
+
+
+_CHOSEN = ("target_qps", "expected_latency_ns")
+"""Settings of which 0 means that the run chooses; the others that LoadGen does not log stay what they were set to."""
+
+
+def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[str, Any]:
+    """Return the record of a completed run as its folder gives it; what the folder does not hold is missing.
+
+    What follows from other fields of the record, such as joules per sample, is worked out from these.
+
+    Args:
+        record: as stored, JSON values.
+        folder: the run folder.
+        plugins: must hold the workload, whose metric scores the accuracy log once more.
+
+    Raises:
+        DataError: a log is missing, cut short, corrupt or of another scenario, or the workload's data is.
+    """
+    names = names_of(folder.name, plugins) or names_of(record["run_id"], plugins)
+    job = _job({**record, **names}, folder, plugins)
+    detail = read_detail(folder / Mode.PERFORMANCE / DETAIL)
+    if (found := detail.values.get("effective_scenario")) != job.scenario.loadgen:
+        raise DataError(f"the log of {folder.name} is of {found}, and the run of {job.scenario.name}.")
+    dataset = job.workload.dataset(job.variant)
+    per_query = detail.values["generated_samples_per_query"]
+    issued = int(detail.values["result_query_count"] * per_query)
+    fields = _json(
+        {
+            "run_id": folder.name,
+            **names,
+            **_times(record, names, folder),
+            "imported": None,
+            "status": "completed",
+            "failure": None,
+            **_judged_again(record, job, dataset, detail),
+            "overhead_ns_per_sample": _overhead_ns(folder, job.scenario),
+            "seeds": {
+                name: detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
+            },
+            "samples": {"dataset": detail.values["qsl_reported_total_count"], "issued": issued},
+            "load": _load(record, job.scenario, detail),
+            **_fingerprints(record, job, dataset),
+        }
+    )
+    return fields | _json(_derived(record, job, detail, issued))
+
+
+def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
+    """Return what a run's id says of it, as fields of its record; empty where it is no id of a run made here.
+
+    The inverse of `new_run_id`: the names of workload and scenario are looked for among the plugins'.
+    """
+    workload, scenario, profile, tier = (
+        "|".join(sorted((re.escape(re.sub(r"[^\w.+-]", "_", name)) for name in names), key=len, reverse=True))
+        for names in (plugins.workloads, plugins.scenarios, Profile, Tier)
+    )
+    found = re.fullmatch(
+        rf"(?P<created>\d{{8}}T\d{{6}}Z)-(?P<workload>{workload})-(?P<backend>.+)-(?P<scenario>{scenario})"
+        rf"-(?P<profile>{profile})-(?P<precision>.+)-(?P<tier>{tier})-[0-9a-f]{{4}}",
+        run_id,
+    )
+    return found.groupdict() if found else {}
+
+
+def _job(payload: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
+    """Return the job that the run was. An accuracy test was asked for where it left its log."""
+    no_accuracy = payload["verdict"]["not_applied"].get("accuracy", "")
+    has_log = (folder / Mode.ACCURACY / DETAIL).is_file()
+    wants_accuracy = has_log or (payload["weights"] == Weights.RANDOM and no_accuracy != _NOT_ASKED)
+    settings = {key: setting["value"] for key, setting in payload["settings"].items()}
+    own = {"wants_accuracy": wants_accuracy, "uncounted": "no run is made", "settings": settings, "folder": str(folder)}
+    try:
+        return Job.from_payload({**payload, **own}, plugins)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"run record is corrupt: {folder.name}: a setting is of the wrong kind: {reason}.") from None
+
+
+def _times(record: Mapping[str, Any], names: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Return when the run began and how long it took, as far as the id and LoadGen's clock leave it open."""
+    created, duration_ns = datetime.fromisoformat(record["created"]), record["duration_ns"]
+    begun, ended = _logged_span(folder)
+    found: dict[str, Any] = {"created": record["created"], "duration_ns": duration_ns}
+    if "created" in names and created.strftime("%Y%m%dT%H%M%SZ") != names["created"]:
+        created = datetime.strptime(names["created"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        found["created"] = created.isoformat()
+    if created > begun:
+        found["created"] = f"before {begun.isoformat()}, when LoadGen began"
+    lasted_ns = round((ended - created).total_seconds() * 1e9)
+    if duration_ns is None or duration_ns < lasted_ns:
+        found["duration_ns"] = f"at least {lasted_ns}, when LoadGen ended its last test"
+    return found
+
+
+def _logged_span(folder: Path) -> tuple[datetime, datetime]:
+    """Return when LoadGen began its first test of a run and ended its last."""
+    form = "%m-%d-%Y %H:%M:%S.%f"
+    logs = [read_detail(log).values for log in sorted(folder.glob(f"*/{DETAIL}"))]
+    begun, ended = (
+        [datetime.strptime(log[key], form).replace(tzinfo=UTC) for log in logs if key in log]
+        for key in ("power_begin", "power_end")
+    )
+    return min(begun), max(ended)
+
+
+def _judged_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
+    """Return scores and verdict by the code that judged the run; how many replies were at fault is the record's word.
+
+    LoadGen does not log which replies were not sound.
+    """
+    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
+    is_unscored = record["verdict"]["not_applied"].get("accuracy") == _NO_SCORE  # a fault that is found once more
+    sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
+    faults = 0 if sound is None or is_unscored else int(sound["measured"] or 0)
+    with _copy_to_write_in(job.folder) as place:
+        values = judged(
+            dataclasses.replace(job, folder=place), limits, detail, {Mode.PERFORMANCE: _RecordedTraffic(faults)}, metric
+        )
+    for rule in values["verdict"]["rules"]:
+        if rule["rule"] == _SOUND:
+            del rule["measured"], rule["fix"]
+    return {**values, "limits": dataclasses.asdict(limits)}
+
+
+class _RecordedTraffic(Traffic):
+    """As many faults as a record counts."""
+
+    def __init__(self, faults: int) -> None:
+        super().__init__(Ledger())
+        self._count = faults
+
+    @property
+    def faults(self) -> list[str]:
+        """A line for each."""
+        return ["in the record"] * self._count
+
+
+@contextmanager
+def _copy_to_write_in(folder: Path) -> Iterator[Path]:
+    """Make a folder that shows the same logs, for what scoring writes beside them."""
+    with tempfile.TemporaryDirectory() as place:
+        for file in folder.glob("*/*"):
+            link = Path(place) / file.relative_to(folder)
+            link.parent.mkdir(exist_ok=True)
+            if file.is_file() and file.name.startswith("mlperf_log_"):
+                link.symlink_to(file.resolve())
+        yield Path(place)
+
+
+def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
+    log = folder / _OVERHEAD / DETAIL
+    if not log.is_file():
+        return None
+    values = read_detail(log).values
+    if scenario.loadgen == "Offline":
+        return round(1e9 / float(values["result_samples_per_second"]))
+    return int(values["result_50.00_percentile_latency_ns"])
+
+
+def _load(record: Mapping[str, Any], scenario: Scenario, detail: DetailLog) -> dict[str, Any]:
+    """Return how LoadGen was driven, as far as it logs that; it prints six digits of a rate."""
+    keys, said = _LOGGED_LOAD | _LOGGED_LOAD_OF[scenario.loadgen], record["load"]
+    logged = {name: detail.values[key] for name, key in keys.items() if key in detail.values}
+    found = {
+        name: said[name] if name in said and f"{said[name]:.6g}" == f"{value:.6g}" else value
+        for name, value in logged.items()
+    }
+    for key, setting in record["settings"].items():
+        room, _, name = key.partition(".")
+        if room == "load" and name not in found and (setting["value"] or name not in _CHOSEN):
+            found[name] = setting["value"]
+    return found
+
+
+def _fingerprints(record: Mapping[str, Any], job: Job, dataset: Dataset) -> dict[str, Any]:
+    """Return the fingerprints of data and model as they are installed here, and which weights have the recorded one."""
+    said, found = record["fingerprints"].get("weights"), {}
+    kinds = (job.variant.weights, *(kind for kind in Weights if kind is not job.variant.weights))
+    for kind in kinds:
+        model = job.workload.model(dataclasses.replace(job.variant, weights=kind))
+        graphs = {f"graph {name}": graph.fingerprint for name, graph in model.graphs.items()}
+        found[kind] = {"weights": model.weights_fingerprint, **graphs}
+        if model.weights_fingerprint == said:
+            break
+    weights = kind if found[kind]["weights"] == said else kinds[0]
+    return {"weights": str(weights), "fingerprints": {"data": dataset.fingerprint, **found[weights]}}
+
+
+def _derived(record: Mapping[str, Any], job: Job, detail: DetailLog, issued: int) -> dict[str, Any]:
+    """Return what follows from the logs together with what was measured and is nowhere else."""
+    energy, work, roofline = (record[name] for name in ("energy", "work", "roofline"))
+    rate_per_s = samples_per_s(detail, job.scenario)
+    if energy:
+        tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).reported_key(job.scenario.loadgen))
+        energy = {
+            "joules_per_sample": energy["joules"] / issued if issued else None,
+            "joules_per_token": energy["joules"] / tokens if tokens else None,
+        }
+    per_sample = {"operations": 0.0, "bytes": 0.0}
+    if work:
+        per_sample = {name: sum(graph[name] for graph in work["graphs"]) / max(issued, 1) for name in per_sample}
+        work = {**{f"{name}_per_sample": each for name, each in per_sample.items()}, "samples_per_s": rate_per_s}
+    if roofline:
+        rates = {name: (rate_per_s or 0) * each for name, each in per_sample.items()}
+        shares = {
+            bound: rates[name] / roofline[f"{name}_ceiling_per_s"]
+            for bound, name in (("compute", "operations"), ("memory", "bytes"))
+        }
+        bound = max(shares, key=lambda name: shares[name])
+        roofline = {
+            "device": record["runtime"].get("device"),
+            "precision": str(job.plan.precision),
+            **{f"{name}_per_s": rate for name, rate in rates.items()},
+            "bound": bound,
+            "share": shares[bound],
+        }
+    return {"energy": energy, "work": work, "roofline": roofline}
+
+
+def _json(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields as JSON gives them back."""
+    from pydantic_core import to_json
+
+    loaded: dict[str, Any] = json.loads(to_json(fields, inf_nan_mode="null"))
+    return loaded

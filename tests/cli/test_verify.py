@@ -1,0 +1,300 @@
+"""What `mlbench verify` notices: every value of a record that its folder gives otherwise, and what it cannot know."""
+
+import copy
+import json
+import shutil
+from datetime import datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
+from mlbench.discovery import Plugins
+from mlbench.measurement.rebuilding import names_of, rebuild
+from mlbench.measurement.verification import NOT_CHECKED, PARTLY_CHECKED, verify
+from mlbench.records.run_folder import new_run_id
+from mlbench.records.run_record import RunRecord, read
+from mlbench.records.stored import Stored
+
+JOULES, OPERATIONS, BYTES = 3.0, 7, 5
+"""Of a sample of the run below."""
+
+
+@pytest.fixture(scope="module")
+def plugins():
+    return Plugins.discover()
+
+
+@pytest.fixture(scope="module")
+def measured(one_run):
+    """The record of a null run with what a meter, a counting engine and known ceilings would have added to it."""
+    record = json.loads((one_run / "record.json").read_text())
+    samples, mean_ns = record["samples"]["issued"], record["result"]["latency_ns"]["mean_latency"]
+    rate_per_s = 1e9 / mean_ns
+    record["energy"] = {
+        "joules": JOULES * samples,
+        "seconds": 2.0,
+        "source": "a meter",
+        "covers": "the package",
+        "joules_per_sample": JOULES,
+    }
+    graph = {"graph": "classifier", "calls": samples, "shapes": 1}
+    record["work"] = {
+        "graphs": [graph | {"operations": OPERATIONS * samples, "bytes": BYTES * samples}],
+        "operations_per_sample": OPERATIONS,
+        "bytes_per_sample": BYTES,
+        "samples_per_s": rate_per_s,
+        "useful_share": 1.0,
+    }
+    record["runtime"] = {"device": "cpu"}
+    record["roofline"] = {
+        "device": "cpu",
+        "precision": "fp32",
+        "operations_per_s": OPERATIONS * rate_per_s,
+        "bytes_per_s": BYTES * rate_per_s,
+        "operations_ceiling_per_s": 10 * OPERATIONS * rate_per_s,
+        "bytes_ceiling_per_s": 4 * BYTES * rate_per_s,
+        "bound": "memory",
+        "share": 0.25,
+        "measured": "2026-11-21T00:00:00Z",
+    }
+    record["not_measured"] = {}
+    return RunRecord.model_validate(record).model_dump(mode="json")
+
+
+@pytest.fixture
+def record(measured):
+    return copy.deepcopy(measured)
+
+
+def rule(verdict, name):
+    return next(each for each in verdict["rules"] if each["rule"] == name)
+
+
+def test_an_honest_record_is_given_again(one_run, record, plugins):
+    outcome = verify(record, one_run, plugins)
+    assert outcome.differences == []
+    assert outcome.confirmed > 150
+
+
+def change(*path, to):
+    """Return a function that changes one value of a record, and the name under which that should be told."""
+
+    def falsify(record):
+        *inner, last = path
+        for name in inner:
+            record = rule(record, name) if isinstance(record, dict) and "rules" in record else record[name]
+        record[last] = to(record[last]) if callable(to) else to
+
+    return falsify
+
+
+def without(name):
+    return lambda record: record["verdict"]["rules"].remove(rule(record["verdict"], name))
+
+
+def later(moment):
+    return (datetime.fromisoformat(moment) + timedelta(days=1)).isoformat()
+
+
+def half(value):
+    return value / 2
+
+
+def half_of_it(value):
+    return value // 2
+
+
+FALSIFIED = {
+    "the result": (change("result", "value", to=half), "result.value"),
+    "its unit": (change("result", "unit", to="us"), "result.unit"),
+    "its direction": (change("result", "higher_is_better", to=True), "result.higher_is_better"),
+    "a latency": (
+        change("result", "latency_ns", "99.00_percentile_latency", to=half_of_it),
+        "result.latency_ns.99.00_percentile_latency",
+    ),
+    "a latency more": (change("result", "latency_ns", to=lambda found: found | {"best": 1}), "result.latency_ns.best"),
+    "a latency less": (
+        change("result", "latency_ns", to=lambda found: {"max_latency": found["max_latency"]}),
+        "result.latency_ns.99.00_percentile_latency",
+    ),
+    "a count": (change("result", "counts", "queries", to=half_of_it), "result.counts.queries"),
+    "a score": (change("accuracy", "scores", "top1", to=99.0), "accuracy.scores.top1"),
+    "the line of the official script": (change("accuracy", "line", to="accuracy=99%"), "accuracy.line"),
+    "whether the targets are met": (change("accuracy", "is_met", to=True), "accuracy.is_met"),
+    "no accuracy at all": (lambda record: record.update(accuracy=None), "accuracy"),
+    "a rule's verdict": (
+        change("verdict", "accuracy.top1@99", "passed", to=True),
+        "verdict.rules.accuracy.top1@99.passed",
+    ),
+    "what a rule measured": (
+        change("verdict", "min_duration", "measured", to=600_000),
+        "verdict.rules.min_duration.measured",
+    ),
+    "a limit": (change("verdict", "min_duration", "limit", to=1), "verdict.rules.min_duration.limit"),
+    "a rule less": (without("accuracy.top1@99"), "verdict.rules.accuracy.top1@99"),
+    "valid": (change("verdict", "is_valid", to=False), "verdict.is_valid"),
+    "accurate": (change("verdict", "is_accurate", to=True), "verdict.is_accurate"),
+    "conformant": (change("verdict", "is_conformant", to=True), "verdict.is_conformant"),
+    "the workload": (change("workload", to="bert"), "workload"),
+    "the backend": (change("backend", to="tensorrt"), "backend"),
+    "the scenario": (change("scenario", to="Offline"), "scenario"),
+    "the profile": (change("profile", to="full"), "profile"),
+    "the tier": (change("tier", to="valid"), "tier"),
+    "the precision": (change("precision", to="int8"), "precision"),
+    "the weights": (change("weights", to="random"), "weights"),
+    "the id": (change("run_id", to=lambda name: name.replace("smoke", "valid")), "run_id"),
+    "the day": (change("created", to=later), "created"),
+    "the duration": (change("duration_ns", to=1_000_000), "duration_ns"),
+    "the harness": (change("overhead_ns_per_sample", to=1), "overhead_ns_per_sample"),
+    "a seed": (change("seeds", "qsl", to=1), "seeds.qsl"),
+    "the samples": (change("samples", "issued", to=1), "samples.issued"),
+    "the load": (change("load", "min_query_count", to=1), "load.min_query_count"),
+    "the limits": (change("limits", "min_duration_ms", to=1), "limits.min_duration_ms"),
+    "the weights' hash": (change("fingerprints", "weights", to="0"), "fingerprints.weights"),
+    "the data's hash": (change("fingerprints", "data", to="0"), "fingerprints.data"),
+    "joules per sample": (change("energy", "joules_per_sample", to=half), "energy.joules_per_sample"),
+    "joules per token": (change("energy", "joules_per_token", to=0.1), "energy.joules_per_token"),
+    "work per sample": (change("work", "operations_per_sample", to=half), "work.operations_per_sample"),
+    "the share of the ceiling": (change("roofline", "share", to=0.9), "roofline.share"),
+    "which ceiling": (change("roofline", "bound", to="compute"), "roofline.bound"),
+    "LoadGen's version": (change("loadgen_version", to="5.0"), "loadgen_version"),
+}
+
+
+@pytest.mark.parametrize("what", FALSIFIED)
+def test_a_falsified_value_is_named(one_run, record, plugins, what):
+    falsify, name = FALSIFIED[what]
+    falsify(record)
+    told = [difference.split(": ")[0] for difference in verify(record, one_run, plugins).differences]
+    assert name in told
+
+
+def leaves(value, path=""):
+    """Yield (path, owner, key) of every value in a record that can be checked, rules under their names."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = f"{path}.{key}" if path else key
+            if not is_not_checked(name):
+                yield from leaves(inner, name) if isinstance(inner, dict | list) else [(name, value, key)]
+    else:
+        for inner in value:
+            name = inner.get("rule") or "@".join(filter(None, (inner.get("score"), inner.get("name"))))
+            yield from leaves(inner, f"{path}.{name}")
+
+
+def is_not_checked(path):
+    return any(path == name or path.startswith(f"{name}.") for name in NOT_CHECKED)
+
+
+def falsified(value):
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value * 1.01 + 1
+        case str():
+            return f"{value}x"
+    return 1
+
+
+BY_WHICH_THE_REST_IS_FOUND = ("created", "weights", "rule", "score", "name", "duration_ns")
+
+
+def test_every_value_of_a_record_is_checked_or_stands_in_the_list_of_what_cannot_be(one_run, record, plugins):
+    """All values are false at once: each is named, or belongs to what is said to be out of reach."""
+    expected = set()
+    for path, owner, key in list(leaves(record)):
+        if key not in BY_WHICH_THE_REST_IS_FOUND:
+            owner[key] = falsified(owner[key])
+            expected.add(path)
+    outcome = verify(record, one_run, plugins)
+    assert {difference.split(": ")[0] for difference in outcome.differences} == expected
+    assert {"result.value", "energy.joules_per_sample", "verdict.rules.seeds.passed"} < expected
+
+
+def paths_of(model, above=""):
+    for name, field in model.model_fields.items():
+        inner = [each for each in getattr(field.annotation, "__args__", (field.annotation,)) if isinstance(each, type)]
+        nested = [each for each in inner if issubclass(each, Stored)]
+        yield f"{above}{name}"
+        for each in nested:
+            yield from paths_of(each, f"{above}{name}.")
+
+
+def test_what_cannot_be_checked_are_fields_of_the_record():
+    known = set(paths_of(RunRecord))
+    named = {name for name in (*NOT_CHECKED, *PARTLY_CHECKED) if not name.startswith(("load.", "verdict.rules."))}
+    assert named <= known
+
+
+def test_each_field_of_the_records_model_is_rebuilt_or_stands_in_the_list(one_run, record, plugins):
+    rebuilt = rebuild(record, one_run, plugins)
+    for path in paths_of(RunRecord):
+        found = rebuilt
+        for name in () if is_not_checked(path) else path.split("."):
+            found = found[0] if isinstance(found, list) else found
+            if found is None:  # a failure, an import: this run has none
+                break
+            assert name in found, f"{path} is neither rebuilt nor listed in NOT_CHECKED"
+            found = found[name]
+
+
+def test_a_forged_id_does_not_agree_with_loadgens_clock(one_run, tmp_path, record, plugins):
+    """The folder, the id and the day in one: LoadGen's logs are of another day."""
+    forged = one_run.name.replace(one_run.name[:8], "20300101")
+    folder = shutil.copytree(one_run, tmp_path / forged)
+    record |= {"run_id": forged, "created": "2030-01-01" + record["created"][10:]}
+    (difference,) = verify(record, folder, plugins).differences
+    assert difference.startswith("created: the record says 2030-01-01")
+    assert "when LoadGen began" in difference
+
+
+def test_a_folder_under_another_name_is_told(one_run, tmp_path, record, plugins):
+    folder = shutil.copytree(one_run, tmp_path / "best")
+    assert verify(record, folder, plugins).differences == [
+        f"run_id: the record says {record['run_id']}, the run folder best"
+    ]
+
+
+def test_verifying_writes_nothing_into_the_folder(one_run, record, plugins):
+    before = {file: file.stat().st_mtime_ns for file in one_run.rglob("*")}
+    verify(record, one_run, plugins)
+    assert {file: file.stat().st_mtime_ns for file in one_run.rglob("*")} == before
+
+
+def test_what_cannot_be_checked_is_printed_with_the_reason(one_run):
+    done = CliRunner().invoke(main, ["verify", str(one_run)])
+    assert done.exit_code == 0
+    assert f"{one_run.name}: logs and id give" in done.stdout
+    assert "not checked: environment: the machine as the run saw it" in done.stdout
+    assert "checked in part: duration_ns: at least until LoadGen ended its last test" in done.stdout
+
+
+def test_a_setting_of_the_wrong_kind_is_refused_in_one_line(one_run, tmp_path):
+    folder = shutil.copytree(one_run, tmp_path / one_run.name)
+    record = read(folder).model_dump(mode="json")
+    record["settings"]["load.min_duration_ms"]["value"] = "long"
+    (folder / "record.json").write_text(json.dumps(record))
+    done = CliRunner().invoke(main, ["verify", str(folder)])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: run record is corrupt") and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("workload", ["3d-unet", "llama2-70b"])
+@pytest.mark.parametrize("backend", ["null", "my-own", "onnx runtime"])
+@pytest.mark.parametrize("precision", ["fp32", "int4-awq"])
+def test_names_with_dashes_are_found_in_an_id(plugins, workload, backend, precision):
+    created = datetime.fromisoformat("2026-11-21T00:45:01+00:00")
+    run_id = new_run_id(created, workload, backend, "Server", "mini", precision, "smoke")
+    found = names_of(run_id, plugins)
+    assert (found["workload"], found["backend"], found["scenario"], found["profile"], found["tier"]) == (
+        workload,
+        backend.replace(" ", "_"),
+        "Server",
+        "mini",
+        "smoke",
+    )
+    assert (found["precision"], found["created"]) == (precision, "20261121T004501Z")
