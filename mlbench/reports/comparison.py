@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mlbench.comparison.compare import Cell, Comparison, Judged, Score, Verdict
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.units import finite, markdown_cell, quantity
+from mlbench.reports.units import finite, markdown_cell, quantity, tell_apart
 
 COLUMNS = ("runs", "measure", "base", "new", "speed", "interval", "verdict")
 
@@ -111,6 +111,8 @@ def _speed_row(cell: Cell, each: Judged) -> tuple[str, ...]:
 
 def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:
     base, new = ("none" if value is None else f"{value:.3f}" for value in (score.base, score.new))
+    if score.base is not None and score.new is not None:
+        new, (base,) = tell_apart(score.new, [score.base], lambda number, decimals: f"{number:.{decimals}f}", 3)
     return (cell.name, score.name, base, new, "", "", "less accurate" if cell.is_less_accurate else "target as before")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from mlbench.records.run_record import RuleRecord, RunRecord, TargetRecord
-from mlbench.reports.units import duration, quantity, three_digits
+from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
     "Unverified results, not reviewed by MLCommons. MLPerf is a trademark of MLCommons; these are not MLPerf results."
@@ -42,15 +43,23 @@ def accuracy(record: RunRecord) -> str:
     shown = []
     for target in record.accuracy.targets:
         if target.required:
-            reached = "no score" if target.value is None else f"{target.value:.2f}"
+            reached, window = spell_target(target)
             sign = ">=" if target.upper is None else "in"
-            shown.append(f"{target.score} {reached} {sign if target.is_met else 'MISSES'} {window(target)}")
+            shown.append(f"{target.score} {reached} {sign if target.is_met else 'MISSES'} {window}")
     return ", ".join(shown) or record.accuracy.line
 
 
-def window(target: TargetRecord) -> str:
-    """Return the least score that meets a target, or both ends where it has two: ``23.01..23.95``."""
-    return f"{target.lower:.2f}" if target.upper is None else f"{target.lower:.2f}..{target.upper:.2f}"
+def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
+    """Return the score, and the least that meets the target or both ends where it has two: ``23.01..23.95``.
+
+    With so many decimals, or as many as show two digits of each end and on which side of them the score lies.
+    """
+    ends = [target.lower] if target.upper is None else [target.lower, target.upper]
+    sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
+    enough = max(decimals, 1 - min(sizes, default=0))
+    value = math.nan if target.value is None else target.value
+    reached, limits = tell_apart(value, ends, lambda number, decimals: f"{number:.{decimals}f}", enough)
+    return "no score" if target.value is None else reached, "..".join(limits)
 
 
 def is_good(record: RunRecord) -> bool:
@@ -126,13 +135,15 @@ def _speed(record: RunRecord, base: RunRecord) -> str:
 
 def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
     """Return the first required score, and how much of the base's it lost, in percent of that."""
-    values = [
-        next((target.value for target in each.accuracy.targets if target.required), None) if each.accuracy else None
+    targets = [
+        next((target for target in each.accuracy.targets if target.required), None) if each.accuracy else None
         for each in (record, base)
     ]
-    if values[0] is None:
+    values = [target.value if target else None for target in targets]
+    if targets[0] is None or values[0] is None:
         return "-", "-"
-    return f"{values[0]:.2f}", f"{100 * (1 - values[0] / values[1]):.2f} %" if values[1] else "-"
+    reached, _ = spell_target(targets[0])
+    return reached, f"{100 * (1 - values[0] / values[1]):.2f} %" if values[1] else "-"
 
 
 def conditions(records: Sequence[RunRecord]) -> str:
@@ -157,13 +168,37 @@ def problems(record: RunRecord) -> Iterator[str]:
 def rule_line(rule: RuleRecord) -> str:
     """Return a rule with what was measured, its limit, and the fix where it failed."""
     mark = "ok  " if rule.passed else ("FAIL" if rule.required else "miss")
-    measured, limit = (measured_value(value, rule.unit) for value in (rule.measured, rule.limit))
+    measured, limit = measured_and_limit(rule)
     line = f"{mark} {rule.rule}: {measured}, limit {limit}"
     return line if rule.passed or not rule.fix else f"{line}. {rule.fix}"
 
 
-def measured_value(value: bool | float | str | None, unit: str) -> str:
-    """Return what a rule measured, or its limit, with the unit."""
+def measured_and_limit(rule: RuleRecord) -> tuple[str, str]:
+    """Return what a rule measured and its limit, with their unit and as many digits as tell them apart."""
+    measured, limit, unit = rule.measured, rule.limit, rule.unit
+    ends = _ends(limit)
+    if isinstance(measured, bool | str | None) or not ends:
+        return _spelled(measured, unit), _spelled(limit, unit)
+    if unit == "ns":
+        spelled, limits = tell_apart(measured, ends, duration, 3)
+        return spelled, " .. ".join(limits)
+    if isinstance(measured, int) and isinstance(limit, int):
+        return f"{measured} {unit}".rstrip(), f"{limit} {unit}".rstrip()
+    spelled, limits = tell_apart(measured, ends, lambda number, digits: f"{number:.{digits}g}", 6)
+    return f"{spelled} {unit}".rstrip(), f"{' .. '.join(limits)} {unit}".rstrip()
+
+
+def _ends(limit: bool | float | str) -> list[float]:
+    """Return the numbers of a limit: one, or two where it is spelled ``23.01 .. 23.95``."""
+    if isinstance(limit, bool):
+        return []
+    try:
+        return [float(end) for end in limit.split(" .. ")] if isinstance(limit, str) else [limit]
+    except ValueError:
+        return []
+
+
+def _spelled(value: bool | float | str | None, unit: str) -> str:
     if value is None:
         return "not in the log"
     if unit == "ns" and not isinstance(value, str):

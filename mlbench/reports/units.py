@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_MOST_DIGITS = 17
+"""A double has no more."""
 _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 
 
-def duration(nanoseconds: float) -> str:
+def duration(nanoseconds: float, digits: int = 3) -> str:
     """Return a time in the unit that suits it, three digits: ``12.3 ms``."""
     for size, unit in _STEPS:
         if abs(nanoseconds) >= size:
-            return f"{three_digits(nanoseconds / size)} {unit}"
+            return f"{significant(nanoseconds / size, digits)} {unit}"
     return "0 ns"
 
 
@@ -25,9 +28,32 @@ def quantity(value: float | None, unit: str) -> str:
 
 def three_digits(value: float) -> str:
     """Return a number with three significant digits, without an exponent, thousands apart: ``12,345``, ``1.23``."""
-    if value == 0 or abs(value) >= 100:
+    return significant(value, 3)
+
+
+def significant(value: float, digits: int) -> str:
+    """Return a number with so many significant digits, those before the point whole, thousands apart."""
+    if value == 0 or abs(value) >= 10 ** (digits - 1):
         return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".")  # 99.99 becomes 100.
+    return f"{value:#.{digits}g}".rstrip(".")  # 99.99 becomes 100.
+
+
+def tell_apart(
+    value: float, others: Sequence[float], spell: Callable[[float, int], str], digits: int
+) -> tuple[str, list[str]]:
+    """Return a number and those it is held against, spelled with as many digits as it takes to see which is larger.
+
+    Args:
+        value: a score, a measured latency.
+        others: its limits.
+        spell: a number with so many digits.
+        digits: at least so many.
+    """
+    for enough in range(digits, digits + _MOST_DIGITS):
+        shown, against = spell(value, enough), [spell(other, enough) for other in others]
+        if all(shown != text or value == other for text, other in zip(against, others, strict=True)):
+            break
+    return shown, against
 
 
 def scaled(value: float, unit: str) -> str:

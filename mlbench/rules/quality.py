@@ -68,15 +68,13 @@ def accuracy(facts: RunFacts) -> list[RuleResult]:
 
 def _accuracy(target: Target, score: float) -> RuleResult:
     passed = target.is_met_by(score)
-    limit = target.lower if target.upper is None else f"{target.lower:.7g} .. {target.upper:.7g}"
-    shown = f"{limit:.7g}" if isinstance(limit, float) else limit
     return RuleResult(
         rule=f"accuracy.{target.score}" + (f"@{target.name}" if target.name else ""),
         measured=None if math.isnan(score) else score,
-        limit=limit,
+        limit=target.lower if target.upper is None else f"{target.lower:.12g} .. {target.upper:.12g}",
         unit="",
         passed=passed,
-        fix=f"{target.score} is {score:.7g}, its target {shown}: try fp32, then another backend.",
+        fix="Try fp32, then another backend.",
         source="submission checker v4.1, accuracy-target",
         kind=RuleKind.ACCURACY,
         required=target.required,

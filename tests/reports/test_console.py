@@ -5,7 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from mlbench.reports.console import one_line, table
+from mlbench.comparison.compare import compare
+from mlbench.records.run_record import RuleRecord
+from mlbench.reports.comparison import comparison_rows
+from mlbench.reports.console import one_line, precision_table, rule_line, table
+from mlbench.reports.summary import Content, summarise
+from mlbench.reports.summary_markdown import summary_markdown
 
 FID = {"score": "FID_SCORE", "name": "range", "reference": 23.24, "lower": 23.01, "upper": 23.95, "required": True}
 
@@ -28,6 +33,73 @@ def test_a_target_with_two_ends_shows_both(a_run, score, is_met, shown):
 
 def test_a_target_with_one_end_shows_it(a_run):
     assert " acc 98.39 >= 97.40  [" in one_line(a_run())
+
+
+DICE = {"score": "DICE", "name": "99", "reference": 0.8617, "lower": 0.85308, "upper": None, "required": True}
+
+
+def scored(a_run, target, value, is_met):
+    """A run with one target, a score and the rule about it."""
+    limit = target["lower"] if target["upper"] is None else f"{target['lower']} .. {target['upper']}"
+    rule = {"rule": f"accuracy.{target['score']}", "measured": value, "limit": limit, "unit": "", "passed": is_met}
+    rule |= {"fix": "Try fp32.", "source": "", "kind": "accuracy", "required": True}
+    verdict = {"rules": [rule], "not_applied": {}, "is_valid": True, "is_accurate": is_met, "is_conformant": False}
+    targets = [target | {"value": value, "is_met": is_met}]
+    accuracy = {"scores": {target["score"]: value}, "targets": targets, "line": "", "is_met": is_met}
+    return a_run(accuracy=accuracy, verdict=verdict)
+
+
+NARROW = [
+    (DICE, 0.8531, True, "DICE 0.85310 >= 0.85308"),
+    (DICE, 0.8530, False, "DICE 0.8530 MISSES 0.8531"),
+    (DICE, 0.853079999, False, "DICE 0.853079999 MISSES 0.853080000"),
+    (DICE, 0.9, True, "DICE 0.90 >= 0.85"),
+    (DICE | {"lower": 0.86, "reference": 0.86}, 0.8591, False, "DICE 0.859 MISSES 0.860"),
+    (DICE | {"lower": 0.00002}, 0.00001, False, "DICE 0.000010 MISSES 0.000020"),
+    (FID, 23.0099, False, "FID_SCORE 23.0099 MISSES 23.0100..23.9500"),
+    (FID, 23.9501, False, "FID_SCORE 23.9501 MISSES 23.0100..23.9500"),
+]
+
+
+@pytest.mark.parametrize(("target", "value", "is_met", "shown"), NARROW, ids=lambda value: str(value)[-40:])
+def test_a_score_near_its_target_has_the_digits_that_decide(a_run, target, value, is_met, shown):
+    run = scored(a_run, target, value, is_met)
+    assert f" {shown}  [" in one_line(run)
+    assert shown in printed([run]).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit", "unit", "shown"),
+    [
+        (0.8530799, 0.85308, "", "0.8530799, limit 0.85308"),
+        (23.0099999, "23.01 .. 23.95", "", "23.0099999, limit 23.01 .. 23.95"),
+        (100_000_400, 100_000_000, "ns", "100.0004 ms, limit 100.0000 ms"),
+        (70_000_000, 50_000_000, "ns", "70.0 ms, limit 50.0 ms"),
+        (100, 100, "queries", "100 queries, limit 100 queries"),
+        (None, 0.85308, "", "not in the log, limit 0.85308"),
+        ("INVALID", "VALID", "", "INVALID, limit VALID"),
+        (False, True, "", "False, limit True"),
+    ],
+)
+def test_a_rules_line_has_the_digits_that_decide(measured, limit, unit, shown):
+    rule = {"rule": "r", "measured": measured, "limit": limit, "unit": unit, "passed": True, "fix": "", "source": ""}
+    record = RuleRecord.model_validate(rule | {"kind": "performance", "required": True})
+    assert rule_line(record) == f"ok   r: {shown}"
+
+
+def test_a_page_and_its_markdown_show_a_near_miss_as_one(a_run):
+    summary = summarise({"": [scored(a_run, DICE, 0.853079999, False)]})
+    text = summary_markdown(Content(title="nightly", summary=summary))
+    assert "accuracy.DICE: 0.853079999, limit 0.85308." in text
+    assert "DICE 0.853079999 (target 0.853080000" in text
+    (row,) = [row for row in precision_table([summary.runs[0]]).columns if row.header == "score"]
+    assert list(row.cells) == ["0.853079999"]
+
+
+def test_a_comparison_shows_a_score_that_fell_by_little_as_fallen(a_run):
+    base, new = (scored(a_run, DICE, value, is_met) for value, is_met in ((0.85308, True), (0.853079999, False)))
+    rows = comparison_rows(compare([base], [new.model_copy(update={"run_id": "new"})]))
+    assert ("0.853080000", "0.853079999") in [(row[2], row[3]) for row in rows]
 
 
 def test_an_imported_run_is_marked_and_others_have_no_column_for_it(a_run, imported):

@@ -10,7 +10,7 @@ from mlbench.comparison.compare import Comparison, Verdict
 from mlbench.comparison.cost import Yields
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
-from mlbench.reports.console import accuracy, is_good, measured_value, p99, result, standing, window
+from mlbench.reports.console import accuracy, is_good, measured_and_limit, p99, result, spell_target, standing
 from mlbench.reports.cost import cost_columns, cost_rows
 from mlbench.reports.html.table import Cell, Table, table
 from mlbench.reports.summary import Combination, Summary, not_counted
@@ -70,8 +70,8 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> Cell:
         met = sum(target.is_met for target in required)
         return Cell(f"{met} of {plural(len(required), 'target')} met", detail=where, tone=tone)
     (target,) = required
-    reached = "no score" if target.value is None else f"{target.value:.2f}"
-    detail = ", ".join(filter(None, (f"target {window(target)}", where)))
+    reached, window = spell_target(target)
+    detail = ", ".join(filter(None, (f"target {window}", where)))
     return Cell(f"{target.score} {reached}", detail=detail, tone=tone)
 
 
@@ -118,7 +118,7 @@ def _findings(run: RunRecord) -> Iterator[tuple[str, str]]:
     assert run.verdict
     for rule in run.verdict.rules:
         if rule.required and not rule.passed:
-            measured, limit = (measured_value(value, rule.unit) for value in (rule.measured, rule.limit))
+            measured, limit = measured_and_limit(rule)
             yield f"{rule.rule}: {measured}, limit {limit}.", rule.fix
 
 
@@ -129,8 +129,7 @@ def rules_table(run: RunRecord) -> Table | None:
     rows: list[list[Cell | str]] = [
         [
             rule.rule,
-            measured_value(rule.measured, rule.unit),
-            measured_value(rule.limit, rule.unit),
+            *measured_and_limit(rule),
             Cell("passed", tone="good") if rule.passed else Cell("failed" if rule.required else "missed", tone="bad"),
             Cell(rule.fix or "\N{EN DASH}", detail=rule.source),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlbench.records.run_record import RunRecord, TargetRecord
+from mlbench.reports.console import spell_target
 from mlbench.reports.html.drawing import SOFT, Figure, Palette, Row, points, svg_of
 from mlbench.reports.html.table import Cell, table
 from mlbench.reports.summary import Combination
@@ -170,8 +171,7 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
                     each.series,
                     each.scenario,
                     _target_name(target),
-                    "no score" if target.value is None else f"{target.value:,.3f}",
-                    _window(target),
+                    *_reached_and_window(target),
                     f"{target.reference:,.3f}",
                     Cell("met", tone="good") if target.is_met else Cell("missed", tone="bad"),
                 ]
@@ -189,9 +189,9 @@ def _target_name(target: TargetRecord) -> str:
     return f"{target.score} @{target.name}"
 
 
-def _window(target: TargetRecord) -> str:
-    least = f"{target.lower:,.3f}"
-    return f"at least {least}" if target.upper is None else f"{least} to {target.upper:,.3f}"
+def _reached_and_window(target: TargetRecord) -> tuple[str, str]:
+    reached, window = spell_target(target, 3)
+    return reached, f"at least {window}" if target.upper is None else window.replace("..", " to ")
 
 
 def useful_share(record: RunRecord) -> str:
