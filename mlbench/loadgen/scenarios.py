@@ -28,7 +28,8 @@ MULTI_STREAM = Scenario(
     result_unit="ns",
     percentile=0.99,
     early_stopping=True,
-    settings={"execution.batching": "inline"},
+    # of 662 queries LoadGen's estimate is the slowest, of 1157 the fourth: a hiccup of the machine is not the result
+    settings={"execution.batching": "inline", "load.min_query_count": 1157},
 )
 SERVER = Scenario(
     name="Server",

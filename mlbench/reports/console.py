@@ -16,17 +16,42 @@ DISCLAIMER = (
 )
 
 
+_ESTIMATES = {
+    "SingleStream": ("p90", "90.00_percentile_latency"),
+    "MultiStream": ("p99", "99.00_percentile_per_query_latency"),
+}
+"""Scenarios whose result is LoadGen's early-stopping estimate: of which percentile, and under which key that stands."""
+
+ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
+
+
 def one_line(record: RunRecord) -> str:
     """Return a run in a line: what ran, its result, whether it counts and how right it was."""
-    return f"{_name(record)}: {result(record)}, {standing(record)}, {accuracy(record)}  [{record.run_id}]"
+    found = f"{result(record)}{percentile_beside(record)}"
+    return f"{_name(record)}: {found}, {standing(record)}, {accuracy(record)}  [{record.run_id}]"
 
 
 def result(record: RunRecord) -> str:
-    """Return the scenario's result with its unit, or how the run failed."""
+    """Return the result with its unit, and what it estimates (``12.3 ms est. p99``), or how the run failed."""
     if record.failure:
         return f"{record.failure.kind} during {record.failure.stage}"
     assert record.result
-    return quantity(record.result.value, record.result.unit)
+    return quantity(record.result.value, record.result.unit) + estimated(record)
+
+
+def estimated(record: RunRecord) -> str:
+    """Return which percentile LoadGen estimated where the result is such an estimate: `` est. p99``; else nothing."""
+    is_estimate = record.result and record.result.value is not None and record.result.unit == "ns"
+    return f" est. {_ESTIMATES[record.scenario][0]}" if is_estimate and record.scenario in _ESTIMATES else ""
+
+
+def percentile_beside(record: RunRecord) -> str:
+    """Return the percentile of the latencies themselves, to stand beside its estimate: `` (p99 12.1 ms)``."""
+    if not record.result or not estimated(record):
+        return ""
+    name, key = _ESTIMATES[record.scenario]
+    found = record.result.latency_ns.get(key)
+    return f" ({name} {duration(found)})" if found else ""
 
 
 def standing(record: RunRecord) -> str:
@@ -69,7 +94,8 @@ def is_good(record: RunRecord) -> bool:
 
 def table(records: Sequence[RunRecord]) -> Table:
     """Return a table with a row per run."""
-    shown = Table(title="mlbench", caption=DISCLAIMER, title_justify="left", caption_justify="left")
+    caption = "\n".join([ESTIMATE_NOTE, DISCLAIMER] if any(map(estimated, records)) else [DISCLAIMER])
+    shown = Table(title="mlbench", caption=caption, title_justify="left", caption_justify="left")
     for heading in ("workload", "backend", "scenario", "precision"):
         shown.add_column(heading)
     shown.add_column("result", justify="right")

@@ -6,7 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mlbench.records.run_record import EnergyRecord, RunRecord
-from mlbench.reports.console import DISCLAIMER, accuracy, problems, result, rule_line, standing
+from mlbench.reports.console import (
+    DISCLAIMER,
+    ESTIMATE_NOTE,
+    accuracy,
+    estimated,
+    percentile_beside,
+    problems,
+    result,
+    rule_line,
+    standing,
+)
 from mlbench.reports.units import duration, scaled, three_digits
 
 
@@ -21,7 +31,9 @@ def _lines(record: RunRecord) -> Iterator[str]:
     if record.imported:
         yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
-    yield f"  result    {result(record)}, {standing(record)}"
+    yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
+    if estimated(record):
+        yield f"            {ESTIMATE_NOTE}"
     yield f"  accuracy  {accuracy(record)}"
     if record.failure:
         yield from ("", *problems(record))

@@ -12,7 +12,7 @@ from mlbench.comparison.comparability import hand_set, key_of
 from mlbench.comparison.compare import Comparison, Verdict
 from mlbench.comparison.cost import Yields
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.console import is_good, result
+from mlbench.reports.console import estimated, is_good, result
 from mlbench.reports.units import number_of, plural, quantity
 
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
@@ -78,7 +78,7 @@ class Combination:
         if not self.values:
             verdict = self.newest.verdict
             return "INVALID" if verdict and not verdict.is_valid else result(self.newest)
-        return quantity(statistics.median(self.values), self._unit)
+        return quantity(statistics.median(self.values), self._unit) + estimated(self.counted[0])
 
     def spread(self) -> str:
         """Return the least and greatest result of several runs; empty for one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlbench.reports.comparison import comparison_markdown
-from mlbench.reports.console import DISCLAIMER, conditions
+from mlbench.reports.console import DISCLAIMER, ESTIMATE_NOTE, conditions, estimated
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html.results import cost_table, problems, results_table
 from mlbench.reports.html.table import Cell, Table
@@ -26,6 +26,8 @@ def _lines(content: Content) -> Iterator[str]:
     if content.comparison:
         yield comparison_markdown(content.comparison, title="Comparison")
     yield from ("", *_table(results_table(summary)), "")
+    if any(map(estimated, summary.runs)):
+        yield f"{ESTIMATE_NOTE}\n"
     if content.cost:
         yield from (*_table(cost_table(content.cost)), "")
         yield from (f"{_plain(note)}\n" for note in cost_notes(content.cost))

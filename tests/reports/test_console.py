@@ -8,7 +8,8 @@ from rich.console import Console
 from mlbench.comparison.compare import compare
 from mlbench.records.run_record import RuleRecord
 from mlbench.reports.comparison import comparison_rows
-from mlbench.reports.console import one_line, precision_table, rule_line, table
+from mlbench.reports.console import ESTIMATE_NOTE, one_line, precision_table, rule_line, table
+from mlbench.reports.page import page
 from mlbench.reports.summary import Content, summarise
 from mlbench.reports.summary_markdown import summary_markdown
 
@@ -100,6 +101,34 @@ def test_a_comparison_shows_a_score_that_fell_by_little_as_fallen(a_run):
     base, new = (scored(a_run, DICE, value, is_met) for value, is_met in ((0.85308, True), (0.853079999, False)))
     rows = comparison_rows(compare([base], [new.model_copy(update={"run_id": "new"})]))
     assert ("0.853080000", "0.853079999") in [(row[2], row[3]) for row in rows]
+
+
+def streamed(a_run, scenario, value_ns):
+    latency_ns = {"90.00_percentile_latency": 60_000_000, "99.00_percentile_latency": 80_000_000}
+    latency_ns |= {"99.00_percentile_per_query_latency": 87_000_000}
+    result = {"value": value_ns, "unit": "ns", "higher_is_better": False, "latency_ns": latency_ns, "counts": {}}
+    return a_run(scenario=scenario, result=result)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "both"),
+    [("MultiStream", "865 ms est. p99 (p99 87.0 ms)"), ("SingleStream", "865 ms est. p90 (p90 60.0 ms)")],
+)
+def test_an_early_stopping_estimate_is_named_and_stands_beside_the_percentile(a_run, scenario, both):
+    run = streamed(a_run, scenario, 865_000_000)
+    assert f" fp32: {both}, valid" in one_line(run)
+    assert f"result    {both}, valid" in page(run)
+    text = printed([run])
+    assert both.partition(" (")[0] in text
+    assert "est.: LoadGen's early-stopping estimate of that percentile" in text
+    markdown = summary_markdown(Content(title="", summary=summarise({"": [run]})))
+    assert both.partition(" (")[0] in markdown
+    assert ESTIMATE_NOTE in markdown
+
+
+def test_what_is_no_estimate_is_not_called_one(a_run):
+    for run in (a_run(), streamed(a_run, "MultiStream", None)):
+        assert "est." not in one_line(run) + page(run) + printed([run])
 
 
 def test_an_imported_run_is_marked_and_others_have_no_column_for_it(a_run, imported):

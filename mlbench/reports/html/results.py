@@ -10,7 +10,17 @@ from mlbench.comparison.compare import Comparison, Verdict
 from mlbench.comparison.cost import Yields
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
-from mlbench.reports.console import accuracy, is_good, measured_and_limit, p99, result, spell_target, standing
+from mlbench.reports.console import (
+    ESTIMATE_NOTE,
+    accuracy,
+    estimated,
+    is_good,
+    measured_and_limit,
+    p99,
+    result,
+    spell_target,
+    standing,
+)
 from mlbench.reports.cost import cost_columns, cost_rows
 from mlbench.reports.html.table import Cell, Table, table
 from mlbench.reports.summary import Combination, Summary, not_counted
@@ -40,8 +50,9 @@ def results_table(summary: Summary) -> Table:
     rows: dict[tuple[str, str], dict[str, Combination]] = {}
     for each in summary.combinations:
         rows.setdefault((each.workload, each.series), {})[each.scenario] = each
+    has_estimates = any(map(estimated, summary.runs))
     return table(
-        "Results: medians of the runs that count",
+        "Results: medians of the runs that count" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
         ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
         [
             [
