@@ -259,6 +259,20 @@ def test_a_folder_under_another_name_is_told(one_run, tmp_path, record, plugins)
     ]
 
 
+def test_replies_that_differ_from_the_accuracy_runs_are_noticed(one_run, tmp_path, record, plugins):
+    """Each reply of the null backend is zeros; one in two of those kept while measuring is changed in the log."""
+    folder = shutil.copytree(one_run, tmp_path / one_run.name)
+    log = folder / "performance" / "mlperf_log_accuracy.json"
+    replies = json.loads(log.read_text())
+    for reply in replies[::2]:
+        reply["data"] = "01" + reply["data"][2:]
+    log.write_text("[\n" + ",\n".join(map(json.dumps, replies)) + "\n]\n")
+    told = {line.split(": ")[0]: line for line in verify(record, folder, plugins).differences}
+    share = (len(replies) - len(replies[::2])) / len(replies)
+    assert told["verdict.rules.replies_agree.measured"].endswith(f"says 1.0, the run folder {share}")
+    assert {"verdict.rules.replies_agree.passed", "verdict.is_valid"} < told.keys()
+
+
 def test_verifying_writes_nothing_into_the_folder(one_run, record, plugins):
     before = {file: file.stat().st_mtime_ns for file in one_run.rglob("*")}
     verify(record, one_run, plugins)

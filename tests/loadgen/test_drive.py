@@ -1,5 +1,6 @@
 """Real LoadGen, tiny engines."""
 
+import dataclasses
 import threading
 import time
 
@@ -11,7 +12,7 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_accuracy, read_detail
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
-from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
+from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, loadgen_settings
 
 SEEDS = Seeds(qsl=3066443479025735752, sample_index=10688027786191513374, schedule=14962580496156340209, accuracy_log=1)
 LOAD = LoadSettings(
@@ -298,6 +299,38 @@ def test_token_latencies_reach_loadgens_log(tmp_path):
     values = read_detail(tmp_path / "mlperf_log_detail.txt").values
     assert values["result_time_per_output_token_99.00_percentile_ns"] >= 1_000_000
     assert 0 < values["result_first_token_99.00_percentile_latency_ns"] < 2_000_000_000
+
+
+class Counts(Doubles):
+    """Reports the token counts it was made with."""
+
+    def __init__(self, *counts):
+        self.counts = counts
+
+    def submit(self, samples, reply):
+        reply.first_token(samples, np.full((len(samples), 1), 7, np.int64))
+        reply.complete(samples, self.answers(samples), token_counts=self.counts or None)
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((0,), "token counts missing or below 1"),
+        ((-3,), "token counts missing or below 1"),
+        ((2, 2), "token counts missing or below 1"),
+        ((), "no token count, and this workload is judged by tokens"),
+    ],
+)
+def test_a_count_of_tokens_that_no_reply_can_have_is_a_fault(tmp_path, counts, told):
+    faults = run(Counts(*counts), tmp_path, tokens=TokenRules(ttft_ms=2000, tpot_ms=200)).faults
+    assert told in faults[0]
+
+
+def test_an_accuracy_test_samples_no_replies_since_it_logs_them_all():
+    test = Test(scenario=OFFLINE, mode=Mode.ACCURACY, load=LOAD, reply=NUMBER, seeds=SEEDS)
+    assert loadgen_settings(test, 20).accuracy_log_sampling_target == 0
+    measuring = dataclasses.replace(test, mode=Mode.PERFORMANCE)
+    assert loadgen_settings(measuring, 20).accuracy_log_sampling_target == LOAD.reply_checks == 8
 
 
 def test_inferred_tokens_are_counted_for_every_sample(tmp_path):

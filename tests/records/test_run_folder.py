@@ -148,3 +148,22 @@ def test_a_name_that_fits_none_points_at_the_newest(tmp_path, stored):
     stored("20261121T120000Z-resnet50-aaaa")
     with pytest.raises(UsageError, match=r"no run 'bert'.*The newest is 20261121T120000Z-resnet50-aaaa"):
         find_run(tmp_path / "results", "bert")
+
+
+def test_the_folder_of_a_run_that_lives_is_never_removed_however_old_it_is(tmp_path):
+    results = tmp_path / "results"
+    with RunFolder.create(results, "a-run") as folder:
+        (folder.path / "log.txt").write_text("hello")
+        os.utime(folder.path, (0, 0))
+        remove_abandoned(results)
+        assert (folder.path / "log.txt").read_text() == "hello"
+
+
+def test_the_folder_of_a_run_that_was_killed_is_removed(tmp_path):
+    results = tmp_path / "results"
+    killed = results / ".a-run.partial"
+    killed.mkdir(parents=True)
+    (killed / "log.txt").write_text("hello")
+    os.utime(killed, (0, 0))
+    remove_abandoned(results)
+    assert list(results.iterdir()) == []

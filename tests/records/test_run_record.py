@@ -13,7 +13,7 @@ from mlbench.errors import DataError
 from mlbench.execution.isolation import Failure, FailureKind
 from mlbench.loadgen.logs import read_detail, result_of
 from mlbench.loadgen.scenarios import OFFLINE
-from mlbench.records.run_record import FailureRecord, RuleRecord, RunRecord, read
+from mlbench.records.run_record import FORMAT, FailureRecord, RuleRecord, RunRecord, read
 from mlbench.records.schema import SCHEMA_FILE, schema_text
 from mlbench.rules.facts import RuleKind, RuleResult
 
@@ -63,10 +63,14 @@ def test_a_score_that_is_no_number_becomes_null(a_run):
     assert "NaN" not in record.text()
 
 
+FAILURE = {"kind": "crash", "message": "the process was ended by SIGSEGV", "stage": "warm-up", "log_tail": ""}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"status": "failed"},
+        {"status": "failed", "failure": FAILURE},
         {"status": "completed", "result": None},
         {"status": "completed", "verdict": None},
         {"tier": "quick"},
@@ -109,6 +113,18 @@ def test_every_way_a_run_can_fail_is_stored(kind):
 def test_a_newer_format_asks_for_an_upgrade(a_run, stored):
     with pytest.raises(DataError, match=r"run folder of format 7; this mlbench reads up to 1.*Upgrade mlbench"):
         read(stored(a_run(), format=7, what_only_format_7_has=1))
+
+
+def test_the_very_next_format_asks_for_an_upgrade_too(a_run, stored):
+    with pytest.raises(DataError, match=rf"run folder of format {FORMAT + 1}; this mlbench reads up to {FORMAT}"):
+        read(stored(a_run(), format=FORMAT + 1))
+
+
+@pytest.mark.parametrize("score", [math.inf, -math.inf, math.nan])
+def test_a_score_that_is_no_number_is_stored_as_null(a_run, score):
+    accuracy = a_run().accuracy.model_dump() | {"scores": {"acc": score, "f1": 90.5}}
+    record = RunRecord.model_validate_json(a_run(accuracy=accuracy).text())
+    assert record.accuracy.scores == {"acc": None, "f1": 90.5}
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1', "\x80"])

@@ -52,6 +52,27 @@ def test_a_run_that_loadgen_calls_invalid_fails_the_rules_it_broke(facts_of, log
     assert not judge(facts).is_valid
 
 
+@pytest.mark.parametrize(
+    ("log", "more", "rule"),
+    [("server", {}, "latency_limit"), ("server_tokens", TOKENS | {"limits": {"server_latency_ms": None}}, "ttft")],
+)
+def test_a_latency_within_the_limit_fails_where_loadgen_says_its_constraint_was_not_met(facts_of, log, more, rule):
+    detail = {**more.get("detail", {}), "result_perf_constraints_met": False}
+    (failed,) = (
+        result for result in judge(facts_of(log, "SERVER", **more | {"detail": detail})).failed if result.rule == rule
+    )
+    assert failed.measured <= failed.limit
+    del detail["result_perf_constraints_met"]
+    assert rule not in failures(facts_of(log, "SERVER", **more))
+
+
+def test_errors_that_loadgen_counts_lose_a_run_though_no_line_of_them_was_read(facts_of):
+    facts = facts_of("offline", "OFFLINE", detail={"num_errors": 2}, loadgen_errors=())
+    (failed,) = failures(facts).values()
+    assert (failed.rule, failed.measured) == ("loadgen_errors", 2)
+    assert failed.fix == "LoadGen's first error: see the detail log"
+
+
 def test_a_logged_error_loses_a_run_that_loadgen_calls_valid(facts_of):
     facts = facts_of("offline_answered_twice", "OFFLINE", limits={"min_duration_ms": 1})
     assert facts.detail["result_validity"] == "VALID"

@@ -1,0 +1,26 @@
+"""A file is there whole, or not at all, and nothing is left beside it."""
+
+import pytest
+
+from mlbench.errors import UsageError
+from mlbench.records.whole_file import write_whole
+
+
+@pytest.mark.parametrize("content", ["text", b"bytes"])
+def test_a_file_is_written_over_the_one_before(tmp_path, content):
+    (tmp_path / "file").write_text("before")
+    write_whole(tmp_path / "file", content)
+    assert (tmp_path / "file").read_bytes() == (content if isinstance(content, bytes) else content.encode())
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_write_that_fails_at_the_end_leaves_no_partial_file(tmp_path):
+    (tmp_path / "file").mkdir()  # the rename onto a folder fails, when all is written
+    with pytest.raises(UsageError, match="file cannot be written"):
+        write_whole(tmp_path / "file", "text")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_is_missing_is_told(tmp_path):
+    with pytest.raises(UsageError, match="No such file"):
+        write_whole(tmp_path / "none" / "file", "text")
