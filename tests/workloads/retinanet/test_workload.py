@@ -11,6 +11,10 @@ from mlbench_retinanet.workload import RetinaNet, RetinaNetOptions
 from PIL import Image
 
 from mlbench import DataError, GraphError, Profile, UsageError, Variant, Weights
+from mlbench.discovery import Plugins
+from mlbench.rules.early_stopping import estimate_index
+from mlbench.rules.tiers import Tier
+from mlbench.tuning import Circumstances, layered
 
 TORCHSCRIPT = Path("resnext50_32x4d_fpn.pth")
 ONNX = Path("resnext50_32x4d_fpn.onnx")
@@ -213,3 +217,19 @@ def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_mem
         precision="fp32",
     )
     assert layered(circumstances).by_key["execution.largest_batch"].value == largest_batch
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_no_tier_takes_the_slowest_query_of_multi_stream_for_its_99th_percentile(tier):
+    plugins = Plugins.discover()
+    circumstances = Circumstances(
+        workload=plugins.workload("retinanet"),
+        backend=plugins.backend("null"),
+        scenario=plugins.scenario("MultiStream"),
+        profile=Profile.MINI,
+        tier=tier,
+        precision="fp32",
+    )
+    queries = layered(circumstances).by_key["load.min_query_count"].value
+    assert queries == (838 if tier is Tier.SMOKE else 1157)
+    assert estimate_index(queries, 0.99) < queries - 1
