@@ -71,8 +71,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
     if (found := detail.values.get("effective_scenario")) != job.scenario.loadgen:
         raise DataError(f"the log of {folder.name} is of {found}, and the run of {job.scenario.name}.")
     dataset = job.workload.dataset(job.variant)
-    per_query = detail.values["generated_samples_per_query"]
-    issued = int(detail.values["result_query_count"] * per_query)
+    issued = int(_logged(detail, "result_query_count") * _logged(detail, "generated_samples_per_query"))
     fields = _json(
         {
             "run_id": folder.name,
@@ -86,7 +85,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
             "seeds": {
                 name: detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
             },
-            "samples": {"dataset": detail.values["qsl_reported_total_count"], "issued": issued},
+            "samples": {"dataset": _logged(detail, "qsl_reported_total_count"), "issued": issued},
             "load": _load(record, job.scenario, detail),
             **_fingerprints(record, job, dataset),
         }
@@ -144,12 +143,22 @@ def _times(record: Mapping[str, Any], names: Mapping[str, str], folder: Path) ->
 def _logged_span(folder: Path) -> tuple[datetime, datetime]:
     """Return when LoadGen began its first test of a run and ended its last."""
     form = "%m-%d-%Y %H:%M:%S.%f"
-    logs = [read_detail(log).values for log in sorted(folder.glob(f"*/{DETAIL}"))]
-    begun, ended = (
-        [datetime.strptime(log[key], form).replace(tzinfo=UTC) for log in logs if key in log]
-        for key in ("power_begin", "power_end")
-    )
+    logs = [read_detail(log) for log in sorted(folder.glob(f"*/{DETAIL}"))]
+    try:
+        begun, ended = (
+            [datetime.strptime(_logged(log, key), form).replace(tzinfo=UTC) for log in logs]
+            for key in ("power_begin", "power_end")
+        )
+    except (TypeError, ValueError) as error:
+        raise DataError(f"corrupt LoadGen log in {folder}: {error}.", hint="Run it again.") from None
     return min(begun), max(ended)
+
+
+def _logged(detail: DetailLog, key: str) -> Any:
+    try:
+        return detail.values[key]
+    except KeyError:
+        raise DataError(f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again.") from None
 
 
 def _judged_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
@@ -201,10 +210,10 @@ def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
     log = folder / _OVERHEAD / DETAIL
     if not log.is_file():
         return None
-    values = read_detail(log).values
+    detail = read_detail(log)
     if scenario.loadgen == "Offline":
-        return round(1e9 / float(values["result_samples_per_second"]))
-    return int(values["result_50.00_percentile_latency_ns"])
+        return round(1e9 / float(_logged(detail, "result_samples_per_second")))
+    return int(_logged(detail, "result_50.00_percentile_latency_ns"))
 
 
 def _load(record: Mapping[str, Any], scenario: Scenario, detail: DetailLog) -> dict[str, Any]:

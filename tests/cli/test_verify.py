@@ -297,6 +297,24 @@ def test_a_setting_of_the_wrong_kind_is_refused_in_one_line(one_run, tmp_path):
     assert done.stderr.startswith("Error: run record is corrupt") and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("folder_of_log", "key", "told"),
+    [
+        ("performance", "power_begin", "has no power_begin"),
+        ("performance", "result_query_count", "has no result_query_count"),
+        ("performance", "effective_scenario", "is of None, and the run of SingleStream"),
+        ("overhead", "result_50.00_percentile_latency_ns", "has no result_50.00_percentile_latency_ns"),
+    ],
+)
+def test_a_log_without_what_is_looked_for_is_refused_in_one_line(one_run, tmp_path, folder_of_log, key, told):
+    folder = shutil.copytree(one_run, tmp_path / one_run.name)
+    log = folder / folder_of_log / "mlperf_log_detail.txt"
+    log.write_text("".join(line for line in log.read_text().splitlines(True) if f'"{key}"' not in line))
+    done = CliRunner().invoke(main, ["verify", str(folder)])
+    assert done.exit_code == 2
+    assert told in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("workload", ["3d-unet", "llama2-70b"])
 @pytest.mark.parametrize("backend", ["null", "my-own", "onnx runtime"])
 @pytest.mark.parametrize("precision", ["fp32", "int4-awq"])

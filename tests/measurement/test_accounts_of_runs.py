@@ -74,6 +74,8 @@ def test_a_run_tells_its_work_and_its_share_of_a_known_machine(mlbench, known_ma
     assert f"{roofline.share:.1%} of {roofline.bound} on cpu" in done.stdout
     done, _ = mlbench("table")
     assert "of ceiling" in done.stdout
+    done, _ = mlbench("verify", record.run_id)
+    assert done.exit_code == 0, done.stdout
 
 
 @pytest.mark.slow
@@ -103,6 +105,8 @@ def test_energy_is_that_of_the_test_alone(mlbench, monkeypatch):
     assert "energy" not in record.not_measured
     done, _ = mlbench("show", record.run_id)
     assert "J/sample, 100.0 W, idle 100.0 W" in done.stdout
+    done, _ = mlbench("verify", record.run_id)
+    assert done.exit_code == 0, done.stdout
 
 
 @pytest.mark.slow
