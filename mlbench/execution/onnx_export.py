@@ -40,7 +40,8 @@ def exported(graph: Graph) -> Path:
 
     Inputs and outputs carry the names of the graph's specs, and each `Dim` is a symbolic dimension of that name. The
     tensors of `Graph.state` come after the inputs, and after the outputs with `NEXT` behind their names.
-    Weights are inside the file, unless they exceed what one file holds (2 GB): then they lie beside it.
+    Weights are inside the file up to 1.5 GiB; above that they lie beside it, and the file alone does not tell two
+    checkpoints apart: what is made from it is kept under `mlbench.toolkit.onnx_identity`.
 
     Raises:
         GraphError: the graph cannot be expressed in ONNX; names the operator or the reason.

@@ -11,6 +11,7 @@ from mlbench.toolkit.language_network import LanguageNetwork
 from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
 from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
+from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.padding import pad_rows, round_up
 from mlbench.toolkit.sandbox import Ending, Folder, Limits, Outcome, Sandbox, Wall
 from mlbench.toolkit.targets import share_targets
@@ -38,6 +39,7 @@ __all__ = [
     "language_graphs",
     "load_weights",
     "made_once",
+    "onnx_identity",
     "pad_rows",
     "read_mini",
     "round_up",

@@ -35,7 +35,7 @@ class OnnxFileGraph(ModuleGraph):
 
         Args:
             name: unique within the model.
-            file: the checkpoint.
+            file: the checkpoint, its weights inside: what lies beside it is not covered by the checksum.
             md5: its checksum.
             inputs: as the file names them.
             outputs: as the file names them.

@@ -12,7 +12,7 @@ from mlbench.contracts.graph import Graph, Precision
 from mlbench.errors import GraphError, UsageError
 from mlbench.execution.compile_cache import made_once
 from mlbench.execution.onnx_export import NEXT
-from mlbench.toolkit.files import file_sha256
+from mlbench.toolkit.onnx_identity import onnx_identity
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -59,7 +59,7 @@ def lowered_onnx(graph: Graph, precision: Precision) -> Path:
         _Lowering(model, kinds[precision], _types(described), {spec.name for spec in graph.state}).apply()
         onnx.save(model, folder / name, save_as_external_data=is_large, location=f"{name}.data")
 
-    made_from = [file_sha256(exported), str(precision), onnx.__version__, metadata.version("mlbench")]
+    made_from = [onnx_identity(graph, exported), str(precision), onnx.__version__, metadata.version("mlbench")]
     return made_once("lowered", made_from, fill) / name
 
 

@@ -22,7 +22,7 @@ from onnxruntime import quantization
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import made_once
-from mlbench.toolkit.files import file_sha256
+from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -61,7 +61,7 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
             needs them.
     """
     if graph.state and scheme is Scheme.UNSIGNED:
-        made_from = {"graph": graph.fingerprint, "settings": [per_channel, MATRIX_PRODUCTS]}
+        made_from: Mapping[str, Any] = {"settings": [per_channel, MATRIX_PRODUCTS]}
         return _made(graph, scheme, made_from, partial(_quantize_by_call, per_channel=per_channel))
     inputs = iter(()) if graph.state else graph.calibration()
     first = next(inputs, None)
@@ -94,34 +94,42 @@ def _made(graph: Graph, scheme: Scheme, made_from: Mapping[str, Any], quantize: 
             reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
             raise GraphError(f"ONNX Runtime cannot quantise graph {graph.name}: {reason}") from error
 
-    return made_once("quantized", {"file": file_sha256(exported), "versions": versions, **made_from}, fill) / name
+    return made_once("quantized", {**onnx_identity(graph, exported), "versions": versions, **made_from}, fill) / name
 
 
 def _quantize_by_calibration(
     exported: Path, path: Path, *, data: CalibrationInputs, scheme: Scheme, per_channel: bool
 ) -> None:
     """Quantise an exported file into ``path``; ranges run from the smallest to the largest value seen."""
-    is_unsigned = scheme is Scheme.UNSIGNED
-    prepared = path.with_suffix(".prepared")
-    quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True)
-    quantization.quantize_static(
-        prepared,
-        path,
-        data,
-        quant_format=quantization.QuantFormat.QDQ,
-        op_types_to_quantize=list(OPERATORS),
-        per_channel=per_channel,
-        activation_type=quantization.QuantType.QUInt8 if is_unsigned else quantization.QuantType.QInt8,
-        weight_type=quantization.QuantType.QInt8,
-        calibrate_method=quantization.CalibrationMethod.MinMax,
-        nodes_to_exclude=_products_of_activations(prepared),
-        extra_options={} if is_unsigned else SYMMETRIC_OPTIONS,
-    )
-    prepared.unlink()
-    if scheme is Scheme.FP8:
-        model = onnx.load(path)
-        _store_as_fp8(model)
-        onnx.save(model, path)
+    is_unsigned, is_large = scheme is Scheme.UNSIGNED, _has_weights_beside(exported)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        prepared = _prepared(exported, Path(folder), is_large=is_large)
+        in_int8 = Path(folder) / "int8.onnx" if scheme is Scheme.FP8 else path
+        quantization.quantize_static(
+            prepared,
+            in_int8,
+            data,
+            quant_format=quantization.QuantFormat.QDQ,
+            op_types_to_quantize=list(OPERATORS),
+            per_channel=per_channel,
+            activation_type=quantization.QuantType.QUInt8 if is_unsigned else quantization.QuantType.QInt8,
+            weight_type=quantization.QuantType.QInt8,
+            calibrate_method=quantization.CalibrationMethod.MinMax,
+            nodes_to_exclude=_products_of_activations(prepared),
+            use_external_data_format=is_large,
+            extra_options={} if is_unsigned else SYMMETRIC_OPTIONS,
+        )
+        if scheme is Scheme.FP8:
+            model = onnx.load(in_int8)
+            _store_as_fp8(model)
+            onnx.save(model, path, save_as_external_data=is_large, location=f"{path.name}.data")
+
+
+def _prepared(exported: Path, folder: Path, *, is_large: bool) -> Path:
+    """Return a file that the quantisers take, in a folder that outlasts its use."""
+    prepared = folder / "prepared.onnx"
+    quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True, save_as_external_data=is_large)
+    return prepared
 
 
 def _store_as_fp8(model: onnx.ModelProto) -> None:
@@ -145,10 +153,8 @@ def _quantize_by_call(exported: Path, path: Path, *, per_channel: bool) -> None:
     """Quantise an exported file into ``path``: matrix products with a weight."""
     is_large = _has_weights_beside(exported)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        prepared = Path(folder) / path.name
-        quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True, save_as_external_data=is_large)
         quantization.quantize_dynamic(
-            prepared,
+            _prepared(exported, Path(folder), is_large=is_large),
             path,
             op_types_to_quantize=list(MATRIX_PRODUCTS),
             per_channel=per_channel,
@@ -169,7 +175,7 @@ def _products_of_activations(file: Path) -> list[str]:
     Quantised on both sides of a softmax, they make ONNX Runtime (1.31 at least) compute it in integers, and turn a
     probability of 1 into 0.
     """
-    graph = onnx.load(file).graph
+    graph = onnx.load(file, load_external_data=False).graph
     weights = {tensor.name for tensor in graph.initializer}
     return [node.name for node in graph.node if node.op_type == "MatMul" and not weights & set(node.input)]
 

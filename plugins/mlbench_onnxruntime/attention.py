@@ -17,7 +17,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from mlbench import Graph
-from mlbench.toolkit import file_sha256, made_once
+from mlbench.toolkit import made_once, onnx_identity
 
 DECODE = "decode"
 """The contract's name of the graph that takes one token for each of the first rows of a cache."""
@@ -46,7 +46,7 @@ def with_fused_attention(file: Path, graph: Graph) -> Path:
         onnx.external_data_helper.load_external_data_for_model(model, os.fspath(file.parent))
         onnx.save(model, folder / file.name, save_as_external_data=is_large, location=f"{file.name}.data")
 
-    return made_once("fused_attention", [file_sha256(file), Path(__file__).read_text()], fill) / file.name
+    return made_once("fused_attention", [onnx_identity(graph, file), Path(__file__).read_text()], fill) / file.name
 
 
 @dataclass(frozen=True, slots=True)

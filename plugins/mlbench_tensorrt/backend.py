@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
-from mlbench.toolkit import installed_versions
+from mlbench.toolkit import installed_versions, onnx_identity
 from mlbench_tensorrt.profiles import Ranges, ranges
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
@@ -81,8 +81,10 @@ class TensorRt(GraphBackend):
         from mlbench_tensorrt.executable import StatefulTensorRtExecutable, TensorRtExecutable
         from mlbench_tensorrt.request import EngineRequest
 
+        file = self.file(graph, precision)
         request = EngineRequest(
-            file=self.file(graph, precision),
+            file=file,
+            identity=onnx_identity(graph, file),
             ranges=self.ranges(graph),
             device=device,
             optimization_level=self.options.optimization_level,

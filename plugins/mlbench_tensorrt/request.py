@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mlbench.toolkit import file_sha256
 from mlbench_tensorrt.profiles import Ranges
 
 
@@ -16,6 +15,8 @@ class EngineRequest:
     """A file and how it is to be compiled."""
 
     file: Path
+    identity: Mapping[str, str]
+    """What tells the file, with its weights, from others: `mlbench.toolkit.onnx_identity`."""
     ranges: Mapping[str, Ranges]
     device: int
     optimization_level: int
@@ -28,7 +29,7 @@ class EngineRequest:
             platform: what the GPU is, and which TensorRT builds.
         """
         return {
-            "file": file_sha256(self.file),
+            **self.identity,
             "ranges": {name: asdict(ranges) for name, ranges in self.ranges.items()},
             "optimization_level": self.optimization_level,
             "workspace_mb": self.workspace_mb,

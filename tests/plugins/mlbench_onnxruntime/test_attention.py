@@ -115,6 +115,44 @@ def test_what_sees_all_tokens_before_it_is_fused_and_a_window_is_left_as_it_is(g
     assert changed == {"scaled query": True, "divided": True, "window": False}
 
 
+@pytest.fixture
+def beside(graphs, tmp_path, monkeypatch):
+    """Return a function that gives one decode graph's file a weight beside it, as a file above 1.5 GiB has."""
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    exported = graphs["scaled query"].onnx()
+
+    def made(factor: float) -> ModuleGraph:
+        model = onnx.load(exported)
+        for node in model.graph.node:
+            node.input[:] = ["weighted" if name == "new" else name for name in node.input]
+        model.graph.node.insert(0, onnx.helper.make_node("Mul", ["new", "weight"], ["weighted"], name="weighted"))
+        weight = np.full((1, HEADS, 1, SIZE), factor, np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "weight"))
+        file = tmp_path / str(factor) / "decode.onnx"
+        file.parent.mkdir()
+        onnx.external_data_helper.set_external_data(model.graph.initializer[-1], "weight.data")
+        onnx.save(model, file)
+        graph = decode_graph("scaled query")
+        graph._fingerprint = f"weight {factor}"
+        graph.onnx = lambda: file
+        return graph
+
+    return made
+
+
+def test_a_fused_graph_has_the_weights_of_its_own_checkpoint(beside):
+    backend, new = OnnxRuntime(), np.ones((1, HEADS, 1, SIZE), np.float32)
+    checkpoints = [beside(1.0), beside(3.0)]
+    assert checkpoints[0].onnx().read_bytes() == checkpoints[1].onnx().read_bytes()
+    for graph, factor in zip(checkpoints, (1, 3), strict=True):
+        assert with_fused_attention(graph.onnx(), graph) != graph.onnx()
+        executable = backend.configured(replace(backend.options, threads=1)).compile(graph, Precision.FP32)
+        state = executable.new_state({"slots": 2, "length": 8})
+        seen = executable({"new": new, "positions": np.array([0]), "columns": np.arange(1)}, state)["seen"]
+        np.testing.assert_allclose(seen, np.full((1, HEADS * SHARING, SIZE), 2 * factor))  # values are twice the keys
+
+
 def test_a_graph_of_another_name_is_left_as_it_is(graphs):
     graph = decode_graph("divided")
     graph.name = "prefill"

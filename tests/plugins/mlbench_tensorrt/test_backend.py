@@ -13,6 +13,7 @@ from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
 from mlbench.conformance import GraphBackendConformance
 from mlbench.conformance.known_answers import known_graphs
 from mlbench.conformance.known_state import reading_graph, stepping_graph
+from mlbench.toolkit import ModuleGraph, onnx_identity
 from mlbench.tuning import filled
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +57,16 @@ def request_(tmp_path: Path) -> EngineRequest:
     file = tmp_path / "bert.onnx"
     file.write_bytes(b"graph")
     shapes = {"x": Ranges((1,), (2,), (4,))}
-    return EngineRequest(file=file, ranges=shapes, device=0, optimization_level=3, workspace_mb=0)
+    identity = onnx_identity(checkpoint("one"), file)
+    return EngineRequest(file=file, identity=identity, ranges=shapes, device=0, optimization_level=3, workspace_mb=0)
+
+
+def checkpoint(fingerprint: str) -> ModuleGraph:
+    return ModuleGraph("reader", inputs=(), outputs=(), build=torch_module, fingerprint=fingerprint)
+
+
+def torch_module():
+    raise AssertionError("a key needs no module")
 
 
 def test_an_engine_is_built_again_for_whatever_decides_it(request_, tmp_path):
@@ -64,7 +74,9 @@ def test_an_engine_is_built_again_for_whatever_decides_it(request_, tmp_path):
     other.write_bytes(b"another graph")
     keys = [
         request_.key(PLATFORM),
-        replace(request_, file=other).key(PLATFORM),
+        replace(request_, identity=onnx_identity(checkpoint("one"), other)).key(PLATFORM),
+        # of equal bytes: the weights lie beside it
+        replace(request_, identity=onnx_identity(checkpoint("two"), request_.file)).key(PLATFORM),
         replace(request_, ranges={"x": Ranges((1,), (2,), (8,))}).key(PLATFORM),
         replace(request_, optimization_level=5).key(PLATFORM),
         replace(request_, workspace_mb=64).key(PLATFORM),
@@ -76,7 +88,8 @@ def test_an_engine_is_built_again_for_whatever_decides_it(request_, tmp_path):
 def test_an_engine_serves_an_equal_file_elsewhere_and_an_equal_gpu(request_, tmp_path):
     copy = tmp_path / "copy.onnx"
     copy.write_bytes(request_.file.read_bytes())
-    assert replace(request_, file=copy, device=1).key(PLATFORM) == request_.key(PLATFORM)
+    there = replace(request_, file=copy, identity=onnx_identity(checkpoint("one"), copy), device=1)
+    assert there.key(PLATFORM) == request_.key(PLATFORM)
 
 
 def installed(*names: str):
