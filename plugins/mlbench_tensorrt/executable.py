@@ -10,7 +10,7 @@ import tensorrt
 import torch
 
 from mlbench import Dim, Graph, TensorSpec
-from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedCalls
+from mlbench.toolkit.torch_backend.cuda_graphs import Compute, CudaRecorder, ReplayedCalls
 
 if TYPE_CHECKING:
     from mlbench_tensorrt.backend import TensorRtOptions
@@ -42,17 +42,34 @@ class TensorRtExecutable:
         self._engine = engine
         self._graph = graph
         self._device = torch.device("cuda", device)
-        self._context = engine.create_execution_context()
-        if self._context is None:
-            raise MemoryError(f"no room on {self._device} for an execution context of {graph.name}")
+        # for what a call keeps while it runs; contexts share it, since one runs at a time
+        self._scratch = torch.empty(max(1, engine.device_memory_size_v2), dtype=torch.uint8, device=self._device)
+        self._context = self._new_context()
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         replays = options.cuda_graphs and (not graph.state or options.state_in_place)
-        self._call = ReplayedCalls(self._execute) if replays else self._call_once
+        recorder = CudaRecorder(self._device)
+        self._call = ReplayedCalls(self._execute, recorder, self._separate) if replays else self._call_once
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own."""
         with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
             return self._named(self._call(self._placed(inputs), ()))
+
+    def _new_context(self) -> tensorrt.IExecutionContext:
+        """Return an execution context, in the memory that all contexts of this engine share."""
+        context = self._engine.create_execution_context(tensorrt.ExecutionContextAllocationStrategy.USER_MANAGED)
+        if context is None:
+            raise MemoryError(f"no room on {self._device} for an execution context of {self._graph.name}")
+        context.set_device_memory(self._scratch.data_ptr(), self._engine.device_memory_size_v2)
+        return context
+
+    def _separate(self) -> Compute:
+        """Return what runs the engine in a context of its own.
+
+        A recorded call holds what its context was when it was recorded: other shapes in it would change that.
+        """
+        context = self._new_context()
+        return lambda tensors: self._enqueue(context, tensors, tensors[len(self._graph.inputs) :])
 
     def _placed(self, inputs: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
         """Return the inputs on the device, by way of pinned memory, in the order of the graph."""
@@ -72,16 +89,15 @@ class TensorRtExecutable:
 
     def _execute(self, tensors: Tensors) -> Tensors:
         """Run the engine on tensors of the device; state, where there is some, is updated in place."""
-        return self._enqueue(tensors, tensors[len(self._graph.inputs) :])
+        return self._enqueue(self._context, tensors, tensors[len(self._graph.inputs) :])
 
-    def _enqueue(self, tensors: Tensors, after: Tensors) -> Tensors:
+    def _enqueue(self, context: tensorrt.IExecutionContext, tensors: Tensors, after: Tensors) -> Tensors:
         """Enqueue a call on the current stream; new state goes to ``after``. Returns the outputs."""
-        context = self._context
         for spec, tensor in zip((*self._graph.inputs, *self._graph.state), tensors, strict=True):
             if not context.set_input_shape(spec.name, tuple(tensor.shape)):
                 raise ValueError(f"{spec.name} has shape {tuple(tensor.shape)}, which the engine was not built for")
             context.set_tensor_address(spec.name, tensor.data_ptr())
-        outputs = [self._output(spec) for spec in self._graph.outputs]
+        outputs = [self._output(context, spec) for spec in self._graph.outputs]
         for name, tensor in zip(self._output_names(), (*outputs, *after), strict=True):
             context.set_tensor_address(name, tensor.data_ptr())
         if not context.execute_async_v3(torch.cuda.current_stream(self._device).cuda_stream):
@@ -91,9 +107,9 @@ class TensorRtExecutable:
     def _output_names(self) -> list[str]:
         return [*(spec.name for spec in self._graph.outputs), *(spec.name + NEXT for spec in self._graph.state)]
 
-    def _output(self, spec: TensorSpec) -> torch.Tensor:
+    def _output(self, context: tensorrt.IExecutionContext, spec: TensorSpec) -> torch.Tensor:
         """Return memory for an output, whose shape follows from those of the inputs."""
-        shape = tuple(self._context.get_tensor_shape(spec.name))
+        shape = tuple(context.get_tensor_shape(spec.name))
         if -1 in shape:
             raise ValueError(f"the shape of {spec.name} depends on values, not on shapes: {shape}")
         return torch.empty(shape, dtype=self._dtype(spec), device=self._device)
@@ -151,7 +167,7 @@ class StatefulTensorRtExecutable(TensorRtExecutable):
             placed = self._placed(inputs)
             if self._in_place:
                 return self._named(self._call(placed, state.tensors))
-            outputs = self._enqueue([*placed, *state.tensors], state.after)
+            outputs = self._enqueue(self._context, [*placed, *state.tensors], state.after)
             state.swap()
             return self._named(outputs)
 

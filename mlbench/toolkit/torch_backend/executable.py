@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,17 +37,16 @@ class TorchModule:
         self.device = device
         self.dtype = dtype
         self._layouts = IMAGE_LAYOUTS if options.channels_last else {}
-        module = module.to(device)
         if dtype != torch.float32:
-            for part in module.modules():
-                if isinstance(part, MATRIX_MODULES):
-                    part.to(dtype)
-            for parameter in module.parameters():
-                if parameter.ndim == 3 and len(parameter) > 1:  # the matrices of experts, one behind the other
-                    parameter.data = parameter.data.to(dtype)
+            _lower_weights(module, dtype)
+        module = module.to(device)
         for layout in {spec.layout for spec in graph.inputs} & set(self._layouts):
             module = module.to(memory_format=self._layouts[layout])
         self._run = self._compiled(module, graph, options) if options.compile else module
+
+    def current_device(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which torch's current GPU is the module's: pinned memory and recordings belong to it."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext()
 
     def _compiled(
         self, module: torch.nn.Module, graph: Graph, options: TorchOptions
@@ -91,4 +91,15 @@ class TorchExecutable(TorchModule):
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in the dtypes of their specs, in memory of their own."""
-        return self.named(self.compute(self.placed(inputs)))
+        with self.current_device():
+            return self.named(self.compute(self.placed(inputs)))
+
+
+def _lower_weights(module: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Convert the weights of matrix products and convolutions where they are, so that no device holds them in fp32."""
+    for part in module.modules():
+        if isinstance(part, MATRIX_MODULES):
+            part.to(dtype)
+    for parameter in module.parameters():
+        if parameter.ndim == 3 and len(parameter) > 1:  # the matrices of experts, one behind the other
+            parameter.data = parameter.data.to(dtype)

@@ -10,7 +10,7 @@ import torch
 
 from mlbench.contracts.generation import LENGTH
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
-from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedCalls
+from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedCalls
 from mlbench.toolkit.torch_backend.executable import TorchModule
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class StatefulTorchExecutable(TorchModule):
     ) -> None:
         super().__init__(module, graph, device, dtype, options)
         self._state = graph.state
-        self._replayed = ReplayedCalls(self.compute) if device.type == "cuda" and options.cuda_graphs else None
+        replays = device.type == "cuda" and options.cuda_graphs
+        self._replayed = ReplayedCalls(self.compute, CudaRecorder(device)) if replays else None
 
     def new_state(self, sizes: Mapping[str, int], /) -> TorchState:
         """Return zeros on the device."""
@@ -54,8 +55,9 @@ class StatefulTorchExecutable(TorchModule):
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: TorchState, /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own, and update the state."""
-        placed = self.placed(inputs)
-        return self.named(self._replayed(placed, state) if self._replayed else self.compute([*placed, *state]))
+        with self.current_device():
+            placed = self.placed(inputs)
+            return self.named(self._replayed(placed, state) if self._replayed else self.compute([*placed, *state]))
 
     def _kept_in(self, spec: TensorSpec) -> torch.dtype:
         kind: torch.dtype = getattr(torch, spec.dtype)
