@@ -24,10 +24,10 @@ class Accelerator(Stored):
     max_clock_mhz: float | None
     ecc: bool | None
     mig: bool | None
-    """Whether it is split into instances."""
+    """Whether it is split into instances, or is a part of one that AMD's driver splits."""
 
 
-def observe_accelerators() -> list[Accelerator]:
+def observe_nvidia_gpus() -> list[Accelerator]:
     """Ask nvidia-smi; empty where there is none, or it gives no answer in time."""
     if not (command := shutil.which("nvidia-smi")):
         return []

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from mlbench.records.accelerators import Accelerator, device_files, observe_accelerators
+from mlbench.records.accelerators import Accelerator, device_files, observe_nvidia_gpus
+from mlbench.records.amd_gpus import observe_amd_gpus
 from mlbench.records.cpu import Cpu, observe_cpu, text_of
 from mlbench.records.stored import Stored
 
@@ -71,7 +72,8 @@ class Environment(Stored):
 
 def observe_environment(root: Path = Path("/")) -> Environment:
     """Look at the machine; ``root`` is where /proc, /sys, /dev and /etc are."""
-    cpu, accelerators, memory_bytes = observe_cpu(root), observe_accelerators(), _memory_bytes(root)
+    cpu, memory_bytes = observe_cpu(root), _memory_bytes(root)
+    accelerators = [*observe_nvidia_gpus(), *observe_amd_gpus(root)]
     return Environment(
         machine=_machine(cpu, memory_bytes, accelerators),
         cpu=cpu,

@@ -180,6 +180,50 @@ def test_nvidia_devices_are_described_by_their_driver(machine, nvidia_smi):
     assert (t4.name, t4.mig) == ("Tesla T4", None)
 
 
+KFD, RENDER = "sys/class/kfd/kfd/topology/nodes", "sys/class/drm"
+
+MI300X = {
+    f"{KFD}/0/properties": "cpu_cores_count 96\nsimd_count 0\ngfx_target_version 0\n",
+    f"{KFD}/0/mem_banks/0/properties": "heap_type 0\nsize_in_bytes 810000000000\n",
+    f"{KFD}/10/properties": "simd_count 440\ngfx_target_version 90010\ndrm_render_minor 129\n",
+    f"{KFD}/2/properties": (
+        "simd_count 1216\ngfx_target_version 90402\ndrm_render_minor 128\nmax_engine_clk_fcompute 2100\n"
+    ),
+    f"{KFD}/2/mem_banks/0/properties": "heap_type 1\nsize_in_bytes 206141652992\nflags 0\n",
+    f"{RENDER}/renderD128/device/product_name": "AMD Instinct MI300X OAM\n",
+    f"{RENDER}/renderD128/device/current_compute_partition": "SPX\n",
+    f"{RENDER}/renderD128/device/hwmon/hwmon5/power1_cap": "750000000\n",
+    "sys/module/amdgpu/version": "6.12.12\n",
+}
+"""A server with an MI300X, and a GPU of which the driver says little."""
+
+
+def test_amd_devices_are_described_by_the_files_of_their_driver(machine):
+    mi300x, other = machine(MI300X).accelerators
+    assert mi300x == Accelerator(
+        name="AMD Instinct MI300X OAM",
+        memory_bytes=206141652992,
+        driver="6.12.12",
+        power_limit_w=750.0,
+        max_clock_mhz=2100.0,
+        ecc=None,
+        mig=False,
+    )
+    assert (other.name, other.memory_bytes, other.power_limit_w, other.mig) == ("AMD GPU gfx90a", None, None, None)
+
+
+def test_a_driver_that_came_with_the_kernel_goes_by_the_kernels_release(machine):
+    files = {name: text for name, text in MI300X.items() if "module" not in name}
+    gpu, _ = machine(files | {"proc/sys/kernel/osrelease": "6.8.0-47-generic\n"}).accelerators
+    assert gpu.driver == "amdgpu of Linux 6.8.0-47-generic"
+
+
+def test_a_machine_with_another_amd_gpu_is_another_machine(machine):
+    name = machine(MI300X).machine
+    product = f"{RENDER}/renderD128/device/product_name"
+    assert machine({product: "AMD Instinct MI325X\n"}).machine != name
+
+
 @pytest.mark.parametrize("script", ["echo 'a, b, c, d, e, f, g'; exit 9", "echo 'NVIDIA-SMI has failed'", "kill -9 $$"])
 def test_a_driver_that_does_not_answer_leaves_the_device_files_to_speak(machine, nvidia_smi, script):
     nvidia_smi(script)
