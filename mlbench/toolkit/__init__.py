@@ -3,6 +3,7 @@
 from mlbench.execution.compile_cache import made_once
 from mlbench.execution.side_process import SideProcess
 from mlbench.toolkit.arrays import host_array
+from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.distributions import installed_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
@@ -14,11 +15,13 @@ from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.padding import pad_rows, round_up
 from mlbench.toolkit.sandbox import Ending, Folder, Limits, Outcome, Sandbox, Wall
+from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
 from mlbench.toolkit.targets import share_targets
 from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
 
 __all__ = [
     "CacheShape",
+    "CappedGraph",
     "Ending",
     "Folder",
     "LanguageNetwork",
@@ -28,6 +31,7 @@ __all__ = [
     "OnnxFileGraph",
     "Outcome",
     "Sandbox",
+    "ShapeRange",
     "SideProcess",
     "TorchBackend",
     "TorchOptions",
@@ -35,6 +39,7 @@ __all__ = [
     "cores_each",
     "file_sha256",
     "host_array",
+    "in_pieces",
     "installed_versions",
     "language_graphs",
     "load_weights",
@@ -43,6 +48,7 @@ __all__ = [
     "pad_rows",
     "read_mini",
     "round_up",
+    "shape_ranges",
     "share_targets",
     "unpacked",
     "verified",

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Self
 
 from annotated_types import Ge, Le
 
-from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
-from mlbench.toolkit import installed_versions, onnx_identity
-from mlbench_tensorrt.profiles import Ranges, ranges
+from mlbench import Engine, EnginePlan, Executable, Graph, GraphBackend, Model, Precision, Probe, UsageError
+from mlbench.toolkit import CappedGraph, in_pieces, installed_versions, onnx_identity, shape_ranges
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
 """What brings the module ``tensorrt``."""
@@ -35,7 +34,8 @@ class TensorRtOptions:
     workspace_mb: Annotated[int, Ge(0), Le(2**30)] = 0
     """Memory that a kernel may use besides its tensors, in MiB; 0: as much as there is."""
     largest: Mapping[str, int] = field(default_factory=dict)
-    """Caps on dimensions, by name (``rows=64,length=2048``): an engine reserves memory for the largest sizes."""
+    """Caps on dimensions, by name (``rows=64,length=2048``): an engine reserves memory for the largest sizes. The core
+    stays below them."""
     per_channel: bool = True
     """int8: a scale per output channel of a weight, instead of one per weight."""
     cuda_graphs: bool = True
@@ -74,8 +74,18 @@ class TensorRt(GraphBackend):
         """Take a GPU of its own, counted from ``device``."""
         return self.configured(replace(self.options, device=usable_device(self.options.device + number)))
 
+    def engine(self, model: Model, plan: EnginePlan) -> Engine:
+        """Let the core know no larger sizes than the engines will take."""
+        graphs = {name: CappedGraph(graph, self.options.largest) for name, graph in model.graphs.items()}
+        return super().engine(replace(model, graphs=graphs), plan)
+
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
-        """Return an execution context of the graph's engine, which is built unless the cache has it."""
+        """Return an execution context of the graph's engine, which is built unless the cache has it.
+
+        Raises:
+            UsageError: there is no such GPU, or a cap is below a dimension's smallest size.
+        """
+        graph = CappedGraph(graph, self.options.largest)
         device = usable_device(self.options.device)
         from mlbench_tensorrt.engines import engine_of
         from mlbench_tensorrt.executable import StatefulTensorRtExecutable, TensorRtExecutable
@@ -85,13 +95,14 @@ class TensorRt(GraphBackend):
         request = EngineRequest(
             file=file,
             identity=onnx_identity(graph, file),
-            ranges=self.ranges(graph),
+            ranges=shape_ranges((*graph.inputs, *graph.state)),
             device=device,
             optimization_level=self.options.optimization_level,
             workspace_mb=self.options.workspace_mb,
         )
-        kind = StatefulTensorRtExecutable if graph.state else TensorRtExecutable
-        return kind(engine_of(request), graph, request.device, self.options)
+        if graph.state:
+            return StatefulTensorRtExecutable(engine_of(request), graph, request.device, self.options)
+        return in_pieces(TensorRtExecutable(engine_of(request), graph, request.device, self.options), graph)
 
     def file(self, graph: Graph, precision: Precision) -> Path:
         """Return the graph's ONNX file in this precision; its types are the engine's."""
@@ -105,14 +116,6 @@ class TensorRt(GraphBackend):
             scheme = Scheme.FP8 if is_fp8 else Scheme.SYMMETRIC
             return quantized_onnx(graph, scheme, per_channel=self.options.per_channel and not is_fp8)
         return lowered_onnx(graph, precision)
-
-    def ranges(self, graph: Graph) -> Mapping[str, Ranges]:
-        """Return the shapes to prepare for, by input.
-
-        Raises:
-            UsageError: a cap is below a dimension's smallest size.
-        """
-        return ranges((*graph.inputs, *graph.state), self.options.largest)
 
     def observe(self) -> Mapping[str, Any]:
         """Return which TensorRT it was, and on what."""

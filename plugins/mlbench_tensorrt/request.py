@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mlbench_tensorrt.profiles import Ranges
+from mlbench.toolkit import ShapeRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class EngineRequest:
     file: Path
     identity: Mapping[str, str]
     """What tells the file, with its weights, from others: `mlbench.toolkit.onnx_identity`."""
-    ranges: Mapping[str, Ranges]
+    ranges: Mapping[str, ShapeRange]
     device: int
     optimization_level: int
     workspace_mb: int

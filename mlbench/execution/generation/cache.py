@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,8 @@ class Limits:
     pieces: int
     """Rows of a prefill call."""
     piece_tokens: int
+    columns: int
+    """Of the cache, and of what a call looks at."""
 
     @classmethod
     def of(cls, graphs: Mapping[str, Graph]) -> Limits:
@@ -54,6 +57,7 @@ class Limits:
             rows=min(_largest(decode, "input_ids", 0), *(_largest(prefill, spec.name, 0) for spec in prefill.state)),
             pieces=_largest(prefill, "input_ids", 0),
             piece_tokens=_largest(prefill, "input_ids", 1),
+            columns=min(_columns(graphs), default=sys.maxsize),
         )
 
 
@@ -66,8 +70,9 @@ class Cache:
         self._decode = _compiled(backend, model.graphs[DECODE], precision)
         self.limits = Limits.of(model.graphs)
         self.counts = {name: CallCounts(name) for name in (PREFILL, DECODE)}
-        self._columns = np.arange(longest)
-        self._longest = longest
+        self.longest = min(longest, self.limits.columns)
+        """Tokens of a sequence: as many as the model has positions for, or as the graphs take."""
+        self._columns = np.arange(self.longest)
         self._state: object = None
         self.rows = 0
         self.length = 0
@@ -77,7 +82,7 @@ class Cache:
         """Make sure that there are so many rows and columns. Returns why not; then all is as it was."""
         if rows <= self.rows and length <= self.length:
             return ""
-        rows, length = max(rows, self.rows), max(self.length, min(_rounded(length, LENGTH_STEP), self._longest))
+        rows, length = max(rows, self.rows), max(self.length, min(_rounded(length, LENGTH_STEP), self.longest))
         sizes = {SLOTS: rows, LENGTH: length}
         try:
             if self._state is None:
@@ -128,7 +133,17 @@ class Cache:
 def _largest(graph: Graph, name: str, axis: int) -> int:
     """Return the largest size of an axis of an input or state tensor."""
     spec = next(spec for spec in (*graph.inputs, *graph.state) if spec.name == name)
-    dim = spec.shape[axis]
+    return _size(spec.shape[axis])
+
+
+def _columns(graphs: Mapping[str, Graph]) -> Iterator[int]:
+    """Yield the largest lengths of the cache and of what is looked at, as far as the graphs name them."""
+    for graph in (graphs[PREFILL], graphs[DECODE]):
+        yield from (_size(spec.shape[0]) for spec in graph.inputs if spec.name == "columns")
+        yield from (_size(dim) for spec in graph.state for dim in spec.shape if getattr(dim, "name", "") == LENGTH)
+
+
+def _size(dim: int | Dim) -> int:
     return dim.largest if isinstance(dim, Dim) else dim
 
 

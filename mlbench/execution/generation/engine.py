@@ -184,13 +184,13 @@ class GenerationEngine(Engine):
 
     def _what_is_wrong(self, prompt: Prompt) -> str:
         """Return why a prompt can never be answered; empty when it can."""
-        decoding, count = self._program.decoding, len(prompt.tokens)
+        decoding, count, longest = self._program.decoding, len(prompt.tokens), self._opened_cache().longest
         if not count:
             return "the prompt is empty"
-        if count + decoding.max_new_tokens > decoding.longest:
+        if count + decoding.max_new_tokens > longest:
             return (
-                f"a prompt of {count} tokens and {decoding.max_new_tokens} new ones exceed the model's "
-                f"{decoding.longest} positions"
+                f"a prompt of {count} tokens and {decoding.max_new_tokens} new ones exceed the "
+                f"{longest} positions of {'the model' if longest == decoding.longest else 'its graphs here'}"
             )
         if prompt.stop and decoding.beams > 1:
             return "a stop sequence, which beam search does not follow"

@@ -46,8 +46,8 @@ def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequen
     Raises:
         UsageError: there is no room for the slots that the plan asks for.
     """
-    length = min(max(prompts) + decoding.max_new_tokens, decoding.longest)
-    usual = min(int(np.median(prompts)), decoding.longest - 1)
+    length = min(max(prompts) + decoding.max_new_tokens, cache.longest)
+    usual = min(int(np.median(prompts)), cache.longest - 1)
     slots = _reserved(cache, decoding, plan, length)
 
     def decode(sequences: Sequence[int]) -> None:

@@ -223,12 +223,12 @@ class Kept(Reply):
 class World:
     """A model, a backend and a dataset of prompts that fit together."""
 
-    def __init__(self, *, prompts, rows=64, plain=False, **decoding):
+    def __init__(self, *, prompts, rows=64, columns=None, plain=False, **decoding):
         self.decoding = Decoding(**{"end_tokens": (END,), "max_new_tokens": 24, "longest": 96, **decoding})
         self.prompts = prompts
         self.backend = TokenBackend(self.decoding.choices, plain=plain)
         self.dataset = SimpleNamespace(sample=lambda index: self.prompts[index])
-        graphs = {name: graph(name, self.decoding.longest, rows) for name in ("prefill", "decode")}
+        graphs = {name: graph(name, columns or self.decoding.longest, rows) for name in ("prefill", "decode")}
         self.model = Model(name="tokens", graphs=graphs, program=Tokens(self.decoding), weights_fingerprint="none")
 
     def engine(self, **plan):

@@ -146,7 +146,7 @@ def test_few_sequences_are_decoded_in_few_rows(world):
         (Prompt(tokens=np.zeros(0, np.int64)), "the prompt is empty"),
         (
             Prompt(tokens=np.full(73, 5)),
-            "a prompt of 73 tokens and 24 new ones exceed the model's 96 positions",
+            "a prompt of 73 tokens and 24 new ones exceed the 96 positions of the model",
         ),
         (ValueError("no such sample"), "ValueError: no such sample"),
     ],
@@ -158,6 +158,21 @@ def test_a_request_that_can_never_be_served_is_refused_and_the_others_are_answer
         reply = made.answered(engine)
     assert reply.failures == {1001: reason}
     assert reply.answers == made.expected(made.samples(0)) | made.expected(made.samples(2, first=1002))
+
+
+@pytest.mark.parametrize("batch", [3, "auto"])
+def test_no_call_exceeds_what_the_graphs_take_though_the_model_has_more_positions(world, batch):
+    lengths = (20, 26, 27, 5)
+    made = world([Prompt(tokens=np.full(length, 5)) for length in lengths], rows=3, columns=50)
+    with made.engine(batch=batch, largest_batch=8) as engine:
+        engine.warm_up(made.samples())
+        reply = made.answered(engine)
+    reason = "a prompt of 27 tokens and 24 new ones exceed the 50 positions of its graphs here"
+    assert reply.failures == {1002: reason}
+    assert reply.answers == {id_: answer for id_, answer in made.expected().items() if id_ != 1002}
+    assert max(rows for rows, _ in made.backend.sizes) <= 3
+    assert max(columns for _, columns in made.backend.sizes) == 50
+    assert max(columns for _, _, columns in made.backend.calls if isinstance(columns, int)) <= 50
 
 
 def test_beam_search_refuses_stop_sequences(world):

@@ -6,14 +6,25 @@ from pathlib import Path
 
 import pytest
 from mlbench_tensorrt.backend import TensorRt, TensorRtOptions
-from mlbench_tensorrt.profiles import Ranges, ranges
 from mlbench_tensorrt.request import EngineRequest
 
-from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
+from mlbench import (
+    Decoding,
+    Dim,
+    EnginePlan,
+    GenerationProgram,
+    GraphError,
+    Model,
+    Precision,
+    ReplySpec,
+    TensorSpec,
+    UsageError,
+)
 from mlbench.conformance import GraphBackendConformance
 from mlbench.conformance.known_answers import known_graphs
 from mlbench.conformance.known_state import reading_graph, stepping_graph
-from mlbench.toolkit import ModuleGraph, onnx_identity
+from mlbench.execution.generation.cache import Limits
+from mlbench.toolkit import ModuleGraph, ShapeRange, onnx_identity, shape_ranges
 from mlbench.tuning import filled
 
 ROOT = Path(__file__).parents[3]
@@ -37,16 +48,28 @@ def tensor(*shape: int | Dim) -> TensorSpec:
 
 
 def test_a_profile_prepares_for_the_smallest_the_usual_and_the_largest_shape():
-    assert ranges([tensor(BATCH, 3, LENGTH)], {}) == {"x": Ranges((1, 3, 32), (16, 3, 64), (128, 3, 384))}
+    assert shape_ranges([tensor(BATCH, 3, LENGTH)]) == {"x": ShapeRange((1, 3, 32), (16, 3, 64), (128, 3, 384))}
 
 
-def test_a_cap_lowers_the_largest_size_and_the_usual_one_where_it_is_above():
-    assert ranges([tensor(BATCH, LENGTH)], {"batch": 8, "tokens": 1}) == {"x": Ranges((1, 32), (8, 64), (8, 384))}
+class Silence(GenerationProgram):
+    reply = ReplySpec(dtype="int64", shape=(None,))
+    decoding = Decoding(end_tokens=(1,), max_new_tokens=8, longest=32)
+
+    def prompt(self, sample):
+        raise AssertionError("nothing is asked")
+
+    def answer(self, tokens):
+        raise AssertionError("nothing is answered")
 
 
-def test_a_cap_below_the_smallest_size_is_refused():
-    with pytest.raises(UsageError, match="length=16, and the graph's smallest length is 32"):
-        ranges([tensor(BATCH, LENGTH)], {"length": 16})
+def test_the_core_is_told_of_the_caps():
+    graphs = {graph.name: graph for graph in (reading_graph(), stepping_graph())}
+    model = Model(name="tokens", graphs=graphs, program=Silence(), weights_fingerprint="none")
+    before = Limits.of(model.graphs)
+    engine = backend(largest={"rows": 4, "span": 20, "length": 24}).engine(model, EnginePlan(batching="in_flight"))
+    after = Limits.of(engine._model.graphs)
+    assert (before.rows, before.pieces, before.columns) == (8, 8, 32)
+    assert (after.rows, after.pieces, after.columns) == (4, 4, 20)
 
 
 PLATFORM = {"tensorrt": "10.13.0", "gpu": "NVIDIA H200", "compute_capability": [9, 0]}
@@ -56,7 +79,7 @@ PLATFORM = {"tensorrt": "10.13.0", "gpu": "NVIDIA H200", "compute_capability": [
 def request_(tmp_path: Path) -> EngineRequest:
     file = tmp_path / "bert.onnx"
     file.write_bytes(b"graph")
-    shapes = {"x": Ranges((1,), (2,), (4,))}
+    shapes = {"x": ShapeRange((1,), (2,), (4,))}
     identity = onnx_identity(checkpoint("one"), file)
     return EngineRequest(file=file, identity=identity, ranges=shapes, device=0, optimization_level=3, workspace_mb=0)
 
@@ -77,7 +100,7 @@ def test_an_engine_is_built_again_for_whatever_decides_it(request_, tmp_path):
         replace(request_, identity=onnx_identity(checkpoint("one"), other)).key(PLATFORM),
         # of equal bytes: the weights lie beside it
         replace(request_, identity=onnx_identity(checkpoint("two"), request_.file)).key(PLATFORM),
-        replace(request_, ranges={"x": Ranges((1,), (2,), (8,))}).key(PLATFORM),
+        replace(request_, ranges={"x": ShapeRange((1,), (2,), (8,))}).key(PLATFORM),
         replace(request_, optimization_level=5).key(PLATFORM),
         replace(request_, workspace_mb=64).key(PLATFORM),
         *(request_.key({**PLATFORM, name: "other"}) for name in PLATFORM),
