@@ -23,6 +23,12 @@ RESOLVE = (
 
 QUICK = "not slow and not gpu and not data"
 
+GPU_SETTINGS = {
+    "pytorch": ["--set", "backend.device=cuda"],
+    "onnxruntime": ["--set", "backend.provider=cuda"],
+}
+"""What sends a backend to the GPU that would else be content with the CPU."""
+
 
 def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK) -> None:
     """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it.
@@ -156,12 +162,15 @@ def gpu(session: nox.Session) -> None:
     """Run what needs a GPU, for the backends named (``nox -s gpu -- tensorrt``): tests, kit, workloads and accuracy."""
     backends = session.posargs or ["pytorch"]
     install(session, "dev", *(["tensorrt"] if "tensorrt" in backends else []))
+    if "onnxruntime" in backends and session.venv_backend != "none":
+        session.run("python", "-m", "pip", "uninstall", "-y", "onnxruntime")  # of [dev]: both bring the same files
+        install(session, "onnxruntime-gpu")
     session.run("pytest", "-m", "gpu")
     listed = json.loads(session.run("mlbench", "list", "--json", silent=True))["backends"]
     precisions = {backend["name"]: backend["precisions"] for backend in listed}
     failed = []
     for backend in backends:
-        device = ["--set", "backend.device=cuda"] if backend == "pytorch" else []
+        device = GPU_SETTINGS.get(backend, [])
         for precision in precisions.get(backend, ["fp32"]):  # of an unknown one mlbench says that it is
             for command in (["check", backend], ["run", "--backend", backend, "--tag", "gpu"]):
                 try:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each, installed_versions
-from mlbench_onnxruntime.providers import CPU, INDEXED, Place, usable_place, usable_provider
+from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
+from mlbench_onnxruntime.providers import CPU, INDEXED, TENSORRT, Place, usable_place, usable_provider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +26,9 @@ DISTRIBUTIONS = {
     "onnxruntime-openvino": "openvino",
 }
 """What brings the module ``onnxruntime``, and the device it is built for."""
+
+EXTRAS = ("onnxruntime", "onnxruntime-gpu")
+"""Distributions that an extra of mlbench installs, by its name."""
 
 EXPORTERS = ("torch", "onnx", "onnxscript")
 """What makes a session's file out of a graph."""
@@ -39,6 +45,11 @@ FUSING = ("extended", "all")
 """Levels at which operators of ONNX Runtime's own replace those of the standard."""
 
 INSTALL = "pip install 'mlbench[cpu]'"
+
+logger = logging.getLogger(__name__)
+
+INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
+"""Where several distributions brought the same files: what is left of one after the other is taken away is broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,9 @@ class OnnxRuntime(GraphBackend):
     title = "ONNX Runtime sessions"
     options = OnnxRuntimeOptions()
 
+    def __init__(self) -> None:
+        self._operators: dict[str, Mapping[str, int]] = {}  # shared with the copies that other options make
+
     def probe(self) -> Probe:
         """Look for distributions; neither ONNX Runtime nor torch is loaded."""
         versions = installed_versions(*DISTRIBUTIONS, *EXPORTERS)
@@ -77,6 +91,8 @@ class OnnxRuntime(GraphBackend):
             missing.insert(0, "onnxruntime")
         if missing:
             return Probe(is_available=False, reason=f"{', '.join(missing)} not installed", install=INSTALL)
+        if len(found) > 1 or not has_files():
+            return _refuse_files(found)
         return Probe(
             is_available=True,
             devices=tuple(dict.fromkeys(("cpu", *(DISTRIBUTIONS[name] for name in found)))),
@@ -125,6 +141,7 @@ class OnnxRuntime(GraphBackend):
             "available_providers": onnxruntime.get_available_providers(),
             "threads": self.options.threads or "one per physical core, shared out among the workers",
             "onnxruntime": onnxruntime.__version__,
+            "operators": self._operators,
         }
 
     def _file(self, graph: Graph, precision: Precision) -> Path:
@@ -142,7 +159,11 @@ class OnnxRuntime(GraphBackend):
         raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, fp16, int8.")
 
     def _session(self, path: Path, graph: Graph, place: Place) -> Any:
-        """Load a file into a session; it is not to change its provider when something fails."""
+        """Load a file into a session; it is not to change its provider when something fails.
+
+        Raises:
+            GraphError: it does not load, or the provider runs none of it.
+        """
         import onnxruntime
 
         settings = onnxruntime.SessionOptions()
@@ -152,9 +173,56 @@ class OnnxRuntime(GraphBackend):
             onnxruntime.GraphOptimizationLevel, LEVELS[self.options.optimization]
         )
         settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(self.options.spinning)))
+        settings.add_session_config_entry(RECORDING, "1")
         settings.log_severity_level = 3  # errors
+        further = _further_options(place, graph, path)
         try:
-            return onnxruntime.InferenceSession(path, settings, providers=place.providers, enable_fallback=0)
+            session = _loaded(path, settings, place, further)
         except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
             reason = str(error).splitlines()[0][:300]
             raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {place.provider}: {reason}") from error
+        found = operators_by_provider(session)
+        check_placement(place, graph.name, found)
+        self._operators[graph.name] = {name: sum(kinds.values()) for name, kinds in found.items()}
+        return session
+
+
+def _further_options(place: Place, graph: Graph, path: Path) -> Mapping[str, str]:
+    """Return options that a provider gets for a graph; a user's profiles replace ours as a whole."""
+    if place.provider != TENSORRT:
+        return {}
+    from mlbench_onnxruntime.tensorrt_options import PROFILES, tensorrt_options
+
+    options = tensorrt_options(graph, path, place.device)
+    is_told = any(name.startswith(PROFILES) for name, _ in place.options)
+    return {name: value for name, value in options.items() if not (is_told and name.startswith(PROFILES))}
+
+
+def _loaded(path: Path, settings: Any, place: Place, further: Mapping[str, str]) -> Any:
+    """Return a session; without profiles where TensorRT takes only parts of the graph, whose inputs have none."""
+    import onnxruntime
+
+    chain = place.providers_with(further)
+    try:
+        return onnxruntime.InferenceSession(path, settings, providers=chain, enable_fallback=0)
+    except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
+        if "profile" not in str(error) or not any("profile" in name for name in further):
+            raise
+        logger.info("TensorRT takes parts of %s, and learns their shapes as they come", path.name)
+    chain = place.providers_with({name: value for name, value in further.items() if "profile" not in name})
+    return onnxruntime.InferenceSession(path, settings, providers=chain, enable_fallback=0)
+
+
+def has_files() -> bool:
+    """Tell whether the module ``onnxruntime`` is there: a distribution may have lost it to another's removal."""
+    found = find_spec("onnxruntime")
+    return found is not None and found.origin is not None
+
+
+def _refuse_files(found: Sequence[str]) -> Probe:
+    """Return why distributions cannot be used that are installed over each other, or whose files are gone."""
+    listed = " and ".join(found)
+    reason = f"{listed} are installed over each other" if len(found) > 1 else f"the files of {listed} are gone"
+    one = next((name for name in found if name != "onnxruntime"), found[0])
+    extra = f"'mlbench[{one}]'" if one in EXTRAS else one
+    return Probe(is_available=False, reason=reason, install=INSTALL_ONE.format(found=" ".join(found), one=extra))

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench import UsageError
+from mlbench_onnxruntime.libraries import load_libraries, missing_library
 
 CPU = "CPUExecutionProvider"
+
+TENSORRT = "TensorrtExecutionProvider"
 
 INDEXED = {
     "CUDAExecutionProvider": "device_id",
@@ -43,7 +46,11 @@ class Place:
     @property
     def providers(self) -> list[tuple[str, dict[str, str]]]:
         """What a session is to be given, in order of preference; ONNX Runtime adds the CPU itself."""
-        chain = [(self.provider, {**self._numbered(self.provider), **dict(self.options)})]
+        return self.providers_with({})
+
+    def providers_with(self, options: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
+        """Return `providers` with further options, of which those of `options` are preferred."""
+        chain = [(self.provider, {**self._numbered(self.provider), **options, **dict(self.options)})]
         if behind := BEHIND.get(self.provider):
             chain.append((behind, self._numbered(behind)))
         return chain
@@ -102,6 +109,7 @@ def _start(place: Place) -> None:
     hint = "Install the libraries that it needs, or choose another backend.provider, device or provider_options."
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4  # fatal: what is wrong is said below, once
+    load_libraries(place.provider)
     try:
         session = onnxruntime.InferenceSession(_one_operator(), settings, providers=place.providers, enable_fallback=0)
         if session.get_providers()[0] == place.provider:  # else it warned, and carried on with the CPU
@@ -110,6 +118,8 @@ def _start(place: Place) -> None:
         reason = f"it fell back to {session.get_providers()[0]}"
     except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
         reason = str(error).splitlines()[0][:300]
+    if missing := missing_library(place.provider):
+        reason = f"{reason} ({missing})"
     raise UsageError(f"ONNX Runtime {onnxruntime.__version__} could not start {given}: {reason}.", hint=hint)
 
 

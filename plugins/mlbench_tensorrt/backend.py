@@ -15,8 +15,11 @@ from mlbench.toolkit import CappedGraph, in_pieces, installed_versions, onnx_ide
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
 """What brings the module ``tensorrt``."""
 
-NEEDED = ("torch", "onnx", "onnxscript", "onnxruntime")
-"""torch holds the buffers; the others make an engine's file out of a graph, quantised ones too."""
+NEEDED = ("torch", "onnx", "onnxscript")
+"""torch holds the buffers; the others make an engine's file out of a graph."""
+
+QUANTISERS = ("onnxruntime", "onnxruntime-gpu")
+"""Make a quantised file, one as well as the other."""
 
 QUANTIZED = (Precision.INT8, Precision.FP8)
 
@@ -53,8 +56,10 @@ class TensorRt(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions and for the device's file; neither TensorRT nor torch is loaded."""
-        versions = installed_versions(*DISTRIBUTIONS, *NEEDED)
+        versions = installed_versions(*DISTRIBUTIONS, *NEEDED, *QUANTISERS)
         missing = [name for name in NEEDED if name not in versions]
+        if not any(name in versions for name in QUANTISERS):
+            missing.append("onnxruntime")
         if not any(name in versions for name in DISTRIBUTIONS):
             missing.insert(0, "tensorrt")
         reasons = [f"{', '.join(missing)} not installed"] if missing else []

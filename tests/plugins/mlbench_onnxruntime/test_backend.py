@@ -2,14 +2,20 @@ import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from mlbench_onnxruntime.backend import OnnxRuntime
+from mlbench_onnxruntime.libraries import load_libraries
+from mlbench_onnxruntime.placement import check_placement
 from mlbench_onnxruntime.providers import Place, usable_provider
 from mlbench_onnxruntime.stateless import BoundSession, HostSession
+from mlbench_onnxruntime.tensorrt_options import profile_options, tensorrt_options
 
 from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
+from mlbench.cli import main
 from mlbench.toolkit import ModuleGraph
 
 onnx = pytest.importorskip("onnx")
@@ -90,6 +96,49 @@ def test_falling_back_to_another_provider_is_refused(product: Path, monkeypatch:
         backend(provider="cuda").compile(FileGraph(product, []), Precision.FP32)
 
 
+def test_what_a_provider_lacks_is_named_and_what_the_loading_prints_stays_out_of_results(
+    product: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
+    load_libraries.cache_clear()
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: print("Failed to load libcudnn.so.9"))
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, **__: FallenBack())
+    # the build for CPUs lacks the very library of the provider
+    lacking = r"fell back to CPUExecutionProvider \(.*libonnxruntime_providers_cuda.so: cannot open shared object"
+    with pytest.raises(UsageError, match=lacking):
+        backend(provider="cuda").compile(FileGraph(product, []), Precision.FP32)
+    assert capfd.readouterr().out == ""
+    assert "Failed to load libcudnn.so.9" in caplog.text
+
+
+def test_who_runs_which_operators_is_told_in_the_record(product: Path):
+    made = backend()
+    made.configured(made.options).compile(FileGraph(product, []), Precision.FP32)
+    assert made.observe()["operators"] == {"product": {"CPUExecutionProvider": 1}}
+
+
+def test_a_graph_that_a_device_leaves_to_the_cpu_altogether_is_refused():
+    cuda = Place(provider="CUDAExecutionProvider")
+    with pytest.raises(
+        GraphError, match=r"^CUDAExecutionProvider runs no operator of graph reader: all fell back to CPU"
+    ):
+        check_placement(cuda, "reader", {"CPUExecutionProvider": {"MatMul": 4}})
+    check_placement(Place(provider="CPUExecutionProvider"), "reader", {"CPUExecutionProvider": {"MatMul": 4}})
+    check_placement(cuda, "reader", {})  # ONNX Runtime is too old to say
+
+
+def test_products_that_a_device_leaves_to_the_cpu_are_warned_of_and_arithmetic_with_shapes_is_not(
+    caplog: pytest.LogCaptureFixture,
+):
+    cuda = Place(provider="CUDAExecutionProvider")
+    check_placement(cuda, "reader", {"CPUExecutionProvider": {"Gather": 3}, "CUDAExecutionProvider": {"MatMul": 9}})
+    assert caplog.text == ""
+    left = {"Gather": 3, "QLinearConv": 2, "MatMul": 1}
+    check_placement(cuda, "reader", {"CPUExecutionProvider": left, "CUDAExecutionProvider": {"MatMul": 9}})
+    assert "CUDAExecutionProvider leaves 1 MatMul, 2 QLinearConv of graph reader to the CPU" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -123,6 +172,66 @@ def test_a_providers_options_and_number_reach_it_and_what_stands_behind_it():
         ("CUDAExecutionProvider", {"device_id": "2"}),
     ]
     assert Place(provider="CPUExecutionProvider").providers == [("CPUExecutionProvider", {})]
+
+
+def test_tensorrt_is_told_the_shapes_that_will_come(product: Path):
+    assert profile_options(FileGraph(product, [])) == {
+        "trt_profile_min_shapes": "x:1x4",
+        "trt_profile_opt_shapes": "x:2x4",
+        "trt_profile_max_shapes": "x:8x4",
+    }
+
+
+def test_tensorrts_engines_are_kept_apart_by_the_weights_and_not_only_by_the_file(product: Path):
+    graph, other = FileGraph(product, []), FileGraph(product, [])
+    other._fingerprint = "other weights"
+    found = [tensorrt_options(each, product, 0) for each in (graph, other, graph)]
+    folders = [each["trt_engine_cache_path"] for each in found]
+    assert folders[0] == folders[2] != folders[1]
+    assert all(Path(folder).is_dir() for folder in folders)
+    assert {each["trt_timing_cache_path"] for each in found} == {found[0]["trt_timing_cache_path"]}
+    assert {each[f"trt_{kind}_cache_enable"] for each in found for kind in ("engine", "timing")} == {"1"}
+
+
+class Sessions:
+    """Starts any provider; TensorRT takes no profiles, as where it gets only parts of a graph."""
+
+    def __init__(self, refused: str) -> None:
+        self.refused = refused
+        self.chains: list[list[tuple[str, dict[str, str]]]] = []
+
+    def __call__(self, path: object, settings: object, providers: list, enable_fallback: int) -> "Sessions":
+        self.chains.append(providers)
+        if self.refused in providers[0][1]:
+            raise RuntimeError("User needs to provide all the dynamic shape inputs with associated profiles")
+        return self
+
+    def get_providers(self) -> list[str]:
+        return [name for name, _ in self.chains[-1]]
+
+    def run(self, outputs: object, inputs: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("given", "refused", "kept"),
+    [
+        ({}, "", {"min": "x:1x4", "max": "x:8x4"}),
+        ({}, "trt_profile_min_shapes", {}),
+        ({"trt_profile_max_shapes": "x:2x4"}, "", {"max": "x:2x4"}),
+    ],
+    ids=["ours", "parts", "the user's"],
+)
+def test_a_session_on_tensorrt_gets_profiles_and_a_cache(product: Path, monkeypatch, given, refused, kept):
+    sessions = Sessions(refused)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", sessions)
+    backend(provider="tensorrt", provider_options=given).compile(FileGraph(product, []), Precision.FP32)
+    (_, options), (behind, _) = sessions.chains[-1]
+    profiles = {name.split("_")[2]: shapes for name, shapes in options.items() if name.startswith("trt_profile")}
+    assert {kind: shapes for kind, shapes in profiles.items() if kind != "opt"} == kept
+    assert (options["device_id"], options["trt_engine_cache_enable"]) == ("0", "1")
+    assert behind == "CUDAExecutionProvider"
 
 
 def test_a_session_that_is_bound_computes_what_an_unbound_one_does(product: Path):
@@ -192,6 +301,29 @@ def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyP
     probe = OnnxRuntime().probe()
     assert probe.is_available
     assert list(probe.devices) == ["cpu", "cuda"]
+
+
+def test_two_distributions_of_one_module_are_refused_and_told_apart(monkeypatch: pytest.MonkeyPatch):
+    both = ("onnxruntime", "onnxruntime-gpu")
+    monkeypatch.setattr(importlib.metadata, "version", installed(*both, "torch", "onnx", "onnxscript"))
+    probe = OnnxRuntime().probe()
+    assert (probe.is_available, probe.reason) == (
+        False,
+        "onnxruntime and onnxruntime-gpu are installed over each other",
+    )
+    assert probe.install == "pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'mlbench[onnxruntime-gpu]'"
+    for command in ("list", "doctor"):
+        printed = CliRunner().invoke(main, [command]).output
+        assert f"{probe.reason}; {probe.install}" in printed
+
+
+def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(importlib.metadata, "version", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
+    namespace = SimpleNamespace(origin=None)  # a folder is left, without its __init__.py
+    monkeypatch.setattr("mlbench_onnxruntime.backend.find_spec", lambda name: namespace)
+    probe = OnnxRuntime().probe()
+    assert (probe.is_available, probe.reason) == (False, "the files of onnxruntime-gpu are gone")
+    assert probe.install == "pip uninstall -y onnxruntime-gpu && pip install 'mlbench[onnxruntime-gpu]'"
 
 
 @pytest.mark.parametrize(

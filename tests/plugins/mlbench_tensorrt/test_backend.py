@@ -133,8 +133,9 @@ def test_the_probe_names_all_that_is_missing(monkeypatch):
     assert probe.install == "pip install 'mlbench[workloads,onnxruntime,tensorrt]'"
 
 
-def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch):
-    names = ("torch", "onnx", "onnxscript", "onnxruntime", "tensorrt-cu13")
+@pytest.mark.parametrize("quantiser", ["onnxruntime", "onnxruntime-gpu"])
+def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch, quantiser):
+    names = ("torch", "onnx", "onnxscript", quantiser, "tensorrt-cu13")
     monkeypatch.setattr(importlib.metadata, "version", installed(*names))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([Path("/dev/nvidia0")]))
     probe = TensorRt().probe()

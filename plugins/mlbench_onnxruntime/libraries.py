@@ -1,0 +1,52 @@
+"""What NVIDIA's providers are linked against, and pip installs where the loader does not look for it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import io
+import logging
+import os
+from functools import cache
+from pathlib import Path
+
+LIBRARIES = {
+    "CUDAExecutionProvider": "libonnxruntime_providers_cuda.so",
+    "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so",
+}
+"""Of the providers whose own needs are met here."""
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def load_libraries(provider: str) -> None:
+    """Load CUDA, cuDNN and TensorRT from where pip put them, for a provider that is linked against them.
+
+    Nothing is raised: whether it was enough is seen when the provider starts.
+    """
+    import onnxruntime
+
+    if provider not in LIBRARIES:
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as said:  # what it prints belongs to no result
+        onnxruntime.preload_dlls()
+    if said.getvalue():
+        logger.info("%s", said.getvalue().strip())
+    if provider == "TensorrtExecutionProvider":
+        with contextlib.suppress(ImportError, OSError):
+            importlib.import_module("tensorrt")  # loads the libraries that come with it
+
+
+def missing_library(provider: str) -> str:
+    """Return what keeps a provider's own library from being loaded; empty where nothing does, or nobody knows."""
+    import onnxruntime
+
+    if provider not in LIBRARIES:
+        return ""
+    try:
+        ctypes.CDLL(os.fspath(Path(onnxruntime.__file__).parent / "capi" / LIBRARIES[provider]))
+    except OSError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,53 @@
+"""Which provider runs which operators of a session: what one cannot run is silently left to the CPU."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from mlbench import GraphError
+from mlbench_onnxruntime.providers import CPU, Place
+
+RECORDING = "session.record_ep_graph_assignment_info"
+"""The setting that lets a session say it."""
+
+PRODUCTS = frozenset(
+    {"Attention", "Conv", "ConvTranspose", "Gemm", "GroupQueryAttention", "MatMul", "MultiHeadAttention"}
+)
+"""Where the time goes. Arithmetic with shapes is better off on the CPU."""
+
+logger = logging.getLogger(__name__)
+
+Operators = Mapping[str, Mapping[str, int]]
+"""How many of each kind a provider runs, by provider."""
+
+
+def operators_by_provider(session: Any) -> Operators:
+    """Return who runs what, after a session's own changes to its graph; empty where ONNX Runtime is too old to say."""
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return {}
+    counts: dict[str, Counter[str]] = {}
+    for part in session.get_provider_graph_assignment_info():
+        counts.setdefault(part.ep_name, Counter()).update(node.op_type for node in part.get_nodes())
+    return {name: dict(found) for name, found in counts.items()}
+
+
+def check_placement(place: Place, graph: str, found: Operators) -> None:
+    """Warn of products that a device leaves to the CPU.
+
+    Raises:
+        GraphError: the device runs nothing at all.
+    """
+    if place.provider == CPU or not found:
+        return
+    if set(found) == {CPU}:
+        raise GraphError(
+            f"{place.provider} runs no operator of graph {graph}: all fell back to {CPU}.",
+            hint="Choose another precision or backend.provider.",
+        )
+    left = {kind: count for kind, count in found.get(CPU, {}).items() if kind.removeprefix("QLinear") in PRODUCTS}
+    if left:
+        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(left.items()))
+        logger.warning("%s leaves %s of graph %s to the CPU", place.provider, listed, graph)
