@@ -24,11 +24,15 @@ from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import made_once
 from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
+from mlbench.toolkit.processor import machine_flags
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Where int8 saves time."""
 
 MATRIX_PRODUCTS = ("Gemm", "MatMul")
+
+VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
+"""Flags of x86 CPUs that add up products of uint8 and int8 in 32 bits."""
 
 LARGEST_FP8 = 448
 """Of E4M3 without infinities."""
@@ -43,7 +47,8 @@ class Scheme(StrEnum):
     """What values become between QuantizeLinear and DequantizeLinear."""
 
     UNSIGNED = "uint8"
-    """Activations uint8, weights int8 and stored as that: what CPUs multiply."""
+    """Activations uint8, weights int8 and stored as that: what CPUs multiply. Where sums would saturate, weights have
+    seven bits."""
     SYMMETRIC = "int8"
     """Both int8 about zero, weights stored as fp32 before their own pair: what TensorRT takes."""
     FP8 = "fp8"
@@ -61,7 +66,7 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
             needs them.
     """
     if graph.state and scheme is Scheme.UNSIGNED:
-        made_from: Mapping[str, Any] = {"settings": [per_channel, MATRIX_PRODUCTS]}
+        made_from: Mapping[str, Any] = {"settings": [per_channel, MATRIX_PRODUCTS, saturates()]}
         return _made(graph, scheme, made_from, partial(_quantize_by_call, per_channel=per_channel))
     inputs = iter(()) if graph.state else graph.calibration()
     first = next(inputs, None)
@@ -70,11 +75,20 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
         raise GraphError(f"graph {graph.name} has {reason}: {scheme} needs them.", hint="Choose another precision.")
     made_from = {
         "calibration": [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()],  # tells lists apart
-        "settings": [per_channel, OPERATORS, str(scheme)],
+        "settings": [per_channel, OPERATORS, str(scheme), scheme is Scheme.UNSIGNED and saturates()],
     }
     data = CalibrationInputs(first, inputs)
     make = partial(_quantize_by_calibration, data=data, scheme=scheme, per_channel=per_channel)
     return _made(graph, scheme, made_from, make)
+
+
+def saturates() -> bool:
+    """Tell whether this CPU adds up products of uint8 and int8, two by two, in 16 bits, which two large ones exceed.
+
+    Weights of seven bits, as ONNX Runtime advises there, keep sums within.
+    """
+    flags = machine_flags()
+    return "sse2" in flags and not flags & VNNI
 
 
 def _made(graph: Graph, scheme: Scheme, made_from: Mapping[str, Any], quantize: Callable[[Path, Path], None]) -> Path:
@@ -112,6 +126,7 @@ def _quantize_by_calibration(
             quant_format=quantization.QuantFormat.QDQ,
             op_types_to_quantize=list(OPERATORS),
             per_channel=per_channel,
+            reduce_range=is_unsigned and saturates(),
             activation_type=quantization.QuantType.QUInt8 if is_unsigned else quantization.QuantType.QInt8,
             weight_type=quantization.QuantType.QInt8,
             calibrate_method=quantization.CalibrationMethod.MinMax,
@@ -158,6 +173,7 @@ def _quantize_by_call(exported: Path, path: Path, *, per_channel: bool) -> None:
             path,
             op_types_to_quantize=list(MATRIX_PRODUCTS),
             per_channel=per_channel,
+            reduce_range=saturates(),
             weight_type=quantization.QuantType.QInt8,
             use_external_data_format=is_large,
         )

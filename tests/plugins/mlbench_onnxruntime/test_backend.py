@@ -266,6 +266,28 @@ def test_int8_multiplies_integers_and_stays_close(product: Path, per_channel: bo
     assert 1e-5 < error < 0.05  # a step of 8 bits over -1 .. 1 is 0.008, and four products are summed
 
 
+@pytest.mark.parametrize(
+    ("flags", "largest"),
+    [
+        ({"sse2", "avx2"}, 64),
+        ({"sse2", "avx2", "avx512f"}, 64),
+        ({"sse2", "avx2", "avx512_vnni"}, 127),
+        ({"sse2", "avx2", "avx_vnni"}, 127),
+        ({"asimd", "asimddp"}, 127),
+    ],
+    ids=["AVX2", "AVX-512", "AVX-512 VNNI", "AVX VNNI", "Arm"],
+)
+def test_int8_weights_have_seven_bits_where_two_products_exceed_sixteen(
+    product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: set[str], largest: int
+):
+    monkeypatch.setattr("mlbench.toolkit.onnx_quantization.machine_flags", lambda: frozenset(flags))
+    backend().compile(FileGraph(product, [inputs()]), Precision.INT8)
+    (file,) = quantised_files(tmp_path / "cache")
+    tensors = [onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(file).graph.initializer]
+    (weights,) = [tensor for tensor in tensors if tensor.dtype == np.int8 and tensor.size == WEIGHT.size]
+    assert np.abs(weights).max() == largest
+
+
 def test_int8_without_calibration_inputs_is_refused(product: Path):
     with pytest.raises(GraphError, match="graph product has no calibration inputs"):
         backend().compile(FileGraph(product, []), Precision.INT8)
