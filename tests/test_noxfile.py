@@ -1,0 +1,60 @@
+"""What nox's sessions would do, from the commands that they give."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from mlbench.discovery import Plugins
+from mlbench.tuning import filled
+
+pytest.importorskip("nox")
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def noxfile():
+    spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Session:
+    """Writes commands down, and answers as a machine with two precisions would."""
+
+    venv_backend = "venv"
+
+    def __init__(self, *posargs):
+        self.posargs, self.commands = list(posargs), []
+
+    def install(self, *arguments):
+        self.commands.append(["pip", "install", *arguments])
+
+    def run(self, *command, **_):
+        self.commands.append(list(command))
+        names = ("pytorch", "onnxruntime", "tensorrt")
+        return json.dumps({"backends": [{"name": name, "precisions": ["fp32", "fp16"]} for name in names]})
+
+
+@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
+def test_the_gpu_session_sends_a_backend_to_the_gpu_that_would_be_content_with_the_cpu(noxfile, backend):
+    session = Session(backend)
+    noxfile.gpu.func(session)
+    made = [command for command in session.commands if command[:2] in (["mlbench", "check"], ["mlbench", "run"])]
+    assert len(made) == 4
+    for command in made:
+        name, value = command[command.index("--set") + 1].split("=")
+        options = filled(Plugins.discover().backend(backend).options, "backend", {name: value})
+        assert "cuda" in (getattr(options, "provider", ""), getattr(options, "device", ""))
+
+
+def test_the_gpu_session_never_has_two_onnx_runtimes(noxfile):
+    session = Session("tensorrt", "onnxruntime")
+    noxfile.gpu.func(session)
+    pip = [command for command in session.commands if "pip" in command]
+    both, removed, last = (" ".join(command) for command in pip)
+    assert "[dev,tensorrt]" in both
+    assert removed.endswith("pip uninstall -y onnxruntime")
+    assert "[onnxruntime-gpu]" in last
