@@ -60,18 +60,19 @@ class CappedGraph(Graph):
 def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]], graph: Graph) -> Executable:
     """Return what makes calls with more rows than a graph takes in several, and puts their outputs together.
 
-    Rows are the first axis of all outputs, one `Dim`; inputs without it are given to each piece. A graph that has none
-    such is called as it is.
+    Rows are the first axis of all outputs and of all inputs that vary at all, and no other axis; inputs of one shape
+    are given to each piece. A graph that has none such is called as it is.
     """
-    firsts = {spec.shape[0] if spec.shape else None for spec in graph.outputs}
-    rows = firsts.pop()
-    if firsts or not isinstance(rows, Dim) or graph.state:
+    varying = [spec for spec in graph.inputs if any(isinstance(size, Dim) for size in spec.shape)]
+    firsts = {spec.shape[0] if spec.shape else None for spec in (*varying, *graph.outputs)}
+    rows = next(iter(firsts))
+    further = {size for spec in (*varying, *graph.outputs) for size in spec.shape[1:]}
+    if len(firsts) > 1 or not isinstance(rows, Dim) or rows in further or not varying or graph.state:
         return run
-    split = [spec.name for spec in graph.inputs if spec.shape and spec.shape[0] == rows]
-    most = rows.largest
+    split, most = [spec.name for spec in varying], rows.largest
 
     def run_in_pieces(inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Any]:
-        count = max((len(inputs[name]) for name in split), default=0)
+        count = len(inputs[split[0]])
         if count <= most:
             return run(inputs)
         import numpy as np

@@ -30,8 +30,9 @@ def load_libraries(provider: str) -> None:
 
     if provider not in LIBRARIES:
         return
+    preload = getattr(onnxruntime, "preload_dlls", lambda: None)  # 1.21 brought it
     with contextlib.redirect_stdout(io.StringIO()) as said:  # what it prints belongs to no result
-        onnxruntime.preload_dlls()
+        preload()
     if said.getvalue():
         logger.info("%s", said.getvalue().strip())
     if provider == "TensorrtExecutionProvider":

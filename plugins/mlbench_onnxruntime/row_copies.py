@@ -50,4 +50,5 @@ def _session(place: Place, element_type: int, rank: int) -> Any:
         [helper.make_tensor_value_info("copied", element_type, shape)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=place.providers, enable_fallback=0)
+    providers = place.providers[-1:]  # CUDA behind TensorRT, which would build an engine for each number of rows
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=providers, enable_fallback=0)

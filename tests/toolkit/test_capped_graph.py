@@ -10,7 +10,7 @@ ROWS = Dim(name="rows", smallest=1, usual=16, largest=128)
 LENGTH = Dim(name="length", smallest=32, usual=64, largest=384)
 
 
-def graph(outputs=((ROWS,),), state=()) -> ModuleGraph:
+def graph(outputs=((ROWS,),), state=(), second=(2,)) -> ModuleGraph:
     def specs(letter, shapes):
         return tuple(
             TensorSpec(name=f"{letter}{place}", shape=shape, dtype="float32") for place, shape in enumerate(shapes)
@@ -18,7 +18,7 @@ def graph(outputs=((ROWS,),), state=()) -> ModuleGraph:
 
     return ModuleGraph(
         "sums",
-        inputs=specs("x", [(ROWS, LENGTH), (LENGTH,)]),
+        inputs=specs("x", [(ROWS, LENGTH), second]),
         outputs=specs("y", outputs),
         state=specs("s", state),
         build=None,
@@ -27,7 +27,8 @@ def graph(outputs=((ROWS,),), state=()) -> ModuleGraph:
 
 
 def test_a_cap_lowers_the_largest_size_and_the_usual_one_where_it_is_above():
-    capped = CappedGraph(graph(state=[(ROWS, 2, LENGTH)]), {"rows": 8, "length": 100, "tokens": 1})
+    made = graph(state=[(ROWS, 2, LENGTH)], second=(LENGTH,))
+    capped = CappedGraph(made, {"rows": 8, "length": 100, "tokens": 1})
     found = shape_ranges((*capped.inputs, *capped.outputs, *capped.state))
     assert {name: (each.smallest, each.usual, each.largest) for name, each in found.items()} == {
         "x0": ((1, 32), (8, 64), (8, 100)),
@@ -71,9 +72,19 @@ def test_a_call_of_more_rows_is_made_in_pieces_that_the_engine_takes(count, piec
     assert sums.rows == pieces
 
 
-@pytest.mark.parametrize(
-    "made", [graph(outputs=[(ROWS,), (3,)]), graph(outputs=[(3,)]), graph(state=[(ROWS, LENGTH)])], ids=repr
-)
+VALUES = Dim(name="values", smallest=1, usual=16, largest=999)
+"""Of all rows together, one behind the other: a piece of the rows has its own part of them."""
+
+WHOLE = {
+    "an output without rows": graph(outputs=[(ROWS,), (3,)]),
+    "no output with rows": graph(outputs=[(3,)]),
+    "rows against rows": graph(outputs=[(ROWS, ROWS)]),
+    "an input with other rows": graph(second=(VALUES,)),
+    "state": graph(state=[(ROWS, LENGTH)]),
+}
+
+
+@pytest.mark.parametrize("made", WHOLE.values(), ids=WHOLE)
 def test_what_has_no_rows_of_its_own_is_called_as_it_is(made):
     sums = Sums()
     assert in_pieces(sums, CappedGraph(made, {"rows": 4})) is sums
