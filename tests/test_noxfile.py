@@ -29,7 +29,7 @@ class Session:
     def __init__(self, *posargs):
         self.posargs, self.commands = list(posargs), []
 
-    def install(self, *arguments):
+    def install(self, *arguments, **_):
         self.commands.append(["pip", "install", *arguments])
 
     def run(self, *command, **_):

@@ -46,10 +46,10 @@ FUSING = ("extended", "all")
 
 INSTALL = "pip install 'mlbench[cpu]'"
 
-logger = logging.getLogger(__name__)
-
 INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
 """Where several distributions brought the same files: what is left of one after the other is taken away is broken."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

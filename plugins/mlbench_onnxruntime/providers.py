@@ -95,7 +95,8 @@ def usable_provider(name: str) -> str:
     if found is None:
         raise UsageError(
             f"backend.provider is {name!r}, which this ONNX Runtime ({onnxruntime.__version__}) does not have.",
-            hint=f"It has {', '.join(by_name)}; another build may have more: pip install 'mlbench[onnxruntime-gpu]'.",
+            hint=f"It has {', '.join(by_name)}; another build, in its place, may have more: "
+            "pip uninstall -y onnxruntime && pip install 'mlbench[onnxruntime-gpu]'.",
         )
     return found
 

@@ -80,6 +80,7 @@ def test_a_provider_that_this_build_lacks_is_refused_with_those_it_has(product: 
     with pytest.raises(UsageError, match=r"'abacus'.*does not have") as caught:
         backend(provider="abacus").compile(FileGraph(product, []), Precision.FP32)
     assert "cpu" in caught.value.hint
+    assert "pip uninstall -y onnxruntime && pip install 'mlbench[onnxruntime-gpu]'" in caught.value.hint
 
 
 class FallenBack:
