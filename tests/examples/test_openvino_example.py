@@ -88,8 +88,7 @@ def test_a_graph_that_openvino_cannot_compile_is_refused_in_a_line_that_names_th
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     with pytest.raises(GraphError) as caught:
         module.OpenVino().compile(stranger, Precision.FP32)
-    expected = "OpenVINO cannot compile determinant: No conversion rule found for operations: Det-18."
-    assert str(caught.value) == expected
+    assert re.fullmatch(r"OpenVINO cannot compile determinant: .* operations: Det(-18)?\.", str(caught.value))
 
 
 def blocks(language):

@@ -42,7 +42,8 @@ def test_what_onednn_says_of_itself_is_kept(monkeypatch):
 
 @pytest.fixture
 def product():
-    layer, x = torch.nn.Linear(256, 256).to(torch.bfloat16), torch.ones(64, 256, dtype=torch.bfloat16)
+    """A call that goes to oneDNN on every CPU; products of bf16 do so only where the CPU has them."""
+    layer, x = torch.nn.Conv2d(16, 16, 3), torch.ones(8, 16, 64, 64)
     with torch.inference_mode():
         yield lambda: layer(x)
 
@@ -54,7 +55,7 @@ def test_the_first_call_is_heard_and_what_others_print_is_passed_on(capfd, produ
         os.write(1, b"meanwhile\n")
         product()
     print("after")
-    assert sum(report.kernels["product"].values()) == 1
+    assert any(name.startswith("convolution ") for name in report.kernels["product"])
     assert capfd.readouterr().out == "before\nmeanwhile\nafter\n"
 
 
