@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -188,7 +189,12 @@ def in_pairs(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[RunR
                 f"{one.workload} {one.scenario} would be paired with {other.workload} {other.scenario}.",
                 hint="Name workloads and scenarios in the same order in both files.",
             )
-    return [run for number, pair in enumerate(pairs) for run in (pair if number % 2 == 0 else reversed(pair))]
+    ordered: list[RunRequest] = []
+    seen: Counter[int] = Counter()  # pairs of each repeat: order changes from pair to pair, and from repeat to repeat
+    for one, other in pairs:
+        ordered += (one, other) if (seen[one.repeat] + one.repeat) % 2 else (other, one)
+        seen[one.repeat] += 1
+    return ordered
 
 
 def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[str]:

@@ -119,6 +119,19 @@ def test_pairs_alternate_their_order_so_that_drift_hits_both(requests):
         in_pairs(base, new[::-1])
 
 
+def test_each_run_of_an_even_suite_goes_first_as_often_as_second(requests):
+    base = requests(TWO_BY_TWO)
+    in_order = in_pairs(base, [replace(request, tag="other") for request in base])
+    offline = [run.tag for run in in_order if (run.workload, run.scenario) == ("resnet50", "Offline")]
+    assert offline == ["nightly", "other", "other", "nightly"]
+
+
+def test_a_suite_of_one_run_is_made_in_turns_too(requests):
+    base = [request for request in requests(TWO_BY_TWO) if named(request)[:2] == ("bert", "Offline")]
+    tags = [run.tag for run in in_pairs(base, [replace(request, tag="other") for request in base])]
+    assert tags == ["nightly", "other", "other", "nightly"]
+
+
 def test_what_two_files_name_differently_is_what_is_compared(requests):
     base = requests(TWO_BY_TWO)
     new = [replace(request, tag="other", suite_settings={"backend.delay_ms": 2}) for request in base]
