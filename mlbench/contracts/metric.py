@@ -33,6 +33,8 @@ class Target:
     """The variant that demands it: ``99`` or ``99.9``."""
     required: bool = True
     """False for a stricter variant that is reported but does not decide whether the run is accurate."""
+    lower_is_better: bool = False
+    """Which way a score inside the limits is worse, for who compares two runs: True for a distance or an error rate."""
 
     def is_met_by(self, score: float) -> bool:
         """Tell whether a score lies within the limits; a NaN never does."""

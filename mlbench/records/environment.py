@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from pydantic import Field
+
 from mlbench.records.accelerators import Accelerator, device_files, observe_nvidia_gpus
 from mlbench.records.amd_gpus import observe_amd_gpus
+from mlbench.records.commits import observe_commits
 from mlbench.records.cpu import Cpu, observe_cpu, text_of
 from mlbench.records.stored import Stored
 
@@ -41,6 +44,8 @@ class Allowance(Stored):
     memory_bytes: int | None
     container: str | None
     """``docker``, ``podman`` or ``kubernetes`` where one is recognised."""
+    image: str | None = None
+    """The container's image, with its id, where the container says; null elsewhere."""
 
 
 class Environment(Stored):
@@ -62,6 +67,8 @@ class Environment(Stored):
     """Processes that wanted to run during the last minute: a busy machine gives noisy numbers."""
     libraries: dict[str, str]
     """Versions, by distribution name."""
+    commits: dict[str, str] = Field(default_factory=dict)
+    """Of mlbench and of installed plugins, by distribution name, where they were installed from a repository."""
 
     @property
     def processor(self) -> str:
@@ -87,6 +94,7 @@ def observe_environment(root: Path = Path("/")) -> Environment:
         python=f"{platform.python_implementation()} {platform.python_version()}",
         load_average=_load_average(root),
         libraries=dict(_libraries()),
+        commits=observe_commits(),
     )
 
 
@@ -130,6 +138,7 @@ def _allowance(root: Path) -> Allowance:
         cpu_quota=min(quotas, default=None),
         memory_bytes=min(memories, default=None),
         container=_container(root),
+        image=_image(root),
     )
 
 
@@ -162,3 +171,9 @@ def _container(root: Path) -> str | None:
     if (root / "run/.containerenv").exists():
         return "podman"
     return "docker" if (root / ".dockerenv").exists() or "docker" in groups else None
+
+
+def _image(root: Path) -> str | None:
+    """Return what podman tells a container of its image; Docker and Kubernetes tell nothing."""
+    told = dict(re.findall(r'^(image|imageid)="(.+)"$', text_of(root / "run/.containerenv"), re.MULTILINE))
+    return " ".join(told[key] for key in ("image", "imageid") if key in told) or None

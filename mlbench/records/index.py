@@ -208,7 +208,7 @@ def _read_new(database: duckdb.DuckDBPyConnection, results: Path, names: Sequenc
             except duckdb.Error as error:
                 _demand_readable(results, part)
                 raise DataError(f"run records in {results} cannot be read: {_first_line(error)}.") from None
-    foreign = "SELECT folder FROM records WHERE format IS DISTINCT FROM ? ORDER BY folder"
+    foreign = "SELECT folder FROM records WHERE format IS NULL OR format NOT BETWEEN 1 AND ? ORDER BY folder"
     _demand_readable(results, [name for (name,) in database.execute(foreign, [FORMAT]).fetchall()])
 
 

@@ -13,7 +13,7 @@ from mlbench.errors import DataError
 from mlbench.records.environment import Environment
 from mlbench.records.stored import Score, Stored
 
-FORMAT = 1
+FORMAT = 2
 
 RECORD_FILE = "record.json"
 
@@ -47,6 +47,8 @@ class TargetRecord(Stored):
     value: Score
     """What the run reached; null when the score is missing or not a number."""
     is_met: bool
+    lower_is_better: bool = False
+    """False too where nobody said."""
 
 
 class AccuracyRecord(Stored):
@@ -216,9 +218,11 @@ class RunRecord(Stored):
     History of formats:
 
     - 1: the first.
+    - 2: targets say whether a lower score is better; the environment has the container's image, and the commits of
+      mlbench and of plugins.
     """
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 2
     run_id: str
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""

@@ -61,7 +61,7 @@ def test_without_names_all_runs_are_in_it(mlbench, store):
 
 def test_a_comparison_names_what_got_slower(mlbench, store, drawn, tmp_path):
     store("old", 100)
-    store("new", 80)
+    store("new", 40)
     done = mlbench("report", "--compare", "old", "new", "-o", tmp_path / "report.html")
     assert done.exit_code == 0, done.output
     page = (tmp_path / "report.html").read_text()
@@ -120,7 +120,7 @@ def test_a_wrong_request_is_refused_in_one_line(mlbench, store, here, arguments,
 def test_records_of_a_newer_format_are_refused(mlbench, store, results, tmp_path):
     store("good", 100)
     file = results / "good-0" / RECORD_FILE
-    file.write_text(file.read_text().replace('"format": 1', '"format": 7'))
+    file.write_text(file.read_text().replace('"format": 2', '"format": 7'))
     assert "run folder of format 7" in refused(mlbench("report", "-o", tmp_path / "x.html"))
 
 

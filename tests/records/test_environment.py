@@ -268,3 +268,14 @@ def test_observing_imports_no_runtime():
         "sys.exit(bool({'torch', 'numpy', 'onnxruntime', 'transformers', 'mlperf_loadgen'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_a_container_of_podman_names_its_image(machine):
+    told = 'engine="podman-5.2.0"\nname="night"\nimage="quay.io/acme/product:1.4"\nimageid="4f5e"\nrootless=1\n'
+    allowance = machine({"run/.containerenv": told}).allowance
+    assert (allowance.container, allowance.image) == ("podman", "quay.io/acme/product:1.4 4f5e")
+
+
+def test_a_container_that_does_not_say_has_no_image(machine):
+    allowance = machine({".dockerenv": ""}).allowance
+    assert (allowance.container, allowance.image) == ("docker", None)

@@ -49,7 +49,14 @@ class Reference:
         around = ((CLIP_SCORE, self.clip, CLIP_MARGIN), (FID_SCORE, self.fid, self.fid_margin))
         return (
             *(
-                Target(score=name, reference=value, lower=value * (1 - share), upper=value * (1 + share), name="range")
+                Target(
+                    score=name,
+                    reference=value,
+                    lower=value * (1 - share),
+                    upper=value * (1 + share),
+                    name="range",
+                    lower_is_better=name == FID_SCORE,
+                )
                 for name, value, share in around
             ),
             Target(score=DIGIT_RATE, reference=self.digit_rate, lower=self.lowest_digit_rate, name="digits"),

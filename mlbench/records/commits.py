@@ -1,0 +1,70 @@
+"""Which commit mlbench and its plugins were installed from, where their installation says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mlbench.records.cpu import text_of
+
+_GROUP = "mlbench"
+"""Entry points of plugins are in it; a vendor's backend is the product that is measured."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+def observe_commits() -> dict[str, str]:
+    """Return the commits of mlbench and of all installed plugins by distribution name; what says none is left out.
+
+    An editable installation has the commit that is checked out; changes on top of it are not seen.
+    """
+    return dict(_commits())
+
+
+def _commits() -> Iterator[tuple[str, str]]:
+    seen = {}
+    for entry_point in metadata.entry_points(group=_GROUP):
+        if entry_point.dist is not None:
+            seen[entry_point.dist.name] = entry_point.dist
+    for name, distribution in sorted(seen.items()):
+        if commit := _commit(distribution.read_text("direct_url.json") or ""):
+            yield name, commit
+
+
+def _commit(direct_url: str) -> str | None:
+    """Return the commit that an installer noted down (PEP 610), or that is checked out where the package lies."""
+    try:
+        origin = json.loads(direct_url)
+        noted = origin.get("vcs_info", {}).get("commit_id")
+        if noted or "dir_info" not in origin:
+            return noted
+        return checked_out(Path(unquote(urlsplit(origin["url"]).path)))
+    except (ValueError, KeyError, AttributeError):
+        return None  # no such file, or one that no installer wrote
+
+
+def checked_out(folder: Path) -> str | None:
+    """Return the commit that is checked out in the repository that holds a folder; None where there is none."""
+    for place in (folder, *folder.parents):
+        if (place / ".git").is_dir():
+            return _head(place / ".git")
+        if linked := re.fullmatch(r"gitdir: (.+)", text_of(place / ".git")):
+            return _head(place / linked[1])
+    return None
+
+
+def _head(git: Path) -> str | None:
+    head = text_of(git / "HEAD")
+    if _COMMIT.fullmatch(head):
+        return head
+    name = head.removeprefix("ref: ")
+    common = git / (text_of(git / "commondir") or ".")
+    for place in (git, common):
+        if _COMMIT.fullmatch(found := text_of(place / name)):
+            return found
+    packed = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", text_of(common / "packed-refs"), re.MULTILINE)
+    return packed[1] if packed else None

@@ -1,0 +1,70 @@
+"""Which commit something was installed from, as git and pip write it down."""
+
+import json
+import subprocess
+from importlib import metadata
+
+import pytest
+
+from mlbench.records.commits import checked_out, observe_commits
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Return a repository with one commit, and a function that asks git."""
+
+    def git(*arguments, folder=tmp_path / "product"):
+        person = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
+        done = subprocess.run(["git", *person, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    (tmp_path / "product" / "src").mkdir(parents=True)
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "One")
+    return tmp_path / "product", git
+
+
+def test_the_commit_on_a_branch_packed_detached_and_in_a_worktree_is_gits(repository):
+    folder, git = repository
+    commit = git("rev-parse", "HEAD")
+    assert checked_out(folder) == commit
+    assert checked_out(folder / "src") == commit
+    git("pack-refs", "--all")
+    assert checked_out(folder) == commit
+    git("worktree", "add", "--quiet", "-b", "other", "../other")
+    assert checked_out(folder.parent / "other") == commit
+    git("checkout", "--quiet", "--detach")
+    assert checked_out(folder) == commit
+
+
+def test_a_folder_outside_any_repository_has_none(tmp_path):
+    assert checked_out(tmp_path) is None
+
+
+class _Distribution(metadata.Distribution):
+    def __init__(self, name, direct_url):
+        self._files = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", "direct_url.json": direct_url}
+
+    def read_text(self, filename):
+        return self._files.get(filename)
+
+    def locate_file(self, path):
+        return path
+
+
+def test_what_pip_noted_down_counts_and_what_it_did_not_is_left_out(monkeypatch, repository):
+    folder, git = repository
+    noted = {"url": "https://example.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "c" * 40}}
+    checkout = {"url": folder.as_uri(), "dir_info": {"editable": True}}
+    archive = {"url": "https://example.org/a.whl", "archive_info": {}}
+    origins = {"noted": noted, "checkout": checkout, "archive": archive}
+    texts = {name: json.dumps(origin) for name, origin in origins.items()} | {
+        "index": None,
+        "broken": "{",
+        "list": "[]",
+    }
+    points = [
+        metadata.EntryPoint(name, name, "mlbench")._for(_Distribution(name, text)) for name, text in texts.items()
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == "mlbench" else [])
+    assert observe_commits() == {"noted": "c" * 40, "checkout": git("rev-parse", "HEAD")}
