@@ -3,9 +3,10 @@
     python benchmarks/false_alarms.py --tries 20
     python benchmarks/false_alarms.py --tries 20 --backend pytorch
 
-First the same request again and again: sets of five runs, each held against the set before it, at the default margin.
-No alarm is the right answer every time. Then, on the null backend, which can be told how long to take, a set that takes
-a tenth longer: the alarm must come, and name it. Exit status 1 when either goes wrong.
+First the same request again and again: two sets of ten runs made in turns, one held against the other at the default
+margin. No alarm is the right answer every time. Then, on the null backend, which can be told how long to take, a set
+that takes a tenth longer: the alarm must come, and name it. Exit status 1 when either goes wrong. Nights of many kinds
+of noise are made up by `nights.py`, which measures nothing.
 
 Run it on a machine that does nothing else, unless you want to know what a busy one does.
 """
@@ -16,7 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +39,21 @@ class Sets:
 
     def __init__(self, results: Path, repeats: int) -> None:
         self._results = ("--results", str(results))
-        self._repeats = str(repeats)
+        self._repeats = repeats
 
-    def measure(self, tag: str, backend: str, settings: Sequence[str]) -> None:
-        """Make a set of runs, and a baseline of the same name."""
-        options = [each for setting in settings for each in ("--set", setting)]
+    def measure(self, backend: str, settings_by_tag: Mapping[str, Sequence[str]]) -> None:
+        """Make two sets of runs in turns, A B B A, and a baseline of the name of each."""
         request = ("run", WORKLOAD, "--backend", backend, "--scenario", "SingleStream", "--no-accuracy")
-        mlbench(*request, "--repeat", self._repeats, "--tag", tag, *options, *self._results)
-        saved = mlbench("baseline", "save", tag, tag, *self._results)
-        if saved.returncode:
-            raise click.ClickException(saved.stderr)
+        turn = list(settings_by_tag.items())
+        for _ in range(self._repeats):
+            for tag, settings in turn:
+                options = [each for setting in settings for each in ("--set", setting)]
+                mlbench(*request, "--tag", tag, *options, *self._results)
+            turn.reverse()
+        for tag in settings_by_tag:
+            saved = mlbench("baseline", "save", tag, tag, *self._results)
+            if saved.returncode:
+                raise click.ClickException(saved.stderr)
 
     def regress(self, tag: str, baseline: str, *options: str) -> tuple[int, dict[str, Any]]:
         """Return the exit status and the one number that is judged."""
@@ -67,7 +73,7 @@ def told(judged: dict[str, Any]) -> str:
 
 @click.command()
 @click.option("--tries", default=20, show_default=True)
-@click.option("--repeats", default=5, show_default=True)
+@click.option("--repeats", default=10, show_default=True)
 @click.option("--backend", default="null", show_default=True, help="Of the sets that are alike.")
 def main(tries: int, repeats: int, backend: str) -> int:
     """Print each verdict."""
@@ -75,15 +81,14 @@ def main(tries: int, repeats: int, backend: str) -> int:
         sets = Sets(Path(scratch), repeats)
         settings = [f"backend.delay_ms={DELAY_MS}"] if backend == "null" else []
         alarms = 0
-        sets.measure("set-0", backend, settings)
         for number in range(1, tries + 1):
-            sets.measure(f"set-{number}", backend, settings)
-            status, judged = sets.regress(f"set-{number}", f"set-{number - 1}")
+            sets.measure(backend, {f"base-{number}": settings, f"set-{number}": settings})
+            status, judged = sets.regress(f"set-{number}", f"base-{number}")
             alarms += status
             click.echo(f"{number:>3}  {told(judged)}")
         click.echo(f"{alarms} false alarms in {tries} tries")
-        sets.measure("as-it-was", "null", [f"backend.delay_ms={DELAY_MS}"])
-        sets.measure("slowed", "null", [f"backend.delay_ms={SLOWER_MS}"])
+        delays = {"as-it-was": DELAY_MS, "slowed": SLOWER_MS}
+        sets.measure("null", {tag: [f"backend.delay_ms={delay}"] for tag, delay in delays.items()})
         status, judged = sets.regress("slowed", "as-it-was", "--across", "settings")
         click.echo(f"a tenth slower: exit status {status}, {judged['name']}: {told(judged)}")
         return 0 if not alarms and status == 1 and judged["verdict"] == "slower" else 1

@@ -1,4 +1,7 @@
-"""How often the interval of `mlbench compare` holds the true ratio: 95 times in 100 is what it promises.
+"""How often the interval of a step in `mlbench history` holds the true ratio, if sessions are independent.
+
+Welch's interval and the bootstrap promise 95 times in 100. What `mlbench compare` and `regress` promise on nights that
+are not independent is counted by `nights.py`.
 
     python benchmarks/interval_coverage.py
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import across_option, margin_option, results_option
+from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.argument("new")
 @across_option
 @margin_option
+@accuracy_margin_option
 @results_option
 @click.option("--run", "measures", is_flag=True, help="BASE and NEW are suite files: make their runs first, in turns.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
@@ -27,6 +28,7 @@ def command(
     new: str,
     across: tuple[str, ...],
     margin: float,
+    accuracy_margin: float,
     results: Path,
     measures: bool,
     markdown: bool,
@@ -34,12 +36,13 @@ def command(
 ) -> int:
     """Compare NEW with BASE: each a run, a folder of runs, a baseline or a tag.
 
-    Runs of the same request are repeats; five or more on each side let small changes be seen. With --run both are made
-    now, A B B A, and what the two files name differently is what is compared. Exit status: 0, or 1 when the two sides
+    Repeats of one session resemble each other, so a change is held against how much sessions differ: earlier runs
+    of the same kind in the results folder show it, or runs of both sides made in turns. With --run both are made now,
+    in turns, and what the two files name differently is what is compared. Exit status: 0, or 1 when the two sides
     cannot be compared.
     """
     from mlbench.comparison.compare import compare
-    from mlbench.records.selection import records_named
+    from mlbench.records.selection import records_named, runs_like
     from mlbench.reports.comparison import comparison_json, comparison_markdown, print_comparison
 
     if measures:
@@ -47,7 +50,14 @@ def command(
         across = (*across, *differing)
     else:
         ours, theirs = records_named(results, base), records_named(results, new)
-    comparison = compare(ours, theirs, across=across, margin=margin)
+    comparison = compare(
+        ours,
+        theirs,
+        across=across,
+        margin=margin,
+        accuracy_margin=accuracy_margin,
+        history=runs_like(results, (*ours, *theirs)),
+    )
     if as_json:
         click.echo(comparison_json(comparison))
     elif markdown:

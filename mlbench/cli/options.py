@@ -60,3 +60,10 @@ margin_option = click.option(
     show_default=True,
     help="A change of a smaller share is called none.",
 )
+accuracy_margin_option = click.option(
+    "--accuracy-margin",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.005,
+    show_default=True,
+    help="A score that is worse by a smaller share is called as good.",
+)

@@ -54,6 +54,7 @@ def command(
     from mlbench.comparison.compare import compare
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
+    from mlbench.records.selection import runs_like
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.html.page import html_page
     from mlbench.reports.summary import Content, summarise
@@ -69,7 +70,8 @@ def command(
         raise UsageError(f"{given} is given without {other.split()[0]}.", hint=f"Add {other}.")
     found = _selected(results, runs, sides)
     summary = summarise(found)
-    comparison = compare(found["base"], found["new"], across=across, margin=margin) if sides else None
+    history = runs_like(results, summary.runs) if sides else []
+    comparison = compare(found["base"], found["new"], across=across, margin=margin, history=history) if sides else None
     steps = {each.points[step.index].run_id for each in histories_of(summary.runs) for step in each.steps}
     title = _title(runs, sides, summary)
     cost = priced(priced_runs, price, results) if price else None

@@ -11,18 +11,47 @@ from mlbench.records.run_record import RunRecord
 
 _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
-_HAND_SET = ("command line", "suite")
-"""Layers of settings that a person chose for these very runs."""
+_HAND_SET = ("command line", "suite", "system")
+"""Layers of settings that a person chose: for these very runs, or for the machine."""
+
+_TUNED = ("scenario", "workload", "backend")
+"""Layers of settings that a plugin brings, in a tuning file or otherwise."""
 
 
 def hand_set(record: RunRecord) -> Mapping[str, object]:
-    """Return the settings that a person chose for this very run."""
-    return {key: each.value for key, each in record.settings.items() if each.layer in _HAND_SET}
+    """Return the settings that a person chose for this run: on the command line, in a suite, in the system file."""
+    return _from_layers(record, _HAND_SET)
+
+
+def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, object]:
+    """Return settings by key. Layers are named ``suite``, but also ``system /etc/x.toml`` and ``backend pytorch``."""
+    whole = ("command line", "suite")
+    return {
+        key: each.value
+        for key, each in record.settings.items()
+        if (each.layer if each.layer in whole else each.layer.partition(" ")[0]) in layers
+    }
 
 
 def _settings(record: RunRecord) -> str:
-    chosen = hand_set(record)
-    return json.dumps(chosen, sort_keys=True) if chosen else "none"
+    return _as_text(hand_set(record))
+
+
+def _tuning(record: RunRecord) -> str:
+    return _as_text(_from_layers(record, _TUNED))
+
+
+def _as_text(settings: Mapping[str, object]) -> str:
+    return json.dumps(settings, sort_keys=True) if settings else "none"
+
+
+def _image(record: RunRecord) -> str:
+    allowance = record.environment.allowance
+    return allowance.image or (f"{allowance.container}, image unknown" if allowance.container else "no container")
+
+
+def _commit(record: RunRecord, name: str) -> str:
+    return record.environment.commits.get(name, "unknown")[:12]
 
 
 def _hardware(record: RunRecord) -> str:
@@ -53,20 +82,24 @@ is the accuracy that an imported result was submitted for."""
 CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,
     "clocks": _clocks,
+    "tuning": _tuning,
     "data": lambda record: record.fingerprints.get("data", "unknown")[:12],
     "model": _model,
     "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
     "loadgen": lambda record: record.loadgen_version,
 }
-"""What must be the same on both sides besides."""
+"""What must be the same on both sides besides. Tuning is the settings that plugins bring along; it follows from what
+makes runs repeats, so it may differ where one of those is compared across."""
 
 INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "mlbench": lambda record: record.mlbench_version,
     "python": lambda record: record.environment.python,
     "os": lambda record: f"{record.environment.os}, {record.environment.kernel}",
+    "image": _image,
     "batch": lambda record: str(record.engine.get("batch", "unknown")),
 }
-"""What may differ, since it is often what a comparison is about; it is listed. Versions of libraries belong to it."""
+"""What may differ, since it is often what a comparison is about; it is listed. Versions of libraries and the commits of
+mlbench and of plugins belong to it."""
 
 FACTS = (*IDENTITY, *CONDITIONS)
 """All that ``--across`` takes."""
@@ -96,8 +129,19 @@ def check_facts(across: Collection[str]) -> None:
             raise UsageError(f"unknown fact {name!r}.", hint=f"--across takes {', '.join(FACTS)}.")
 
 
+def conditions_of(record: RunRecord) -> tuple[str, ...]:
+    """Return all that runs must share to be held against each other without being told to."""
+    return tuple(fact(record) for fact in (*IDENTITY.values(), *CONDITIONS.values()))
+
+
+def knowing(records: Sequence[RunRecord]) -> Sequence[RunRecord]:
+    """Return the records that know their conditions: of a failed run neither data nor model were seen."""
+    return [record for record in records if record.status == "completed"]
+
+
 def demand_one_condition(records: Sequence[RunRecord], side: str) -> None:
-    """Raise `IncomparableRunsError` when the repeats of one side are of several kinds."""
+    """Raise `IncomparableRunsError` when the completed repeats of one side are of several kinds."""
+    records = knowing(records)
     for name, fact in {**IDENTITY, **CONDITIONS}.items():
         found = sorted({fact(record) for record in records})
         if len(found) > 1:
@@ -119,7 +163,11 @@ def further_differences(base: RunRecord, new: RunRecord) -> tuple[Difference, ..
         name: lambda record, name=name: record.environment.libraries.get(name, "absent")  # type: ignore[misc]
         for name in sorted(libraries)
     }
-    return tuple(_differing({**INFORMATION, **versions}, base, new))
+    commits: dict[str, Callable[[RunRecord], str]] = {
+        f"commit of {name}": lambda record, name=name: _commit(record, name)  # type: ignore[misc]
+        for name in sorted({**base.environment.commits, **new.environment.commits})
+    }
+    return tuple(_differing({**INFORMATION, **versions, **commits}, base, new))
 
 
 def _differing(
@@ -129,9 +177,15 @@ def _differing(
     return [Difference(fact=name, base=one, new=other) for name, one, other in values if one != other]
 
 
+def across_with_what_follows(across: Collection[str]) -> Collection[str]:
+    """Return the facts that may differ: those compared across, and tuning where it follows from one of them."""
+    return (*across, "tuning") if any(fact in IDENTITY for fact in across) else across
+
+
 def demand_comparable(base: RunRecord, new: RunRecord, across: Collection[str]) -> None:
     """Raise `IncomparableRunsError`, naming every fact that differs and may not."""
-    found = [difference for difference in differences(base, new) if difference.fact not in across]
+    allowed = across_with_what_follows(across)
+    found = [difference for difference in differences(base, new) if difference.fact not in allowed]
     if found:
         flags = " ".join(f"--across {difference.fact}" for difference in found)
         raise IncomparableRunsError("; ".join(map(str, found)) + ".", hint=f"Compare anyway with {flags}.")

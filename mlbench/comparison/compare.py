@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mlbench.comparison.comparability import (
     Difference,
+    across_with_what_follows,
     check_facts,
     demand_comparable,
     demand_one_condition,
     differences,
     further_differences,
     key_of,
+    knowing,
 )
-from mlbench.comparison.effect import Effect, adjusted, effect_of, is_two_humped, percentile_interval
-from mlbench.comparison.measures import Measure, latencies_of, measures_of, why_loads_differ, why_not_counted
+from mlbench.comparison.effect import Effect, adjusted, detectable_loss
+from mlbench.comparison.measures import why_not_counted
+from mlbench.comparison.scores import ACCURACY_MARGIN, Score, are_targets_met, judge_scores
+from mlbench.comparison.speeds import Sides, Speed, measure_speeds
+from mlbench.comparison.spread import ENOUGH_SESSIONS, Source, Spread
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
 MARGIN = 0.05
 """Below it nothing is called a change, however sure: machines differ by that much from day to day."""
 
-ALPHA = 0.05
-"""How often a comparison of equals, all its numbers together, may be sure of a difference somewhere."""
-
-_ADVISED_REPEATS = 5
+ALPHA = 0.01
+"""How often a comparison of equals, all its numbers together, may be sure of a difference somewhere: a suite that runs
+every night would else cry wolf every few weeks."""
 
 
 class Verdict(StrEnum):
@@ -52,15 +55,10 @@ class Judged:
     verdict: Verdict
     reason: str
     """Why it cannot be told; empty otherwise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """An accuracy score on both sides: the worst of the repeats."""
-
-    name: str
-    base: float | None
-    new: float | None
+    spread: Spread | None = None
+    """What the effect was tested against; None where nothing was tested."""
+    detectable: float | None = None
+    """The smallest loss, as a share, that would have been called slower in four of five such comparisons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,7 @@ class Cell:
     name: str
     speeds: tuple[Judged, ...]
     scores: tuple[Score, ...]
-    is_less_accurate: bool
+    misses_target: bool
     """A required target that the base met is missed."""
     set_aside: tuple[str, ...]
     """Runs that failed or are INVALID, with the reason; they are in no number."""
@@ -78,11 +76,45 @@ class Cell:
     """Facts that differ and were compared across, then facts that may differ."""
     lost: bool = False
     """The base had valid runs, and the new side has none."""
+    is_without_base: bool = False
+    """The base has no valid run."""
+    failed_runs: int = 0
+    """How many of the new side's runs failed or are INVALID."""
+    new_runs: int = 0
+
+    @property
+    def is_less_accurate(self) -> bool:
+        """Whether a target is newly missed, or a score is worse by more than the margin."""
+        return self.misses_target or any(score.is_worse for score in self.scores)
 
     @property
     def is_worse(self) -> bool:
-        """Tell whether this is a regression."""
+        """Whether this is a regression."""
         return self.lost or self.is_less_accurate or any(each.verdict is Verdict.SLOWER for each in self.speeds)
+
+    @property
+    def judged(self) -> int:
+        """How many numbers and scores have a verdict."""
+        speeds = sum(each.verdict is not Verdict.CANNOT_TELL for each in self.speeds)
+        return speeds + sum(not score.reason for score in self.scores) + self.lost
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """What has no verdict, and why."""
+        found = [f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is Verdict.CANNOT_TELL]
+        found += [f"{score.name}: {score.reason}" for score in self.scores if score.reason]
+        if self.is_without_base:
+            found.append("valid runs: the base has none")
+        elif not self.lost and not self.speeds:
+            found.append("speed: no run has a result")
+        if self.failed_runs and not self.lost:
+            found.append(f"valid runs: {self.failed_runs} of {self.new_runs} failed or are INVALID")
+        return tuple(found)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether anything of it could have been called worse."""
+        return self.lost or any(each.spread for each in self.speeds) or any(not score.reason for score in self.scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +127,38 @@ class Comparison:
     added: tuple[str, ...]
     """Cells that only the new side has."""
     margin: float
+    accuracy_margin: float = ACCURACY_MARGIN
 
     @property
     def is_worse(self) -> bool:
-        """Tell whether anything got slower or less accurate, or is missing."""
+        """Whether anything got slower or less accurate, or is missing."""
         return bool(self.missing) or any(cell.is_worse for cell in self.cells)
 
+    @property
+    def judged(self) -> int:
+        """How many numbers and scores have a verdict; a cell that is missing counts as one."""
+        return len(self.missing) + sum(cell.judged for cell in self.cells)
 
-def compare(
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """What has no verdict, and why."""
+        return tuple(f"{cell.name}, {each}" for cell in self.cells for each in cell.not_judged)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing could have been called worse, whatever it was like."""
+        return not self.missing and not any(cell.is_tested for cell in self.cells)
+
+
+def compare(  # noqa: PLR0913 - two sides, what may differ, and what to hold them against
     base: Sequence[RunRecord],
     new: Sequence[RunRecord],
     *,
     across: Collection[str] = (),
     margin: float = MARGIN,
+    accuracy_margin: float = ACCURACY_MARGIN,
+    history: Sequence[RunRecord] = (),
+    again: Sequence[RunRecord] = (),
 ) -> Comparison:
     """Compare two sets of runs.
 
@@ -116,27 +167,34 @@ def compare(
         new: the runs in question.
         across: facts that may differ though they must otherwise match (see `comparability.FACTS`).
         margin: a change below this share is none.
+        accuracy_margin: likewise of scores.
+        history: other runs, of any kinds; those of the same kind on the same machine show how much sessions differ.
+        again: runs of what the base measured, made again in turns with the new ones; speeds are held against these.
 
     Raises:
         IncomparableRunsError: the sides differ in facts that must match, or one side mixes them.
         UsageError: ``across`` names an unknown fact.
     """
     check_facts(across)
-    ours, theirs = _grouped(base, across), _grouped(new, across)
+    ours, theirs, anew = (_grouped(side, across) for side in (base, new, again))
     unmatched, others = [key for key in ours if key not in theirs], [key for key in theirs if key not in ours]
     if unmatched and others:
         _refuse(ours, theirs, unmatched, others, across)
     shared = [key for key in ours if key in theirs]
     for key in shared:
-        demand_one_condition(ours[key], "the base")
+        for side, records in (("the base", ours[key]), ("the base made again", anew.get(key, []))):
+            demand_one_condition(records, side)
+            if knowing(records) and knowing(theirs[key]):
+                demand_comparable(knowing(records)[0], knowing(theirs[key])[0], across)
         demand_one_condition(theirs[key], "the new side")
-        demand_comparable(ours[key][0], theirs[key][0], across)
-    cells = [_cell(ours[key], theirs[key], across) for key in shared]
+    sides = (Sides(base=ours[key], new=theirs[key], again=anew.get(key, []), history=history) for key in shared)
+    cells = [(_cell(each, across, accuracy_margin), _speeds(each, margin)) for each in sides]
     return Comparison(
         cells=tuple(_with_verdicts(cells, margin)),
         missing=tuple(cell_name(ours[key][0]) for key in unmatched),
         added=tuple(cell_name(theirs[key][0]) for key in others),
         margin=margin,
+        accuracy_margin=accuracy_margin,
     )
 
 
@@ -169,116 +227,101 @@ def _refuse(
     demand_comparable(base, new, across)
 
 
-def _cell(base: Sequence[RunRecord], new: Sequence[RunRecord], across: Collection[str]) -> Cell:
+def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell:
+    base, new = sides.base, sides.new
     aside = [f"{record.run_id}: {reason}" for record in (*base, *new) if (reason := why_not_counted(record))]
-    ours, theirs = ([record for record in side if not why_not_counted(record)] for side in (base, new))
-    forced = [each for each in differences(base[0], new[0]) if each.fact in across]
+    has_base, has_new = (any(not why_not_counted(record) for record in side) for side in (base, new))
+    one, other = ((knowing(side) or side)[0] for side in (base, new))
+    is_known = bool(knowing(base) and knowing(new))
+    forced = [each for each in differences(one, other) if each.fact in across_with_what_follows(across) and is_known]
     return Cell(
-        name=cell_name(new[0]),
-        speeds=tuple(_judged(ours, theirs)) if ours and theirs else (),
-        scores=tuple(_scores(base, new)),
-        is_less_accurate=_targets_met(base) and not _targets_met(new),
+        name=cell_name(other),
+        speeds=(),
+        scores=tuple(judge_scores(base, new, accuracy_margin)),
+        misses_target=are_targets_met(base) and not are_targets_met(new),
         set_aside=tuple(aside),
-        differences=(*forced, *further_differences(base[0], new[0])),
-        lost=bool(ours) and not theirs,
+        differences=(*forced, *further_differences(one, other)) if is_known else (),
+        lost=has_base and not has_new,
+        is_without_base=not has_base,
+        failed_runs=sum(bool(why_not_counted(record)) for record in new),
+        new_runs=len(new),
     )
 
 
-def _judged(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Sequence[Judged]:
-    ours, theirs = ([{each.name: each for each in measures_of(record)} for record in side] for side in (base, new))
-    names = [name for name in ours[0] if all(name in values for values in (*ours, *theirs))]
-    return [_judge(base, new, [values[name] for values in ours], [values[name] for values in theirs]) for name in names]
+def _speeds(sides: Sides, margin: float) -> list[Speed]:
+    has_both = all(any(not why_not_counted(record) for record in side) for side in (sides.base, sides.new))
+    return measure_speeds(sides, margin) if has_both else []
 
 
-def _judge(
-    base: Sequence[RunRecord],
-    new: Sequence[RunRecord],
-    ours: Sequence[Measure],
-    theirs: Sequence[Measure],
-) -> Judged:
-    first = ours[0]
-    values = [measure.value for measure in ours], [measure.value for measure in theirs]
-    effect, reason = _effect(base, new, ours, theirs)
-    return Judged(
-        measure=first.name,
-        unit=first.unit,
-        base=tuple(values[0]),
-        new=tuple(values[1]),
-        effect=effect,
-        verdict=Verdict.CANNOT_TELL,
-        reason=reason,
-    )
-
-
-def _effect(
-    base: Sequence[RunRecord], new: Sequence[RunRecord], ours: Sequence[Measure], theirs: Sequence[Measure]
-) -> tuple[Effect | None, str]:
-    """Return the effect, and why no verdict can rest on it."""
-    if reason := why_loads_differ([*base, *new]):
-        return None, reason
-    one, other = [measure.value for measure in ours], [measure.value for measure in theirs]
-    first = ours[0]
-    if min(len(one), len(other)) > 1:
-        effect = effect_of(one, other, higher_is_better=first.higher_is_better)
-        humps = [side for side, values in (("base", one), ("new", other)) if is_two_humped(values)]
-        return effect, f"the {humps[0]} runs fall into two heaps: something switched between them" if humps else ""
-    if first.percentile is None:
-        ratio = math.prod(other) ** (1 / len(other)) / math.prod(one) ** (1 / len(one))
-        ratio = ratio if first.higher_is_better else 1 / ratio
-        effect = Effect(ratio=ratio, low=0.0, high=math.inf, p_value=None)
-        return effect, f"one run shows no spread; repeat each side, --repeat {_ADVISED_REPEATS}"
-    return _effect_of_single_runs(base[0], new[0], first.percentile), ""
-
-
-def _effect_of_single_runs(base: RunRecord, new: RunRecord, percentile: float) -> Effect:
-    """Compare a percentile of two runs by their own latencies: the spread within a run, not between runs."""
-    assert base.result and new.result
-    one, other = (
-        percentile_interval(latencies_of(record), percentile, record.result.counts["queries"])  # type: ignore[union-attr]
-        for record in (base, new)
-    )
-    middle = latencies_of(base)[percentile] / latencies_of(new)[percentile]
-    return Effect(ratio=middle, low=one[0] / other[1], high=one[1] / other[0], p_value=None)
-
-
-def _with_verdicts(cells: Sequence[Cell], margin: float) -> Sequence[Cell]:
+def _with_verdicts(cells: Sequence[tuple[Cell, Sequence[Speed]]], margin: float) -> Sequence[Cell]:
     """Judge all numbers together."""
-    effects = [each.effect for cell in cells for each in cell.speeds if each.effect and not each.reason]
-    tested = [effect for effect in effects if effect.p_value is not None]
-    corrected = adjusted([effect.p_value for effect in tested if effect.p_value is not None])
-    p_values = {id(effect): p_value for effect, p_value in zip(tested, corrected, strict=True)}
+    p_values = {
+        id(speed): speed.effect.p_value
+        for _, speeds in cells
+        for speed in speeds
+        if speed.effect and speed.effect.p_value is not None
+    }
+    corrected = dict(zip(p_values, adjusted(list(p_values.values())), strict=True))
     return [
-        replace(cell, speeds=tuple(_decided(each, p_values.get(id(each.effect)), margin) for each in cell.speeds))
-        for cell in cells
+        replace(
+            cell, speeds=tuple(_judged(speed, corrected.get(id(speed)), len(corrected), margin) for speed in speeds)
+        )
+        for cell, speeds in cells
     ]
 
 
-def _decided(each: Judged, p_value: float | None, margin: float) -> Judged:
-    if each.reason or not each.effect:
-        return each
-    effect, low, high = each.effect, 1 / (1 + margin), 1 + margin
-    is_sure = p_value < ALPHA if p_value is not None else not effect.low <= 1 <= effect.high
-    if is_sure and effect.ratio > high:
-        return replace(each, verdict=Verdict.FASTER)
-    if is_sure and effect.ratio < low:
-        return replace(each, verdict=Verdict.SLOWER)
-    if low <= effect.low and effect.high <= high:
-        return replace(each, verdict=Verdict.SAME)
-    return replace(each, reason=f"the interval reaches beyond the margin of {margin:.0%}; repeat more often")
-
-
-def _scores(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> Sequence[Score]:
-    """Return the scores that targets are about."""
-    names = dict.fromkeys(
-        target.score for record in (*base, *new) if record.accuracy for target in record.accuracy.targets
+def _judged(speed: Speed, p_value: float | None, tests: int, margin: float) -> Judged:
+    """Return a number with its verdict, given its corrected p-value; None where nothing could be tested."""
+    verdict, detectable, reason = Verdict.CANNOT_TELL, None, speed.reason
+    if p_value is not None and speed.effect and speed.foreseen and speed.spread:
+        verdict = decide(speed.effect, p_value, margin)
+        is_change = verdict in (Verdict.FASTER, Verdict.SLOWER)
+        detectable = detectable_loss(speed.effect if is_change else speed.foreseen, tests, margin, ALPHA)
+        if is_change:
+            reason = ""
+        elif reason:
+            verdict = Verdict.CANNOT_TELL
+        elif verdict is Verdict.CANNOT_TELL:
+            reason = _why_unsure(speed.spread, detectable, margin)
+    return Judged(
+        measure=speed.name,
+        unit=speed.unit,
+        base=speed.base,
+        new=speed.new,
+        effect=speed.effect,
+        verdict=verdict,
+        reason=reason,
+        spread=speed.spread,
+        detectable=detectable,
     )
-    return [Score(name=name, base=_worst(base, name), new=_worst(new, name)) for name in names]
 
 
-def _worst(records: Sequence[RunRecord], name: str) -> float | None:
-    values = [record.accuracy.scores.get(name) for record in records if record.accuracy]
-    return min((value for value in values if value is not None), default=None)
+def decide(effect: Effect, p_value: float, margin: float) -> Verdict:
+    """Return what an effect amounts to, given its p-value corrected for all that is judged with it."""
+    low, high = 1 / (1 + margin), 1 + margin
+    if p_value < ALPHA and effect.ratio > high:
+        return Verdict.FASTER
+    if p_value < ALPHA and effect.ratio < low:
+        return Verdict.SLOWER
+    return Verdict.SAME if low <= effect.low and effect.high <= high else Verdict.CANNOT_TELL
 
 
-def _targets_met(records: Sequence[RunRecord]) -> bool:
-    return all(record.accuracy.is_met for record in records if record.accuracy)
+def _why_unsure(spread: Spread, detectable: float | None, margin: float) -> str:
+    """Return why a number has no verdict, and what to do about it."""
+    would = f"; a loss of {detectable:.0%} would be seen" if detectable is not None else ""
+    match spread.source:
+        case Source.ASSUMED:
+            return (
+                f"{spread.count} of {ENOUGH_SESSIONS} sessions are known, so sessions are taken to differ by "
+                f"{spread.between:.0%}{would}; measure on more days, or both sides in turns"
+            )
+        case Source.TURNS:
+            return (
+                f"the two of a pair differ by {spread.between:.1%}, and the interval of {spread.count} pairs reaches "
+                f"beyond the margin of {margin:.0%}{would}; repeat more often"
+            )
+        case Source.SESSIONS:
+            return (
+                f"sessions differ by {spread.between:.1%}, and the interval reaches beyond the margin of {margin:.0%}"
+                f"{would}; repeat more often, or measure both sides in turns"
+            )

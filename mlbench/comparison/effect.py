@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from mlbench.comparison.spread import Session, Spread
+
 CONFIDENCE = 0.95
+POWER = 0.9
+"""How often a loss of the size that is called detectable is seen. Four of five is what is promised: the error is itself
+an estimate, and not every machine's noise is normal."""
 _RESAMPLES = 9999
 _SEED = 20240828
 _FEW = 10
@@ -31,7 +36,11 @@ class Effect:
     high: float
     """Ends of the interval, at 95 % confidence."""
     p_value: float | None
-    """Of Welch's test; None where no test was possible."""
+    """Of the test; None where no test was possible."""
+    error: float | None = None
+    """Standard error of the ratio's logarithm; None where it is unknown."""
+    freedom: float | None = None
+    """Degrees of freedom of that error."""
 
 
 def effect_of(base: Sequence[float], new: Sequence[float], *, higher_is_better: bool) -> Effect:
@@ -70,15 +79,80 @@ def _welch(one: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
     return difference - reach, difference + reach, p_value
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Return p-values of several tests, corrected so that many tests do not make a false alarm likely.
+def effect_of_sessions(base: Sequence[Session], new: Sequence[Session], spread: Spread) -> Effect:
+    """Compare sessions, given how much sessions differ when nothing changed.
 
-    Source: Benjamini and Hochberg, 1995.
+    Args:
+        base: the logarithms of each session's runs, signed so that more is faster.
+        new: likewise.
+        spread: between sessions.
+
+    Student's t: the error of the difference is that of so many sessions on each side, not of so many runs.
     """
-    order = np.argsort(p_values)[::-1]
-    ranks = np.arange(len(order), 0, -1)
+    one, other = (np.array([np.mean(session) for session in side]) for side in (base, new))
+    variance = sum(
+        spread.variance_of(len(side) / sum(1 / len(session) for session in side)) / len(side) for side in (base, new)
+    )
+    return _student(float(other.mean() - one.mean()), math.sqrt(variance), spread.freedom)
+
+
+def effect_of_pairs(differences: Sequence[float]) -> Effect:
+    """Compare runs made in turns, from the difference of the logarithms of each pair; at least two pairs."""
+    values = np.asarray(differences, dtype=float)
+    return _student(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1.0)
+
+
+def unknown_effect(base: Sequence[float], new: Sequence[float]) -> Effect:
+    """Return the ratio of two sets of signed logarithms about which nothing else is known."""
+    ratio = math.exp(float(np.mean(new) - np.mean(base)))
+    return Effect(ratio=ratio, low=0.0, high=math.inf, p_value=None)
+
+
+def _student(difference: float, error: float, freedom: float) -> Effect:
+    from scipy import special
+
+    if error == 0:
+        p_value = 1.0 if difference == 0 else 0.0
+    else:
+        p_value = 2 * float(special.stdtr(freedom, -abs(difference) / error))
+    reach = float(special.stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error
+    return Effect(
+        ratio=math.exp(difference),
+        low=math.exp(difference - reach),
+        high=math.exp(difference + reach),
+        p_value=p_value,
+        error=error,
+        freedom=freedom,
+    )
+
+
+def detectable_loss(effect: Effect, tests: int, margin: float, chance: float) -> float | None:
+    """Return the smallest loss that would be called one in four of five comparisons, as a share; None where unknown.
+
+    Args:
+        effect: what was measured, with its error.
+        tests: how many numbers are judged together.
+        margin: a smaller change is none.
+        chance: of a false alarm among all of them.
+    """
+    from scipy import special
+
+    if effect.error is None or effect.freedom is None:
+        return None
+    sure = float(special.stdtrit(effect.freedom, 1 - chance / (2 * tests)))
+    seen = float(special.stdtrit(effect.freedom, POWER))
+    return 1 - math.exp(-max(sure * effect.error, math.log1p(margin)) - seen * effect.error)
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Return p-values of several tests, corrected so that no false one among them is likely.
+
+    Source: Holm, A simple sequentially rejective multiple test procedure, 1979.
+    """
+    order = np.argsort(p_values)
+    raised = np.asarray(p_values, dtype=float)[order] * np.arange(len(order), 0, -1)
     found = np.empty(len(order))
-    found[order] = np.minimum.accumulate(np.asarray(p_values)[order] * len(order) / ranks)
+    found[order] = np.minimum(np.maximum.accumulate(raised), 1.0)
     return [float(value) for value in found]
 
 
@@ -127,22 +201,3 @@ def is_two_humped(values: Sequence[float]) -> bool:
     if len(values) < _ENOUGH_FOR_HUMPS or min(values) == max(values):
         return False
     return bool(diptest(np.log(np.asarray(values, dtype=float)))[1] < _TWO_HUMPED_BELOW)
-
-
-def percentile_interval(latency_ns: Mapping[float, int], percentile: float, queries: int) -> tuple[int, int]:
-    """Return the interval of a percentile from one run's order statistics, without assuming a distribution.
-
-    How many of n latencies lie below the true percentile is binomial, so the ranks n p -+ 1.96 sqrt(n p (1 - p))
-    enclose it. LoadGen logs some percentiles only: each rank becomes the next one outwards, which widens the interval.
-
-    Args:
-        latency_ns: by fraction: 0.9 -> the 90th percentile; with 0.0 (the least) and 1.0 (the greatest).
-        percentile: the one in question, as a fraction.
-        queries: how many latencies there were.
-    """
-    from scipy.special import ndtri
-
-    spread = float(ndtri(0.5 + CONFIDENCE / 2)) * math.sqrt(percentile * (1 - percentile) / queries)
-    low = max(fraction for fraction in latency_ns if fraction <= max(0.0, percentile - spread))
-    high = min(fraction for fraction in latency_ns if fraction >= min(1.0, percentile + spread))
-    return latency_ns[low], latency_ns[high]

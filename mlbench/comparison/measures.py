@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlbench.records.run_record import RunRecord
 
-_QUERY_LATENCIES = {"MultiStream": ("per_query_latency", "query_latency")}
-"""How LoadGen names the percentiles, and the extremes, of the latency of a query, where a query has many samples."""
-_LATENCIES = ("latency", "latency")
 _SAME_LOAD = 0.01
-_STREAM_PERCENTILES = {"SingleStream": 0.9, "MultiStream": 0.99}
 _TOKEN_LATENCIES = {
     "99th percentile TTFT": "first_token_99.00_percentile_latency",
     "99th percentile TPOT": "time_per_output_token_99.00_percentile",
@@ -27,8 +22,6 @@ class Measure:
     value: float
     unit: str
     higher_is_better: bool
-    percentile: float | None = None
-    """Which percentile of the latencies it is, where it is one that `latencies_of` knows."""
 
 
 def measures_of(record: RunRecord) -> Iterator[Measure]:
@@ -58,28 +51,13 @@ def _speeds(record: RunRecord) -> Iterator[Measure]:
             value=result.value,
             unit=result.unit,
             higher_is_better=result.higher_is_better,
-            percentile=None if result.higher_is_better else _STREAM_PERCENTILES.get(record.scenario),
         )
         return
     tokens = {name: result.latency_ns[key] for name, key in _TOKEN_LATENCIES.items() if key in result.latency_ns}
     one = {"99th percentile latency": result.latency_ns.get("99.00_percentile_latency", 0)}
     for name, value in (tokens or one).items():
         if value > 0:
-            percentile = None if tokens else 0.99
-            yield Measure(name=name, value=value, unit="ns", higher_is_better=False, percentile=percentile)
-
-
-def latencies_of(record: RunRecord) -> Mapping[float, int]:
-    """Return the logged percentiles of a run's query latencies by fraction, 0.0 and 1.0 being least and greatest.
-
-    In MultiStream LoadGen logs those of samples too, which are shorter: a query waits for the last of its eight.
-    """
-    logged = record.result.latency_ns if record.result else {}
-    percentiles, extremes = _QUERY_LATENCIES.get(record.scenario, _LATENCIES)
-    key = re.compile(rf"(\d\d\.\d\d)_percentile_{percentiles}")
-    found = {round(float(match[1]) / 100, 4): value for name, value in logged.items() if (match := key.fullmatch(name))}
-    ends = {0.0: f"min_{extremes}", 1.0: f"max_{extremes}"}
-    return {**found, **{fraction: logged[name] for fraction, name in ends.items() if name in logged}}
+            yield Measure(name=name, value=value, unit="ns", higher_is_better=False)
 
 
 def why_not_counted(record: RunRecord) -> str:

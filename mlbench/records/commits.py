@@ -41,7 +41,7 @@ def _commit(direct_url: str) -> str | None:
         origin = json.loads(direct_url)
         noted = origin.get("vcs_info", {}).get("commit_id")
         if noted or "dir_info" not in origin:
-            return noted
+            return str(noted) if noted else None
         return checked_out(Path(unquote(urlsplit(origin["url"]).path)))
     except (ValueError, KeyError, AttributeError):
         return None  # no such file, or one that no installer wrote

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from mlbench.errors import UsageError
@@ -9,6 +10,8 @@ from mlbench.records.baselines import baseline_names, read_baseline
 from mlbench.records.index import folders_where
 from mlbench.records.run_folder import find_run, names_in, runs_in
 from mlbench.records.run_record import RECORD_FILE, RunRecord, read
+
+_KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 
 def records_named(results: Path, name: str) -> list[RunRecord]:
@@ -42,3 +45,18 @@ def stored_records(results: Path) -> list[RunRecord]:
     if not records:
         raise UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
     return records
+
+
+def runs_like(results: Path, records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return all stored runs of the workloads, backends, scenarios and so on that these records have, oldest first.
+
+    No folder, or one without runs, holds none.
+
+    Raises:
+        DataError: a record cannot be read.
+    """
+    if not names_in(results):
+        return []
+    kinds = sorted({tuple(getattr(record, name) for name in _KIND) for record in records})
+    found = (folders_where(results, **dict(zip(_KIND, kind, strict=True))) for kind in kinds)
+    return sorted((read(folder) for folders in found for folder in folders), key=lambda record: record.created)

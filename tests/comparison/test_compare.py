@@ -1,9 +1,40 @@
+from datetime import timedelta
+
 import pytest
 
 from mlbench import IncomparableRunsError, UsageError
 from mlbench.comparison.compare import Verdict, compare
 
 STEADY = [100, 101, 99, 100, 100]
+
+QUIET_NIGHTS = [1, 1.003, 0.997, 1.001, 0.999] * 4
+"""Means of sessions, over their level: they differ by 0.2 % where nothing changed."""
+
+
+def earlier(record, nights=QUIET_NIGHTS):
+    """Return a run a night, up to the day before this one, and like it but for the speed."""
+    made = []
+    for days, factor in enumerate(reversed(nights), 1):
+        result = record.result.model_copy(
+            update={
+                "value": record.result.value * factor,
+                "latency_ns": {name: round(ns * factor) for name, ns in record.result.latency_ns.items()},
+            }
+        )
+        energy = record.energy and record.energy.model_copy(
+            update={"joules_per_sample": record.energy.joules_per_sample * factor}
+        )
+        night = {"run_id": f"{days}-days-ago", "created": record.created - timedelta(days=days)}
+        made.append(record.model_copy(update={**night, "result": result, "energy": energy}))
+    return made[::-1]
+
+
+def compare_after_quiet_nights(base, new, **more):
+    """Compare, knowing from earlier nights of both kinds of run how little sessions differ."""
+    completed = [record for record in (*base, *new) if record.status == "completed"]
+    kinds = {(record.workload, record.backend, str(record.settings)): record for record in completed[::-1]}
+    history = [night for kind in kinds.values() for night in earlier(kind)]
+    return compare(base, new, history=history, **more)
 
 
 @pytest.fixture
@@ -33,10 +64,10 @@ def only_verdict(comparison):
 
 
 def test_a_ten_percent_loss_is_a_regression_and_one_percent_is_noise(runs):
-    slower = compare(runs(STEADY), runs([90, 91, 89, 90, 90]))
+    slower = compare_after_quiet_nights(runs(STEADY), runs([90, 91, 89, 90, 90]))
     assert only_verdict(slower) is Verdict.SLOWER
     assert slower.is_worse
-    same = compare(runs(STEADY), runs([99, 100, 98, 101, 99]))
+    same = compare_after_quiet_nights(runs(STEADY), runs([99, 100, 98, 101, 99]))
     assert only_verdict(same) is Verdict.SAME
     assert not same.is_worse
 
@@ -54,7 +85,7 @@ def energies(runs, values, **changes):
 
 def test_ten_percent_more_energy_for_a_sample_is_worse(runs):
     base, new = energies(runs, [2.0, 2.01, 1.99, 2.0]), energies(runs, [2.2, 2.21, 2.19, 2.2])
-    comparison = compare(base, new)
+    comparison = compare_after_quiet_nights(base, new)
     (cell,) = comparison.cells
     assert [(each.measure, each.unit, each.verdict) for each in cell.speeds] == [
         ("throughput", "samples/s", Verdict.SAME),
@@ -71,7 +102,7 @@ def test_energy_of_other_parts_of_a_machine_is_not_compared(runs):
 
 
 def test_ten_percent_more_is_faster_and_no_regression(runs):
-    comparison = compare(runs(STEADY), runs([110, 111, 109, 110, 110]))
+    comparison = compare_after_quiet_nights(runs(STEADY), runs([110, 111, 109, 110, 110]))
     assert only_verdict(comparison) is Verdict.FASTER
     assert not comparison.is_worse
 
@@ -81,20 +112,26 @@ def test_more_latency_is_slower(runs):
         runs(values, unit="ns", higher_is_better=False, scenario="SingleStream")
         for values in ([5e6, 5.01e6, 4.99e6], [5.5e6, 5.51e6, 5.49e6])
     )
-    assert only_verdict(compare(base, new)) is Verdict.SLOWER
+    assert only_verdict(compare_after_quiet_nights(base, new)) is Verdict.SLOWER
 
 
 def test_a_sure_change_within_the_margin_is_the_same(runs):
-    comparison = compare(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.05)
+    comparison = compare_after_quiet_nights(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.05)
     assert only_verdict(comparison) is Verdict.SAME
-    assert only_verdict(compare(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.01)) is Verdict.SLOWER
+    assert (
+        only_verdict(compare_after_quiet_nights(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.01))
+        is Verdict.SLOWER
+    )
 
 
-def test_noisy_repeats_cannot_tell_and_say_why(runs):
-    comparison = compare(runs([100, 140, 70, 110, 90]), runs([90, 130, 60, 100, 80]))
-    (judged,) = comparison.cells[0].speeds
+def test_noisy_nights_cannot_tell_and_say_why_and_what_would_have_been_seen(runs):
+    base, new = runs([100] * 5), runs([92] * 5)
+    history = earlier(base[0], nights=[1, 1.06, 0.95, 1.04, 0.96, 1.05, 0.94, 0.99, 1.03, 0.98] * 2)
+    (judged,) = compare(base, new, history=history).cells[0].speeds
     assert judged.verdict is Verdict.CANNOT_TELL
+    assert "sessions differ by 4." in judged.reason
     assert "repeat more often" in judged.reason
+    assert 0.15 < judged.detectable < 0.25  # 2.9 x 4 % x sqrt(2) is 16 %, and a power of nine in ten takes 7 % more
 
 
 def test_one_run_against_one_cannot_tell_but_shows_the_ratio(runs):
@@ -105,13 +142,13 @@ def test_one_run_against_one_cannot_tell_but_shows_the_ratio(runs):
 
 
 def test_repeats_in_two_heaps_cannot_tell(runs):
-    two_heaps = [100, 101, 99, 100.5, 140, 141, 139, 140.5]
-    (judged,) = compare(runs([50 + n / 10 for n in range(8)]), runs(two_heaps)).cells[0].speeds
+    two_heaps = [100, 100.1, 99.9, 100.05, 104, 104.1, 103.9, 104.05]
+    (judged,) = compare_after_quiet_nights(runs([102] * 8), runs(two_heaps)).cells[0].speeds
     assert judged.verdict is Verdict.CANNOT_TELL
     assert "two heaps" in judged.reason
 
 
-def test_one_stream_run_each_is_told_by_order_statistics(a_run):
+def test_one_run_against_one_has_no_verdict_even_where_latencies_show_the_spread_within_a_run(a_run):
     def stream(factor):
         latencies = {"min": 4.0, "50.00_percentile": 4.9, "90.00_percentile": 5.0, "95.00_percentile": 5.1, "max": 5.2}
         result = {
@@ -121,10 +158,12 @@ def test_one_stream_run_each_is_told_by_order_statistics(a_run):
             "latency_ns": {f"{name}_latency": round(ms * 1e6 * factor) for name, ms in latencies.items()},
             "counts": {"queries": 1000},
         }
-        return [a_run(scenario="SingleStream", result=result)]
+        return [a_run(run_id=f"stream-{factor}", scenario="SingleStream", result=result, accuracy=None)]
 
-    assert only_verdict(compare(stream(1), stream(1.5))) is Verdict.SLOWER
-    assert only_verdict(compare(stream(1), stream(1.02))) is Verdict.CANNOT_TELL
+    comparison = compare(stream(1), stream(1.5))
+    assert only_verdict(comparison) is Verdict.CANNOT_TELL
+    assert comparison.is_blind
+    assert only_verdict(compare_after_quiet_nights(stream(1), stream(1.5))) is Verdict.SLOWER
 
 
 def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run):
@@ -139,8 +178,10 @@ def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run):
         return a_run(scenario="Server", result=result, load={"target_qps": qps})
 
     base = [server(ms, 500) for ms in (10, 10.1, 9.9)]
-    assert only_verdict(compare(base, [server(ms, 500) for ms in (12, 12.1, 11.9)])) is Verdict.SLOWER
-    (judged,) = compare(base, [server(ms, 400) for ms in (8, 8.1, 7.9)]).cells[0].speeds
+    assert (
+        only_verdict(compare_after_quiet_nights(base, [server(ms, 500) for ms in (12, 12.1, 11.9)])) is Verdict.SLOWER
+    )
+    (judged,) = compare_after_quiet_nights(base, [server(ms, 400) for ms in (8, 8.1, 7.9)]).cells[0].speeds
     assert judged.verdict is Verdict.CANNOT_TELL
     assert "set load.target_qps" in judged.reason
 
@@ -194,8 +235,8 @@ def test_a_missing_cell_is_worse_and_an_added_one_is_not(runs):
 def test_a_fact_that_must_match_refuses_unless_compared_across(runs, fact, change):
     base, new = runs(STEADY), runs(STEADY, **change)
     with pytest.raises(IncomparableRunsError, match=rf"{fact} differs: .* --across {fact}"):
-        compare(base, new)
-    comparison = compare(base, new, across=[fact])
+        compare_after_quiet_nights(base, new)
+    comparison = compare_after_quiet_nights(base, new, across=[fact])
     assert only_verdict(comparison) is Verdict.SAME
     assert fact in {difference.fact for difference in comparison.cells[0].differences}
 
@@ -236,3 +277,248 @@ def test_many_comparisons_of_equals_hardly_ever_alarm(runs):
         )
         alarms += compare(base, new).is_worse
     assert alarms <= 4  # five percent of 25 comparisons of eight cells each; uncorrected it is every second
+
+
+# sessions
+
+
+def two_sessions(runs, base, new):
+    """Return two sets of repeats, the second a day later."""
+    later = [run.model_copy(update={"run_id": f"new-{run.run_id}", "created": run.created + DAY}) for run in runs(new)]
+    return runs(base), later
+
+
+DAY = timedelta(days=1)
+
+
+def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_nobody_knows_how_much_sessions_differ(runs):
+    base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
+    comparison = compare(base, new)
+    (judged,) = comparison.cells[0].speeds
+    assert judged.verdict is Verdict.CANNOT_TELL
+    assert "1 of 10 sessions are known, so sessions are taken to differ by 5%" in judged.reason
+    assert "measure on more days, or both sides in turns" in judged.reason
+    assert not comparison.is_worse
+
+
+def test_without_earlier_sessions_a_loss_of_half_is_still_seen(runs):
+    assert only_verdict(compare(*two_sessions(runs, STEADY, [50, 51, 49, 50, 50]))) is Verdict.SLOWER
+
+
+def test_five_against_one_uses_all_five(runs):
+    base, new = two_sessions(runs, STEADY, [50])
+    (judged,) = compare(base, new).cells[0].speeds
+    assert judged.base == tuple(STEADY)
+    assert (
+        judged.verdict is Verdict.SLOWER
+    )  # by the base's spread between runs; 100 -> 50 is far beyond what is assumed
+    (judged,) = compare(new, base).cells[0].speeds  # one base run has no spread between runs
+    assert (judged.verdict, judged.effect.p_value) == (Verdict.CANNOT_TELL, None)
+    assert "repeat the base, --repeat 5" in judged.reason
+
+
+def test_one_run_is_less_certain_than_five(runs):
+    base, new = two_sessions(runs, [100, 103, 97, 102, 98], [100, 103, 97, 102, 98])
+    history = [
+        run.model_copy(update={"run_id": f"{run.run_id}-{days}", "created": run.created - days * DAY})
+        for run in base
+        for days in range(1, 12)
+    ]
+    five, one = (compare(base, side, history=history).cells[0].speeds[0].effect for side in (new, new[:1]))
+    # nights do not differ at all, repeats by 2.5 %: of one run there is 2.5 % (1 - 1/5) more variance
+    assert five.error == pytest.approx(0, abs=1e-9)
+    assert one.error == pytest.approx(0.0255 * (1 - 1 / 5) ** 0.5, rel=0.01)
+
+
+def test_other_machines_settings_and_later_runs_say_nothing_about_the_spread(runs, environment):
+    base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
+    elsewhere = environment.model_copy(update={"machine": "another"})
+    strangers = [
+        *(run.model_copy(update={"environment": elsewhere}) for run in earlier(base[0])),
+        *earlier(runs([100], tier="dev")[0]),
+        *earlier(runs([100], settings={})[0]),
+        *(run.model_copy(update={"created": run.created + 30 * DAY}) for run in earlier(base[0])),
+    ]
+    assert only_verdict(compare(base, new, history=strangers)) is Verdict.CANNOT_TELL
+    assert only_verdict(compare(base, new, history=earlier(base[0]))) is Verdict.SLOWER
+
+
+def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs):
+    base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
+    slow_nights = [run.model_copy(update={"created": run.created + 8 * DAY}) for run in earlier(new[0])[-7:]]
+    tonight = [run.model_copy(update={"created": run.created + 9 * DAY}) for run in new]
+    history = [*earlier(base[0]), *slow_nights]
+    (judged,) = compare(base, tonight, history=history).cells[0].speeds
+    assert (judged.verdict, judged.spread.count) == (Verdict.SLOWER, 21)  # twenty nights and the base
+
+
+def test_a_machine_that_goes_back_and_forth_by_itself_is_no_regression(runs):
+    base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
+    history = earlier(base[0], nights=[1, 0.9, 1, 1, 0.9, 0.9, 1, 0.9, 1, 1, 0.9, 1])
+    assert only_verdict(compare(base, new, history=history)) is Verdict.CANNOT_TELL
+
+
+def in_turns(runs, base, new, order="ABBA"):
+    """Return two sets of repeats, made within the hour, A B B A A B B A, or another way."""
+    first, second = runs(base), [run.model_copy(update={"run_id": f"new-{run.run_id}"}) for run in runs(new)]
+    pairs = zip(first, second, strict=True)
+    orders = {
+        "ABBA": [run for n, pair in enumerate(pairs) for run in (pair if n % 2 == 0 else pair[::-1])],
+        "AABB": [*first, *second],
+    }
+    minutes = {run.run_id: minute for minute, run in enumerate(orders[order])}
+    timed = [
+        [run.model_copy(update={"created": run.created + timedelta(minutes=minutes[run.run_id])}) for run in side]
+        for side in (first, second)
+    ]
+    return timed[0], timed[1]
+
+
+def test_runs_made_in_turns_tell_a_tenth_though_the_machine_drifts_by_more(runs):
+    drift = [100, 97, 94, 90, 87, 84, 80, 77]  # of the machine
+    base, new = in_turns(runs, drift, [0.9 * value for value in drift])
+    (judged,) = compare(base, [run for run in new]).cells[0].speeds
+    assert (judged.verdict, judged.spread.source, judged.spread.count) == (Verdict.SLOWER, "turns", 8)
+    assert judged.effect.ratio == pytest.approx(0.9)
+    assert only_verdict(compare(*in_turns(runs, drift, drift))) is Verdict.SAME
+    (judged,) = compare(*in_turns(runs, drift, drift, order="AABB")).cells[0].speeds
+    assert judged.spread.source == "assumed"
+
+
+def test_a_pair_that_broke_is_left_out_whole(runs, a_failure):
+    base, new = in_turns(runs, [100, 90, 80, 70, 60], [100, 90, 80, 70, 60])
+    new[1] = a_failure.model_copy(update={"run_id": new[1].run_id, "created": new[1].created})
+    for theirs in (new, [new[0], *new[2:]]):  # it crashed, or left nothing at all
+        (cell,) = compare(base, theirs).cells
+        assert cell.speeds[0].spread.count == 4
+        assert cell.speeds[0].verdict is Verdict.SAME
+
+
+def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
+    before, _ = two_sessions(runs, [150, 151, 149, 150, 150], STEADY)
+    again, new = in_turns(runs, [100, 97, 94, 90], [100, 97, 94, 90])
+    again = [run.model_copy(update={"run_id": f"again-{run.run_id}"}) for run in again]
+    comparison = compare(before, new, again=again)
+    (judged,) = comparison.cells[0].speeds
+    assert (judged.verdict, judged.base) == (Verdict.SAME, (100, 97, 94, 90))
+    again, new = in_turns(runs, [100, 97, 94, 90], [100, 97, 94, 90], order="AABB")
+    (judged,) = compare(before, new, again=again).cells[0].speeds
+    assert "not in 3 turns" in judged.reason
+
+
+# what is not judged
+
+
+def test_a_sure_gain_within_the_margin_is_not_called_faster(runs):
+    assert only_verdict(compare_after_quiet_nights(runs(STEADY), runs([103] * 5))) is Verdict.SAME
+
+
+def test_a_target_that_the_base_missed_too_is_not_newly_missed(runs, a_run):
+    missed = a_run().accuracy.model_dump() | {"is_met": False, "scores": {"acc": 50.0}}
+    comparison = compare_after_quiet_nights(runs(STEADY, accuracy=missed), runs(STEADY, accuracy=missed))
+    assert not comparison.cells[0].is_less_accurate
+    assert not comparison.is_worse
+
+
+def test_a_cell_whose_base_has_no_valid_run_is_not_lost_and_not_judged(runs, a_failure):
+    (cell,) = compare([a_failure], [a_failure]).cells
+    assert not cell.lost
+    assert "valid runs: the base has none" in cell.not_judged
+    broken = runs([100])[0].verdict.model_dump() | {"is_valid": False}
+    comparison = compare(runs(STEADY, verdict=broken, accuracy=None), runs(STEADY, accuracy=None))
+    assert comparison.is_blind
+    assert comparison.judged == 0
+
+
+def test_one_crashed_repeat_is_named_and_the_others_are_compared(runs, a_failure):
+    known = {"fingerprints": {"data": "one", "weights": "two"}, "loadgen_version": "5.0"}
+    crashed = a_failure.model_copy(update={"run_id": "crashed"})
+    for base, new in ((STEADY, [99] * 5), ([99] * 5, STEADY)):
+        comparison = compare_after_quiet_nights(runs(base, **known), [crashed, *runs(new, **known)])
+        assert only_verdict(comparison) is Verdict.SAME
+        assert comparison.not_judged == ("resnet50 pytorch Offline fp32, valid runs: 1 of 6 failed or are INVALID",)
+        assert not comparison.is_worse
+
+
+def with_scores(a_run, scores, **target):
+    record = a_run().accuracy.model_dump()
+    targets = [record["targets"][0] | {"score": name} | target for name in scores]
+    return record | {"scores": scores, "targets": targets}
+
+
+def test_a_score_that_falls_inside_its_target_is_worse(runs, a_run):
+    def scored(value):
+        return runs(STEADY, accuracy=with_scores(a_run, {"acc": value}))
+
+    comparison = compare(scored(98.99), scored(98.01))
+    assert comparison.is_worse
+    assert not comparison.cells[0].misses_target
+    assert comparison.cells[0].scores[0].change == pytest.approx(-0.0099, abs=1e-4)
+    assert not compare(scored(98.99), scored(98.01), accuracy_margin=0.02).is_worse
+    assert not compare(scored(98.01), scored(98.99)).is_worse
+    assert compare(scored(98.99), scored(98.60)).is_worse is False  # 0.4 %
+
+
+def test_the_worst_of_a_score_is_the_lowest_and_of_a_distance_the_highest(runs, a_run):
+    def scored(name, values, **target):
+        accuracies = [with_scores(a_run, {name: value}, **target) for value in values]
+        return [run for accuracy in accuracies for run in runs([100], accuracy=accuracy)]
+
+    (score,) = compare(scored("acc", [90, 95]), scored("acc", [94, 95])).cells[0].scores
+    assert (score.base, score.new, score.is_worse) == (90, 94, False)
+    for name, target in (("FID_SCORE", {}), ("wer", {"lower_is_better": True})):
+        (score,) = compare(scored(name, [23.1, 23.2], **target), scored(name, [23.2, 23.9], **target)).cells[0].scores
+        assert (score.base, score.new, score.is_worse) == (23.2, 23.9, True)
+        assert not compare(scored(name, [23.9], **target), scored(name, [23.1], **target)).is_worse
+
+
+def test_accuracy_that_was_not_run_is_not_judged(runs):
+    comparison = compare_after_quiet_nights(runs(STEADY), runs(STEADY, accuracy=None))
+    assert comparison.not_judged == ("resnet50 pytorch Offline fp32, acc: accuracy was not run",)
+    assert (comparison.judged, comparison.is_worse, comparison.is_blind) == (1, False, False)
+
+
+# facts
+
+
+@pytest.mark.parametrize("layer", ["suite", "command line", "system /etc/mlbench.toml"])
+def test_what_a_person_set_separates_runs_whatever_the_file(runs, layer):
+    settings = {"execution.batch": {"value": 8, "layer": layer}}
+    with pytest.raises(IncomparableRunsError, match=r"settings differs: .*32.*, then .*8.* --across settings"):
+        compare(runs(STEADY), runs(STEADY, settings=settings))
+
+
+@pytest.mark.parametrize("layer", ["workload resnet50", "backend pytorch", "scenario Offline"])
+def test_what_a_plugin_tunes_must_match_and_follows_a_backend_that_is_compared_across(runs, layer):
+    def tuned(value, **changes):
+        return runs(STEADY, settings={"execution.batch": {"value": value, "layer": layer}}, **changes)
+
+    with pytest.raises(IncomparableRunsError, match=r"tuning differs: .*16.*, then .*32.* --across tuning"):
+        compare(tuned(16), tuned(32))
+    for across, new in (("tuning", tuned(32)), ("backend", tuned(32, backend="onnxruntime"))):
+        (cell,) = compare(tuned(16), new, across=[across]).cells
+        assert "tuning" in {difference.fact for difference in cell.differences}
+
+
+def test_defaults_that_changed_separate_nothing(runs):
+    by_default = {"execution.batch": {"value": 8, "layer": "default"}}
+    assert len(compare(runs(STEADY, settings={}), runs(STEADY, settings=by_default)).cells) == 1
+
+
+def test_a_cpu_quota_is_other_hardware(runs, environment):
+    limited = environment.model_copy(update={"allowance": environment.allowance.model_copy(update={"cpu_quota": 2.0})})
+    with pytest.raises(IncomparableRunsError, match=r"hardware differs: .*quota 2.*--across hardware"):
+        compare(runs(STEADY), runs(STEADY, environment=limited))
+
+
+def test_the_image_and_commits_may_differ_and_are_listed(runs, environment):
+    def built(image, commit):
+        allowance = environment.allowance.model_copy(update={"container": "podman", "image": image})
+        commits = {"mlbench": "a" * 40, "acme-backend": commit}
+        return runs(STEADY, environment=environment.model_copy(update={"allowance": allowance, "commits": commits}))
+
+    (cell,) = compare(built("acme:1", "b" * 40), built("acme:2", "c" * 40)).cells
+    assert {
+        "image differs: acme:1, then acme:2",
+        f"commit of acme-backend differs: {'b' * 12}, then {'c' * 12}",
+    } == set(map(str, cell.differences))

@@ -55,7 +55,7 @@ def a_slower_night(store, mlbench):
     """Store a night that got slower in one kind of run, lost another, and cannot be judged in a third."""
     backend = {"backend": "odd|name"}
     store("old", 100.0, 101.0, 99.0, **backend)
-    store("new", 80.0, 81.0, 79.0, **backend)
+    store("new", 40.0, 41.0, 39.0, **backend)
     store("old-bert", 10.0, workload="bert")
     store("new-bert", 10.0, workload="bert")
     store("old-lost", 10.0, workload="retinanet")
@@ -154,18 +154,18 @@ def test_junit_by_junitparser(a_slower_night, mlbench, tmp_path, results):
     assert (suite.tests, suite.failures, suite.skipped) == (len(found), 2, 1)
     (slower,) = found[("resnet50.odd|name.Offline.fp32", "throughput")]
     assert isinstance(slower, junitparser.Failure)
-    assert slower.message.startswith("slower: 100 samples/s, then 80.0 samples/s")
+    assert slower.message.startswith("slower: 100 samples/s, then 40.0 samples/s")
     (untold,) = found[("bert.pytorch.Offline.fp32", "throughput")]
     assert isinstance(untold, junitparser.Skipped)
     (lost,) = found[("retinanet.pytorch.Offline.fp32", "present")]
     assert isinstance(lost, junitparser.Failure)
-    assert found[("bert.pytorch.Offline.fp32", "accuracy")] == []
+    assert found[("bert.pytorch.Offline.fp32", "accuracy, acc")] == []
 
 
 def test_markdown_of_a_comparison_by_commonmark(a_slower_night, mlbench):
     header, *rows = cells(mlbench("compare", "old", "new", "--markdown"))
-    assert header == ["runs", "measure", "base", "new", "speed", "interval", "verdict"]
-    assert {len(row) for row in rows} == {7}
+    assert header == ["runs", "measure", "base", "new", "change", "interval", "detectable", "verdict"]
+    assert {len(row) for row in rows} == {8}
     assert rows[0][0] == "resnet50 odd|name Offline fp32"
     assert rows[0][-1] == "slower"
 

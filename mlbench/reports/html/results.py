@@ -154,7 +154,7 @@ def rules_table(run: RunRecord) -> Table | None:
 
 def comparison_rows_table(comparison: Comparison) -> Table:
     """Return the comparison as `mlbench compare` prints it."""
-    numbers = {"base", "new", "speed", "interval"}
+    numbers = {"base", "new", "change", "interval", "detectable"}
     tones = {Verdict.FASTER: "good", Verdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
     return table(
         "Both sides, number by number",

@@ -1,0 +1,82 @@
+"""Did accuracy fall? A score is held against the base's, and not against its target alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlbench.records.run_record import RunRecord
+
+ACCURACY_MARGIN = 0.005
+"""A score that is worse by a smaller share is as good: two of five hundred answers may turn with the batches."""
+
+_LOWER_IS_BETTER = ("FID_SCORE",)
+"""Among the official scores; records of format 1 do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """An accuracy score on both sides: the worst of the repeats."""
+
+    name: str
+    base: float | None
+    new: float | None
+    lower_is_better: bool = False
+    is_worse: bool = False
+    """Worse than the base's by more than the margin."""
+    reason: str = ""
+    """Why it could not be judged; empty otherwise."""
+
+    @property
+    def change(self) -> float:
+        """By which share of the base's score the new one is better; negative: worse."""
+        if self.base is None or self.new is None or self.base == self.new:
+            return 0.0
+        gain = self.base - self.new if self.lower_is_better else self.new - self.base
+        return gain / abs(self.base) if self.base else math.copysign(math.inf, gain)
+
+
+def judge_scores(base: Sequence[RunRecord], new: Sequence[RunRecord], margin: float) -> list[Score]:
+    """Return the scores that targets are about, each held against the base's.
+
+    Args:
+        base: repeats, those that failed among them.
+        new: likewise.
+        margin: a score that is worse by a smaller share is not worse.
+    """
+    directions: dict[str, bool] = {}
+    for record in (*base, *new):
+        for target in record.accuracy.targets if record.accuracy else ():
+            is_lower = target.lower_is_better or target.score in _LOWER_IS_BETTER
+            directions[target.score] = directions.get(target.score, False) or is_lower
+    return [_judge(name, base, new, margin, lower_is_better=lower) for name, lower in directions.items()]
+
+
+def are_targets_met(records: Sequence[RunRecord]) -> bool:
+    """Return whether no run misses a required target; true where none ran for accuracy."""
+    return all(record.accuracy.is_met for record in records if record.accuracy)
+
+
+def _judge(
+    name: str, base: Sequence[RunRecord], new: Sequence[RunRecord], margin: float, *, lower_is_better: bool
+) -> Score:
+    one, other = (_worst(side, name, lower_is_better=lower_is_better) for side in (base, new))
+    if one is None:
+        reason = "the base has no such score"
+    elif other is None:
+        is_run = any(record.accuracy for record in new)
+        reason = "the new runs have no such score" if is_run else "accuracy was not run"
+    else:
+        reason = ""
+    score = Score(name=name, base=one, new=other, lower_is_better=lower_is_better, reason=reason)
+    is_worse = not reason and score.change < -margin
+    return Score(name=name, base=one, new=other, lower_is_better=lower_is_better, is_worse=is_worse, reason=reason)
+
+
+def _worst(records: Sequence[RunRecord], name: str, *, lower_is_better: bool) -> float | None:
+    values = [record.accuracy.scores.get(name) for record in records if record.accuracy]
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return max(known) if lower_is_better else min(known)

@@ -1,0 +1,57 @@
+"""Which runs were made in one go, and which were made in turns: repeats of one session are not independent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from mlbench.records.run_record import RunRecord
+
+SESSION_GAP = timedelta(hours=4)
+"""A longer pause begins a new session: what a machine was like before it says little about what it is like now."""
+
+LEAST_PAIRS = 3
+"""Fewer pairs show no spread that a verdict could rest on."""
+
+
+def split_sessions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """Return the runs of each session, oldest first. Runs of different machines or workloads may be among them."""
+    sessions: list[list[RunRecord]] = []
+    last_end: datetime | None = None
+    for record in sorted(records, key=lambda record: record.created):
+        if last_end is None or record.created - last_end > SESSION_GAP:
+            sessions.append([])
+        sessions[-1].append(record)
+        last_end = max(last_end or _end(record), _end(record))
+    return sessions
+
+
+def newest_session(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the runs of the newest session; none of none."""
+    sessions = split_sessions(records)
+    return sessions[-1] if sessions else []
+
+
+def pairs_in_turns(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> list[tuple[RunRecord, RunRecord]]:
+    """Return neighbours in time, one of each side, where two sides were measured in turns; else nothing.
+
+    A B A B and A B B A are in turns. What the machine does to one within these minutes it does to the other, so it
+    drops out of the difference. A run whose partner is missing is left out; where that is more than one in three, the
+    sides were not measured in turns.
+    """
+    if len({record.run_id for record in (*base, *new)}) != len(base) + len(new):
+        return []
+    sides = [(record.created, side, record) for side, records in enumerate((base, new)) for record in records]
+    in_time = [(side, record) for _, side, record in sorted(sides, key=lambda each: each[:2])]
+    pairs, place = [], 0
+    while place + 1 < len(in_time):
+        (one_side, one), (other_side, other) = in_time[place : place + 2]
+        if one_side != other_side and one.created < other.created <= _end(one) + SESSION_GAP:
+            pairs.append((one, other) if one_side == 0 else (other, one))
+            place += 1
+        place += 1
+    return pairs if 3 * len(pairs) >= len(in_time) else []
+
+
+def _end(record: RunRecord) -> datetime:
+    return record.created + timedelta(microseconds=(record.duration_ns or 0) / 1000)

@@ -1,0 +1,200 @@
+"""The numbers of a cell on both sides: how far they are apart, and what that is to be held against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlbench.comparison.comparability import conditions_of, knowing
+from mlbench.comparison.effect import Effect, effect_of_pairs, effect_of_sessions, is_two_humped, unknown_effect
+from mlbench.comparison.measures import measures_of, why_loads_differ, why_not_counted
+from mlbench.comparison.sessions import LEAST_PAIRS, pairs_in_turns, split_sessions
+from mlbench.comparison.spread import Session, Source, Spread, drop_sessions_like, measure_spread
+from mlbench.records.run_record import RunRecord
+
+MOST_SESSIONS = 60
+"""Of a history the newest so many count: machines grow old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The runs of a cell."""
+
+    base: Sequence[RunRecord]
+    new: Sequence[RunRecord]
+    again: Sequence[RunRecord] = ()
+    """What the base measured, made again in turns with the new runs; where given, speeds are held against these."""
+    history: Sequence[RunRecord] = ()
+    """Other runs, of any kinds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """One number on both sides, without a verdict."""
+
+    name: str
+    unit: str
+    base: tuple[float, ...]
+    new: tuple[float, ...]
+    effect: Effect | None
+    spread: Spread | None
+    """What the effect is held against; None where nothing can be."""
+    foreseen: Effect | None
+    """The same with the error that a night with a loss would have had; what is detectable follows from it."""
+    reason: str
+    """Why it is not the same, if it should look so; empty otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """An effect, and what it is held against."""
+
+    effect: Effect
+    foreseen: Effect
+    spread: Spread
+
+
+def measure_speeds(sides: Sides, margin: float) -> list[Speed]:
+    """Return each number that both sides have; both have a run that counts. A change below the margin is none."""
+    base, new = _counted(sides.again or sides.base), _counted(sides.new)
+    first, second = (
+        dict.fromkeys(each.name for record in side for each in measures_of(record)) for side in (base, new)
+    )
+    return [_speed(name, sides, margin) for name in first if name in second]
+
+
+def _counted(records: Sequence[RunRecord]) -> list[RunRecord]:
+    return [record for record in records if not why_not_counted(record)]
+
+
+def _speed(name: str, sides: Sides, margin: float) -> Speed:
+    base, new = _counted(sides.again or sides.base), _counted(sides.new)
+    ours, theirs = (
+        [each for record in side for each in measures_of(record) if each.name == name] for side in (base, new)
+    )
+    one, other = (tuple(each.value for each in side) for side in (ours, theirs))
+    tested, effect, reason = _tested(name, sides, margin)
+    humps = [side for side, values in (("base", one), ("new", other)) if is_two_humped(values)]
+    if tested and humps:
+        reason = f"the {humps[0]} runs fall into two heaps: something switched between them"
+    return Speed(
+        name=name,
+        unit=theirs[0].unit,
+        base=one,
+        new=other,
+        effect=effect,
+        spread=tested.spread if tested else None,
+        foreseen=tested.foreseen if tested else None,
+        reason=reason,
+    )
+
+
+def _tested(name: str, sides: Sides, margin: float) -> tuple[Tested | None, Effect | None, str]:
+    """Return the effect with what it is held against, the effect alone, and why no verdict can rest on it."""
+    base, new = _counted(sides.again or sides.base), _counted(sides.new)
+    if reason := why_loads_differ([*base, *new]):
+        return None, None, reason
+    differences = _differences_of_pairs(name, sides)
+    if len(differences) >= LEAST_PAIRS:
+        effect = effect_of_pairs(differences)
+        return Tested(effect=effect, foreseen=effect, spread=_spread_of_pairs(differences)), effect, ""
+    ours, theirs = _in_sessions(name, base), _in_sessions(name, new)
+    unknown = unknown_effect(*([value for session in side for value in session] for side in (ours, theirs)))
+    if sides.again:
+        return None, unknown, f"the base was measured again, but not in {LEAST_PAIRS} turns or more with the new runs"
+    tested = _by_sessions(name, sides, margin)
+    if tested is None:
+        return (
+            None,
+            unknown,
+            "one run shows no spread between runs; repeat the base, --repeat 5, and measure on more days",
+        )
+    return tested, tested.effect, ""
+
+
+def _differences_of_pairs(name: str, sides: Sides) -> list[float]:
+    """Return the differences of the logarithms of runs made in turns; a pair of which one run broke is left out."""
+    pairs = pairs_in_turns(sides.again or sides.base, sides.new)
+    whole = [pair for pair in pairs if not any(map(why_not_counted, pair))]
+    values = ((_logarithm(base, name), _logarithm(new, name)) for base, new in whole)
+    return [new - base for base, new in values if base is not None and new is not None]
+
+
+def _spread_of_pairs(differences: Sequence[float]) -> Spread:
+    count, between = len(differences), float(np.std(differences, ddof=1))
+    return Spread(source=Source.TURNS, between=between, within=0.0, repeats=1, freedom=count - 1, count=count)
+
+
+def compare_by_sessions(
+    base: Sequence[Session],
+    new: Sequence[Session],
+    *,
+    before: Sequence[Session],
+    after: Sequence[Session],
+    margin: float,
+) -> Tested | None:
+    """Hold a difference against how much sessions of one kind differ; None where nothing shows it.
+
+    Args:
+        base: signed logarithms of its runs, by session.
+        new: likewise.
+        before: all sessions up to the newest of the base's, the base's among them, oldest first.
+        after: those since then, without the new ones.
+        margin: a change below it is none, so nothing can have passed for one.
+    """
+    is_change = abs(_level(new) - _level(base)) > math.log1p(margin)
+    known = [*before, *(drop_sessions_like(_level(new), _level(base), after) if is_change else after)]
+    spread, whole = (measure_spread([each[-MOST_SESSIONS:]]) for each in (known, [*before, *after]))
+    if spread is None or whole is None:
+        return None
+    effect, foreseen = (effect_of_sessions(base, new, each) for each in (spread, whole))
+    return Tested(effect=effect, foreseen=foreseen, spread=spread)
+
+
+def _level(sessions: Sequence[Session]) -> float:
+    return float(np.mean([np.mean(session) for session in sessions]))
+
+
+def _by_sessions(name: str, sides: Sides, margin: float) -> Tested | None:
+    """Hold a difference against the sessions of the base and earlier ones of the same kind.
+
+    Where the sides differ on purpose, earlier sessions of the new side's kind are a group of their own.
+    """
+    base, new = _counted(sides.base), _counted(sides.new)
+    ours, theirs = _in_sessions(name, base), _in_sessions(name, new)
+    named = {record.run_id for record in (*sides.base, *sides.new)}
+    until, last = min(record.created for record in new), max(record.created for record in base)
+    earlier = [
+        record for record in _counted(knowing(sides.history)) if record.run_id not in named and record.created < until
+    ]
+    base_facts, new_facts = conditions_of(base[0]), conditions_of(new[0])
+    of_base = [record for record in earlier if conditions_of(record) == base_facts]
+    if base_facts == new_facts:
+        before = [*base, *(record for record in of_base if record.created <= last)]
+        after = [record for record in of_base if record.created > last]
+        known = {"before": _in_sessions(name, before), "after": _in_sessions(name, after)}
+        return compare_by_sessions(ours, theirs, **known, margin=margin)
+    of_new = [record for record in earlier if conditions_of(record) == new_facts]
+    spread = measure_spread([_in_sessions(name, [*base, *of_base]), _in_sessions(name, of_new)])
+    if spread is None:
+        return None
+    effect = effect_of_sessions(ours, theirs, spread)
+    return Tested(effect=effect, foreseen=effect, spread=spread)
+
+
+def _in_sessions(name: str, records: Sequence[RunRecord]) -> list[Session]:
+    """Return the signed logarithms of each session's runs, oldest first."""
+    by_session = ([_logarithm(record, name) for record in session] for session in split_sessions(records))
+    known = ([value for value in session if value is not None] for session in by_session)
+    return [session for session in known if session]
+
+
+def _logarithm(record: RunRecord, name: str) -> float | None:
+    """Return the logarithm of a run's number, signed so that more is faster; None where the run has no such number."""
+    for measure in measures_of(record):
+        if measure.name == name:
+            return math.log(measure.value) * (1 if measure.higher_is_better else -1)
+    return None

@@ -1,0 +1,159 @@
+"""How much a number differs from session to session when nothing changed.
+
+Repeats of one session resemble each other more than those of another day: the processor is as warm, the neighbours are
+as busy, memory lies where it lies. Their spread says how well a session knows itself, not how well it stands for
+others. So the unit here is the session, and its value the mean of the logarithms of its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+ENOUGH_SESSIONS = 10
+"""So many show how much sessions differ; below, an assumption takes their place."""
+
+ASSUMED = 0.05
+"""The spread from session to session where too few are known, as a share: shared machines differ by that much."""
+
+ASSUMED_FREEDOM = 8
+"""How sure the assumption is taken to be: as if it came from nine sessions."""
+
+CORRELATION = 0.8
+"""Of neighbouring repeats, assumed where only the spread within a session is known."""
+
+_LEAST_FREEDOM = 4.0
+"""Of a series whose sessions resemble each other; a few more do not make it worth nothing."""
+
+Session = Sequence[float]
+"""The logarithms of a session's runs."""
+
+
+class Source(StrEnum):
+    """Where a spread comes from."""
+
+    SESSIONS = "sessions"
+    """Measured: sessions of the same run on other days."""
+    TURNS = "turns"
+    """Measured: pairs of runs of both sides, one right after the other."""
+    ASSUMED = "assumed"
+    """Too few sessions are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How much the mean of a session differs from session to session."""
+
+    source: Source
+    between: float
+    """The standard deviation of a session's mean, or of a pair's difference where runs were made in turns. As a share:
+    0.01 is one percent."""
+    within: float
+    """The standard deviation of the repeats of a session."""
+    repeats: float
+    """How many runs the sessions had that it was measured on."""
+    freedom: float
+    """Degrees of freedom of ``between``."""
+    count: int
+    """How many sessions, or pairs, are known."""
+
+    def variance_of(self, repeats: float) -> float:
+        """Return the variance of the mean of a session of so many runs.
+
+        A session of fewer runs than those it was measured on is less certain; one of more is not trusted to be surer.
+        """
+        return self.between**2 + self.within**2 * max(0.0, 1 / repeats - 1 / self.repeats)
+
+
+def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:
+    """Return the spread between sessions; None where there is only one run.
+
+    Args:
+        groups: sessions whose means may be held against each other (one machine, one request), oldest first. Several
+            groups when the two sides of a comparison differ on purpose.
+    """
+    known = [group for group in groups if group]
+    sessions = [session for group in known for session in group]
+    if sum(map(len, sessions)) < 2:
+        return None
+    within, repeats = _within(sessions), len(sessions) / sum(1 / len(session) for session in sessions)
+    squares, freedom = 0.0, 0.0
+    for group in known:
+        if len(group) > 1:
+            means = np.array([np.mean(session) for session in group])
+            inflation, its_freedom = _inflation(means)
+            squares += inflation * float(means.var(ddof=1)) * its_freedom
+            freedom += its_freedom
+    measured = squares / freedom if freedom else 0.0
+    if len(sessions) - len(known) + 1 >= ENOUGH_SESSIONS:
+        between, source = measured, Source.SESSIONS
+    else:
+        between, source = max(measured, ASSUMED**2, _correlated(within**2, repeats)), Source.ASSUMED
+        freedom = ASSUMED_FREEDOM
+    return Spread(
+        source=source,
+        between=float(np.sqrt(between)),
+        within=within,
+        repeats=repeats,
+        freedom=freedom,
+        count=len(sessions),
+    )
+
+
+def drop_sessions_like(new: float, base: float, history: Sequence[Session]) -> list[Session]:
+    """Return a history without its newest sessions that are nearer to ``new`` than to ``base``.
+
+    A loss that came three nights ago must not pass for three nights of noise. Sessions at the level of tonight that
+    others followed which were at the base's stay: a machine that goes back and forth does so by itself.
+
+    Args:
+        new: the mean of the session in question, a logarithm.
+        base: the mean of what it is compared with.
+        history: oldest first.
+    """
+    kept = list(history)
+    while kept and abs(float(np.mean(kept[-1])) - new) < abs(float(np.mean(kept[-1])) - base):
+        kept.pop()
+    return kept
+
+
+def _within(sessions: Sequence[Session]) -> float:
+    """Return the standard deviation of repeats within their sessions, pooled; 0 where each session is one run."""
+    freedom = sum(len(session) - 1 for session in sessions)
+    squares = sum(float(np.var(session)) * len(session) for session in sessions)
+    return float(np.sqrt(squares / freedom)) if freedom else 0.0
+
+
+def _inflation(means: np.ndarray) -> tuple[float, float]:
+    """Return by how much the variance of a series must be raised since neighbours resemble each other, and its freedom.
+
+    The correlation of neighbours is corrected for the bias that short series have (Marriott and Pope, 1954).
+    """
+    count, centred = len(means), means - means.mean()
+    squares = float(centred @ centred)
+    if count < ENOUGH_SESSIONS or squares == 0:
+        return 1.0, count - 1.0
+    found = float(centred[1:] @ centred[:-1]) / squares
+    correlation = min(found + (1 + 4 * found) / count, CORRELATION)
+    if correlation <= 0:
+        return 1.0, count - 1.0
+    share = _share_of_mean(correlation, count)
+    return (1 - 1 / count) / (1 - share), max(1 / share - 1, _LEAST_FREEDOM)
+
+
+def _correlated(variance: float, repeats: float) -> float:
+    """Return the variance of the mean of correlated repeats, from the variance that they show around it."""
+    count = max(round(repeats), 1)
+    if count < 2:
+        return variance
+    share = _share_of_mean(CORRELATION, count)
+    return variance * (1 - 1 / count) * share / (1 - share)
+
+
+def _share_of_mean(correlation: float, count: int) -> float:
+    """Return the variance of the mean of an AR(1) series, as a share of that of its values."""
+    lags = np.arange(1, count)
+    return float(1 + 2 * np.sum((1 - lags / count) * correlation**lags)) / count
