@@ -14,11 +14,12 @@ from mlbench.comparison.comparability import CONDITIONS, Difference, differences
 from mlbench.comparison.compare import MARGIN, Verdict, cell_name
 from mlbench.comparison.effect import Effect, effect_of
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
+from mlbench.comparison.sessions import split_sessions
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 
 SHORTEST = 3
-"""A level is of at least so many runs: two that differ from the rest are as likely a bad night."""
+"""A level is of at least so many sessions: two that differ from the rest are as likely bad nights."""
 
 PENALTY = 3.0
 """What a step must gain, in squared spreads times the logarithm of the number of runs, to be proposed at all."""
@@ -38,11 +39,14 @@ _SAME_THROUGHOUT = ("hardware", "data", "model")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One run of a history."""
+    """One session of a history: its runs resemble each other too much to be points of their own."""
 
     run_id: str
+    """Of its first run."""
     created: datetime
     value: float
+    """The geometric mean of its runs."""
+    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +54,9 @@ class Step:
     """A change of level."""
 
     index: int
-    """Of the first run after it."""
+    """Of the first session after it."""
     effect: Effect
-    """Of all runs of the level after it against all of the level before."""
+    """Of all sessions of the level after it against all of the level before."""
     verdict: Verdict
     """Faster or slower."""
     differences: tuple[Difference, ...]
@@ -61,7 +65,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Runs between two steps."""
+    """Sessions between two steps."""
 
     first: int
     last: int
@@ -79,7 +83,7 @@ class History:
     higher_is_better: bool
     points: tuple[Point, ...]
     spread: float
-    """From run to run, as a share: 0.01 is one percent. It does not see steps."""
+    """From session to session, as a share: 0.01 is one percent. It does not see steps."""
     steps: tuple[Step, ...]
     set_aside: int
     """Runs that failed or are INVALID; they are no points."""
@@ -197,24 +201,29 @@ def _histories(records: Sequence[RunRecord], margin: float) -> Sequence[History]
 
 
 def _history(runs: Sequence[tuple[RunRecord, Measure]], margin: float, reason: str, *, set_aside: int) -> History:
-    values = [measure.value for _, measure in runs]
-    first = runs[0][1]
-    if not reason and len(runs) < 2 * SHORTEST:
-        reason = f"{len(runs)} runs; a step needs {SHORTEST} on each side"
+    first, found = runs[0][1], {id(record): measure.value for record, measure in runs}
+    sessions = split_sessions([record for record, _ in runs])
+    points = [_point(session, [found[id(record)] for record in session]) for session in sessions]
+    values = [point.value for point in points]
+    if not reason and len(points) < 2 * SHORTEST:
+        reason = f"{len(points)} sessions; a step needs {SHORTEST} on each side"
     steps = [] if reason else steps_in(values, higher_is_better=first.higher_is_better, margin=margin)
     return History(
         name=cell_name(runs[0][0]),
         measure=first.name,
         unit=first.unit,
         higher_is_better=first.higher_is_better,
-        points=tuple(
-            Point(run_id=record.run_id, created=record.created, value=measure.value) for record, measure in runs
-        ),
+        points=tuple(points),
         spread=spread_of(values),
-        steps=tuple(_step(index, effect, runs[index - 1][0], runs[index][0]) for index, effect in steps),
+        steps=tuple(_step(index, effect, sessions[index - 1][-1], sessions[index][0]) for index, effect in steps),
         set_aside=set_aside,
         reason=reason,
     )
+
+
+def _point(session: Sequence[RunRecord], values: Sequence[float]) -> Point:
+    mean = math.exp(math.fsum(map(math.log, values)) / len(values)) if len(values) > 1 else values[0]
+    return Point(run_id=session[0].run_id, created=session[0].created, value=mean, runs=len(session))
 
 
 def _step(index: int, effect: Effect, before: RunRecord, after: RunRecord) -> Step:

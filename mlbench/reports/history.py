@@ -20,14 +20,17 @@ def history_heading(history: History) -> str:
     """Return what the history is of: its runs, their number and how much they vary."""
     first, last = (f"{point.created:%Y-%m-%d}" for point in (history.points[0], history.points[-1]))
     aside = f", {history.set_aside} failed or INVALID" if history.set_aside else ""
-    count = f"{len(history.points)} runs{aside}"
-    return f"{history.name}: {history.measure}, {count}, {first} to {last}, {history.spread:.1%} from run to run"
+    runs, sessions = sum(point.runs for point in history.points), len(history.points)
+    count = f"{runs} runs{aside}" if runs == sessions else f"{runs} runs in {sessions} sessions{aside}"
+    return (
+        f"{history.name}: {history.measure}, {count}, {first} to {last}, {history.spread:.1%} from session to session"
+    )
 
 
 def sparkline(history: History) -> str:
-    """Return a block per run, the tallest the largest value, with a bar where the level steps.
+    """Return a block per session, the tallest the largest value, with a bar where the level steps.
 
-    Of more than a hundred runs each block is the mean of several.
+    Of more than a hundred sessions each block is the mean of several.
     """
     width = max(1, math.ceil(len(history.points) / _WIDEST))
     values = [math.log(point.value) for point in history.points]
@@ -83,7 +86,10 @@ def print_histories(histories: Sequence[History]) -> None:
 
 def _row(history: History, level: Level, step: Step | None) -> tuple[str, ...]:
     first = history.points[level.first]
-    since, runs = f"{first.created:%Y-%m-%d %H:%M}", str(level.last - level.first + 1)
+    since, runs = (
+        f"{first.created:%Y-%m-%d %H:%M}",
+        str(sum(point.runs for point in history.points[level.first : level.last + 1])),
+    )
     height = quantity(level.value, history.unit)
     if step is None:
         return (since, runs, height, "", "", "", first.run_id)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from mlbench.cli import main
 from mlbench.comparison.compare import Verdict
 from mlbench.comparison.history import histories_of, spread_of, steps_in
-from mlbench.reports.history import sparkline
+from mlbench.reports.history import history_heading, sparkline
 
 FIRST_NIGHT = datetime(2026, 9, 1, 2, tzinfo=UTC)
 SPREAD = 0.02
@@ -67,6 +67,12 @@ def test_a_step_within_the_margin_is_none():
     values = noisy({0: 100, 50: 97, None: 100}, 1, spread=0.005)
     assert places(values) == []
     assert places(values, margin=0.02) == [50]
+
+
+def test_a_sure_step_stays_though_one_that_was_proposed_beside_it_does_not():
+    values = noisy({0: 100, 30: 98, 60: 80, None: 90}, 1, spread=0.005)
+    assert places(values, margin=0.01) == [31, 60]
+    assert places(values) == [60]
 
 
 def test_one_bad_night_is_no_step():
@@ -139,6 +145,23 @@ def test_other_hardware_is_another_history(nights, environment):
     assert [len(history.points) for history in histories_of([*nights([100.0] * 8), *elsewhere])] == [8, 8]
 
 
+def test_another_model_is_another_history(nights):
+    first, second = (nights([100.0] * 8, fingerprints={"weights": weights}) for weights in ("one", "two"))
+    assert [len(history.points) for history in histories_of([*first, *second])] == [8, 8]
+
+
+def test_repeats_of_a_night_are_one_point(nights):
+    hours = [run.model_copy(update={"run_id": f"{run.run_id}-{n}", "created": run.created + timedelta(minutes=n)})
+             for run in nights([100.0, 90.0] * 4) for n in range(5)]  # fmt: skip
+    (history,) = histories_of(hours)
+    assert [point.value for point in history.points] == pytest.approx([100.0, 90.0] * 4)
+    assert {point.runs for point in history.points} == {5}
+    assert history_heading(history).startswith(
+        "resnet50 pytorch Offline fp32: throughput, 40 runs in 8 sessions, 2026-09-01 to 2026-09-08"
+    )
+    assert history.steps == ()
+
+
 def test_runs_that_do_not_count_are_no_points(nights, a_failure):
     verdict = {"rules": [], "not_applied": {}, "is_valid": False, "is_accurate": None, "is_conformant": False}
     invalid = nights([10.0], verdict=verdict)
@@ -148,7 +171,7 @@ def test_runs_that_do_not_count_are_no_points(nights, a_failure):
 
 def test_too_few_runs_say_so(nights):
     (history,) = histories_of(nights([100.0, 50.0]))
-    assert (history.steps, history.reason) == ((), "2 runs; a step needs 3 on each side")
+    assert (history.steps, history.reason) == ((), "2 sessions; a step needs 3 on each side")
 
 
 def test_a_server_history_at_different_loads_says_why_it_has_no_steps(nights, a_run):
