@@ -1,7 +1,10 @@
 import threading
 from types import SimpleNamespace
 
+import pytest
+
 from mlbench.contracts.engine import Samples
+from mlbench.execution import batching
 from mlbench.execution.batching import BatchQueue, by_length
 
 DATASET = SimpleNamespace(sample=lambda index: "x" * index)
@@ -74,6 +77,71 @@ def test_a_batch_that_waits_for_company_leaves_when_its_time_is_up():
     queue = BatchQueue(batch=2, max_wait_us=10_000)
     queue.put(samples(1), REPLY)
     assert taken(queue) == [1]
+
+
+class WaitingClock:
+    """A clock that only a worker's waiting moves, and the locks of a queue whose workers wait by it."""
+
+    now_s = 100.0
+    Lock = staticmethod(threading.Lock)
+
+    def monotonic(self):
+        return self.now_s
+
+    def Condition(self):
+        clock = self
+
+        class Condition(threading.Condition):
+            def wait(self, timeout=None):
+                assert timeout is not None, "a worker waits for ever"
+                clock.now_s += timeout
+
+        return Condition()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = WaitingClock()
+    monkeypatch.setattr(batching, "time", clock)
+    monkeypatch.setattr(batching, "threading", clock)
+    return clock
+
+
+def test_a_flushed_batch_leaves_without_any_waiting(clock):
+    queue = BatchQueue(batch=2, max_wait_us=60_000_000)
+    queue.put(samples(1), REPLY)
+    queue.flush()
+    assert taken(queue) == [1]
+    assert clock.now_s == 100
+
+
+def test_a_flush_is_for_the_samples_before_it_and_not_for_those_that_come_later(clock):
+    queue = BatchQueue(batch=2, max_wait_us=60_000_000)
+    queue.put(samples(1), REPLY)
+    queue.flush()
+    queue.take()
+    queue.put(samples(2), REPLY)
+    assert taken(queue) == [2]
+    assert clock.now_s == 160
+
+
+def test_the_wait_for_company_is_counted_from_the_first_arrival(clock):
+    queue = BatchQueue(batch=8, max_wait_us=60_000_000)
+    queue.put(samples(1), REPLY)
+    clock.now_s += 50
+    queue.put(samples(2), REPLY)
+    assert taken(queue) == [1, 2]
+    assert clock.now_s == 160
+
+
+def test_what_a_full_batch_leaves_behind_waits_its_own_time(clock):
+    queue = BatchQueue(batch=2, max_wait_us=60_000_000)
+    queue.put(samples(1), REPLY)
+    clock.now_s += 50
+    queue.put(samples(2, 3), REPLY)
+    assert taken(queue) == [1, 2]
+    assert taken(queue) == [3]
+    assert clock.now_s == 210
 
 
 def test_a_closed_queue_sends_workers_home():

@@ -1,5 +1,6 @@
 """The pace of engines whose answers take as long as a clock says that only they move."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,16 +24,16 @@ class Clock:
 
 
 class Timed(Engine):
-    """Takes so many seconds for a query, whatever its size, and remembers the queries."""
+    """Takes so many seconds for a query, whatever its size, one after another of those given, and remembers them."""
 
-    def __init__(self, clock, seconds):
+    def __init__(self, clock, *seconds):
         self.clock = clock
-        self.seconds = seconds
+        self.seconds = itertools.cycle(seconds)
         self.queries = []
 
     def submit(self, samples, reply):
         self.queries.append(list(samples.indices))
-        self.clock.now_s += self.seconds
+        self.clock.now_s += next(self.seconds)
         reply.complete(samples, np.zeros((len(samples), 1)))
 
 
@@ -53,6 +54,12 @@ def test_a_fast_engine_is_timed_often_and_its_rate_is_that_of_many_samples_toget
     assert found.latency_ns == found.fastest_ns == 10_000_000
     assert [len(query) for query in engine.queries] == [1] * 30 + [100]
     assert found.rate_per_s == pytest.approx(100 / 0.01)
+
+
+def test_of_queries_that_take_differently_long_the_least_and_the_median_are_kept(clock):
+    found = measured_pace(Timed(clock, 0.6, 0.1, 0.2, 0.3, 0.4), samples(8), 1, timeout_s=1)
+    assert found.fastest_ns == pytest.approx(100_000_000)
+    assert found.latency_ns == pytest.approx(300_000_000)  # of 0.6, 0.1, 0.2 and 0.3
 
 
 def test_queries_of_a_second_are_timed_three_times(clock):

@@ -62,6 +62,14 @@ def test_the_samples_of_a_query_start_with_the_longest_prompt():
     assert [len(made.next()) for _ in range(4)] == [9, 5, 3, 7]
 
 
+def test_a_request_that_is_put_back_is_the_next_again():
+    made = admission(3, 9, 5)
+    first = made.next()
+    made.put_back(first)
+    assert len(made) == 3
+    assert [len(made.next()) for _ in range(3)] == [9, 5, 3]
+
+
 def test_in_hope_of_company_a_request_waits_so_long_and_no_longer():
     made = admission(5, 5, max_wait_us=10)
     assert starting(made, free=8, now_ns=9_999) == 0

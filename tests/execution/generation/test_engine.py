@@ -230,6 +230,24 @@ def test_a_row_of_nans_fails_its_sequence_and_no_other(world):
     assert len(reply.answers) == 5
 
 
+def test_a_prompt_that_ends_in_nans_fails_its_sequence_and_no_other(world):
+    made = world(6)
+
+    def spoils(name, number, outputs):
+        if name == "prefill":
+            made.backend.spoils = lambda name, number, outputs: outputs
+            outputs["log_probabilities"][0] = np.nan
+        return outputs
+
+    made.backend.spoils = spoils
+    with made.engine(batch=3) as engine:
+        reply = made.answered(engine)
+    assert list(reply.failures.values()) == ["NaN in log_probabilities"]
+    assert not reply.failures.keys() & reply.firsts.keys()
+    expected = made.expected()
+    assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
+
+
 def test_outputs_for_another_number_of_rows_fail_the_call(world):
     made = world(2)
     made.backend.spoils = lambda name, number, outputs: {key: value[:1] for key, value in outputs.items()}
