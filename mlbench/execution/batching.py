@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mlbench.contracts.engine import Reply, Samples
 
@@ -17,6 +18,8 @@ class Batch:
 
     samples: Samples
     reply: Reply
+    is_apart: bool = False
+    """While it waits: no batch holds samples of this and of others."""
 
 
 class Backlog:
@@ -30,9 +33,9 @@ class Backlog:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, samples: Samples, reply: Reply) -> None:
-        """Put samples behind those that wait."""
-        self._waiting.append(Batch(samples, reply))
+    def add(self, samples: Samples, reply: Reply, *, is_apart: bool = False) -> None:
+        """Put samples behind those that wait; those that are apart leave without any others."""
+        self._waiting.append(Batch(samples, reply, is_apart))
         self._count += len(samples)
 
     def cut(self, most: int) -> Batch:
@@ -41,6 +44,9 @@ class Backlog:
         parts: list[Samples] = []
         room = most
         while room and self._waiting and self._waiting[0].reply is reply:
+            is_apart = self._waiting[0].is_apart
+            if is_apart and parts:
+                break
             samples = self._waiting[0].samples
             part = samples[self._begun : self._begun + room]
             self._begun += len(part)
@@ -49,6 +55,8 @@ class Backlog:
                 self._begun = 0
             parts.append(part)
             room -= len(part)
+            if is_apart:
+                break
         self._count -= most - room
         return Batch(joined(parts), reply)
 
@@ -130,6 +138,24 @@ def by_length(samples: Samples, lengths: Sequence[int]) -> Samples:
     if min(lengths) == max(lengths):
         return samples
     return samples.at(sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True))
+
+
+def passes(indices: Sequence[int]) -> list[range]:
+    """Return the positions of each pass over the dataset: a new one begins where an index comes again.
+
+    The samples of one query may be put in any order, those of a language model within one pass only.
+    Source: MLPerf Inference v4.1 rules, "sorting samples within a query, not across dataset boundaries for LLMs".
+
+    Args:
+        indices: of the samples of a query, as it was issued.
+    """
+    starts, seen = [0], set[int]()
+    for position, index in enumerate(indices):
+        if index in seen:
+            starts.append(position)
+            seen.clear()
+        seen.add(index)
+    return [range(start, stop) for start, stop in pairwise([*starts, len(indices)])]
 
 
 @dataclass(slots=True)

@@ -20,8 +20,14 @@ from mlbench.rules.verdict import judge
 from mlbench.scoring import Accuracy, Agreement, agreement, score
 
 
-def judged(
-    job: Job, limits: Limits, detail: DetailLog, traffic: Mapping[Mode, Traffic], metric: Metric | None
+def judged(  # noqa: PLR0913 - a verdict looks at all of a run
+    job: Job,
+    limits: Limits,
+    detail: DetailLog,
+    traffic: Mapping[Mode, Traffic],
+    metric: Metric | None,
+    *,
+    length_across_passes: float | None = None,
 ) -> Mapping[str, Any]:
     """Score the accuracy test's replies, and hold every rule against the performance test's log."""
     folder = job.folder
@@ -47,6 +53,7 @@ def judged(
             replies_checked=agreed.checked if agreed else None,
             replies_differing=agreed.differing if agreed else (),
             unchecked_reason=unscored,
+            length_across_passes=length_across_passes,
             scores=accuracy.scores if accuracy else None,
             targets=metric.targets if metric else (),
             unscored_reason=unscored,

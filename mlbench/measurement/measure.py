@@ -6,16 +6,20 @@ import dataclasses
 import logging
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine
+from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
 from mlbench.execution.isolation import Channel
 from mlbench.execution.pace import Pace
+from mlbench.execution.pass_order import OrderedEngine
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
@@ -59,14 +63,15 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     with made_ready(job, payload, model, dataset) as ready:
         channel.progress("warm-up")
         pace = warmed_up(ready, job, model)
-        tests = _Tests(job, model, limits, channel, ready)
+        tests = _Tests(job, model, dataset, limits, channel, ready)
         traffic: dict[Mode, Traffic] = {}
         if metric:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         metering.watch_idle()
-        traffic[Mode.PERFORMANCE], load = tests.drive_performance(pace, metering)
+        traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
         calls, counts, runtime = ready.engine.calls(), ready.engine.statistics(), ready.runtime()
         peak_bytes = ready.peak_memory_bytes()
+        length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
     channel.progress("overhead")
     overhead_ns = overhead_ns_per_sample(job, plugins, model, channel, payload)
     channel.progress("operations")
@@ -80,7 +85,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     return {
         "engine": {**counts, **sweep},
         "runtime": runtime,
-        **judged(job, limits, detail, traffic, metric),
+        **judged(job, limits, detail, traffic, metric, length_across_passes=length_across_passes),
         "work": work and {**work, "samples_per_s": samples_per_s(detail, job.scenario)},
         "energy": energy,
         "not_measured": {
@@ -133,6 +138,7 @@ class _Tests:
 
     job: Job
     model: Model
+    dataset: Dataset
     limits: Limits
     channel: Channel
     ready: Ready
@@ -146,29 +152,53 @@ class _Tests:
         rate_per_s = traffic.answered / (time.perf_counter() - started)
         return traffic, dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
 
-    def drive_performance(self, pace: Pace, section: AbstractContextManager[object]) -> tuple[Traffic, LoadSettings]:
+    def drive_performance(
+        self, pace: Pace, section: AbstractContextManager[object]
+    ) -> tuple[Traffic, LoadSettings, OrderedEngine | None]:
         """Measure; where LoadGen ran out of samples before the time was up, once more at the pace it then saw.
 
         LoadGen prepares its samples beforehand, as many as a hint suggests, and a trial in a busy moment hints at too
         few. A hint that the user gave stays as it is.
         """
         load = _filled(self.job.load, self.limits, pace)
-        traffic = self._measured(load, section)
+        traffic, ordered = self._measured(load, section)
         detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
         again = _filled(self.job.load, self.limits, _quickened(pace, detail, self.job.scenario))
         if detail.values.get("result_min_duration_met") or again == load:
-            return traffic, load
+            return traffic, load, ordered
         logger.info("too few samples for %d ms: once more, with %s", load.min_duration_ms, again)
         shutil.rmtree(self.job.folder / Mode.PERFORMANCE)
-        return self._measured(again, section), again
+        traffic, ordered = self._measured(again, section)
+        return traffic, again, ordered
 
-    def _measured(self, load: LoadSettings, section: AbstractContextManager[object]) -> Traffic:
+    def prompt_lengths(self, indices: Sequence[int]) -> list[int]:
+        """Return how many tokens the prompts of a language model's samples have, which are loaded for it."""
+        program = self.model.program
+        assert isinstance(program, GenerationProgram)
+        self.dataset.load(indices)
+        lengths = [len(program.prompt(self.dataset.sample(index)).tokens) for index in indices]
+        self.dataset.unload(indices)
+        return lengths
+
+    def _measured(
+        self, load: LoadSettings, section: AbstractContextManager[object]
+    ) -> tuple[Traffic, OrderedEngine | None]:
         self.ready.engine.statistics(), self.ready.engine.calls()  # what was counted so far is not the measured part's
-        return self.drive(Mode.PERFORMANCE, load, section)
+        is_language = isinstance(self.model.program, GenerationProgram)
+        if not is_language or self.limits.offline_min_samples is None:
+            return self.drive(Mode.PERFORMANCE, load, section), None
+        ordered = OrderedEngine(self.ready.engine)
+        return self.drive(Mode.PERFORMANCE, load, section, ordered), ordered
 
-    def drive(self, mode: Mode, load: LoadSettings, section: AbstractContextManager[object] = _UNMEASURED) -> Traffic:
+    def drive(
+        self,
+        mode: Mode,
+        load: LoadSettings,
+        section: AbstractContextManager[object] = _UNMEASURED,
+        engine: Engine | None = None,
+    ) -> Traffic:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
         self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.ready.dataset.count)
-        signs = Signs(channel=self.channel, stage=mode)
-        return drive(test, self.ready.engine, self.ready.dataset, self.job.folder / mode, signs, section=section)
+        signs, engine = Signs(channel=self.channel, stage=mode), engine or self.ready.engine
+        return drive(test, engine, self.ready.dataset, self.job.folder / mode, signs, section=section)

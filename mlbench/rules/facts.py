@@ -39,6 +39,9 @@ class RunFacts:
     """Sample indices of those that differ, one entry per reply."""
     unchecked_reason: str = ""
     """Why none could be checked."""
+    length_across_passes: float | None = None
+    """How far the length of prompts decides whether a sample begins before one of an earlier pass over the dataset:
+    0 not at all, 1 alone. None: no query went over the dataset twice, or the model is not a language model."""
     scores: Mapping[str, float] | None = None
     """Of the accuracy run; None: it has none."""
     targets: Sequence[Target] = ()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from mlbench.rules.facts import RuleResult, RunFacts
 from mlbench.rules.official import Tokens
 
+_SORTED = 0.5
+"""Passes one after another give 0, all sorted together 1; how long prompts take and answers last moves it a little."""
+
 
 def loadgen_result(facts: RunFacts) -> RuleResult:
     """LoadGen itself calls the run VALID."""
@@ -120,4 +123,20 @@ def equal_issue(facts: RunFacts) -> RuleResult | None:
         passed=measured is True,
         fix="Run with LoadGen's sample_concatenate_permutation on.",
         source="mlperf.conf v4.1; submission checker, check_measurement_dir",
+    )
+
+
+def pass_order(facts: RunFacts) -> RuleResult | None:
+    """A language model's samples are not sorted across passes over the dataset."""
+    measured = facts.length_across_passes
+    if measured is None:
+        return None
+    return RuleResult(
+        rule="pass_order",
+        measured=round(measured, 3),
+        limit=_SORTED,
+        unit="of the order",
+        passed=measured <= _SORTED,
+        fix="The engine sorts prompts by length across passes over the dataset: sort within one pass at most.",
+        source="MLPerf Inference v4.1 rules: samples of a query may be sorted, not across dataset boundaries for LLMs",
     )

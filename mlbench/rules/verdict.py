@@ -18,6 +18,7 @@ from mlbench.rules.traffic import (
     equal_issue,
     loadgen_errors,
     loadgen_result,
+    pass_order,
     performance_sample_count,
     samples_per_query,
     seeds,
@@ -39,6 +40,7 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     seeds,
     performance_sample_count,
     equal_issue,
+    pass_order,
     replies_sound,
     replies_agree,
 )

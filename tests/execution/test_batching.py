@@ -5,7 +5,7 @@ import pytest
 
 from mlbench.contracts.engine import Samples
 from mlbench.execution import batching
-from mlbench.execution.batching import BatchQueue, by_length
+from mlbench.execution.batching import Backlog, BatchQueue, by_length, passes
 
 DATASET = SimpleNamespace(sample=lambda index: "x" * index)
 REPLY, OTHER_REPLY = object(), object()
@@ -157,3 +157,25 @@ def test_samples_of_like_length_are_put_together_longest_first():
 def test_samples_of_one_length_keep_their_order():
     one = samples(3, 3, 3)
     assert by_length(one, [2, 2, 2]) is one
+
+
+def test_a_new_pass_over_the_dataset_begins_where_an_index_comes_again():
+    assert passes([2, 0, 1, 1, 2, 0, 0]) == [range(3), range(3, 6), range(6, 7)]
+    assert passes([5]) == [range(1)]
+
+
+def test_samples_that_wait_apart_leave_without_others():
+    backlog = Backlog()
+    backlog.add(samples(1), REPLY)
+    backlog.add(samples(2), REPLY)
+    backlog.add(samples(3, 4, 5), REPLY, is_apart=True)
+    backlog.add(samples(6, 7), REPLY, is_apart=True)
+    backlog.add(samples(8), REPLY)
+    assert [list(backlog.cut(2 if len(backlog) < 7 else 9).samples.ids) for _ in range(5)] == [
+        [1, 2],
+        [3, 4],
+        [5],
+        [6, 7],
+        [8],
+    ]
+    assert len(backlog) == 0

@@ -191,6 +191,14 @@ def test_a_log_that_is_silent_about_equal_issue_is_judged_by_its_configuration(f
     assert verdict.not_applied.get("equal_issue") == (unknown if failed is None else None)
 
 
+def test_an_engine_that_sorts_across_passes_over_the_dataset_is_named(facts_of):
+    found = failures(facts_of("offline", "OFFLINE", length_across_passes=0.51))
+    assert found.keys() == {"pass_order"}
+    assert found["pass_order"].fix.startswith("The engine sorts prompts by length across passes")
+    assert not failures(facts_of("offline", "OFFLINE", length_across_passes=0.5))
+    assert "pass_order" not in {result.rule for result in judge(facts_of("offline", "OFFLINE")).results}
+
+
 @pytest.mark.parametrize("scenario", ["SINGLE_STREAM", "MULTI_STREAM", "SERVER", "OFFLINE"])
 def test_an_empty_log_passes_nothing(facts_of, limits_for, scenario):
     facts = facts_of("offline", scenario, rules="llama2-70b" if scenario == "OFFLINE" else "resnet50")

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlbench.execution.batching import passes
 from mlbench.execution.generation.requests import Request
 
 _ANSWERS_REMEMBERED = 64
@@ -39,7 +40,7 @@ class Piece:
 
 
 class Admission:
-    """Requests wait here, in the order of their arrival, the samples of one query with the longest prompts first.
+    """Requests wait here, in the order of their arrival; those of one pass over the dataset, the longest prompts first.
 
     As long as there is room, a request starts at once, or after ``max_wait_us`` in hope of company. When more wait than
     there is room for, starting whenever a single slot comes free would spend a call on each; waiting for several slots
@@ -61,9 +62,9 @@ class Admission:
         return len(self._waiting)
 
     def add(self, requests: list[Request]) -> None:
-        """Let the requests of a query wait; sorts them."""
-        requests.sort(key=len, reverse=True)
-        self._waiting += requests
+        """Let the requests of a query wait, in the order of issue; sorts those of each pass over the dataset."""
+        for part in passes([request.index for request in requests]):
+            self._waiting += sorted(requests[part.start : part.stop], key=len, reverse=True)
         self._is_flushed = False
 
     def flush(self) -> None:

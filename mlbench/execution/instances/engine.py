@@ -16,7 +16,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
-from mlbench.execution.batching import by_length
+from mlbench.execution.batching import by_length, passes
 from mlbench.execution.cores import Core, core_groups
 from mlbench.execution.instances.accounts import added, added_calls, alike
 from mlbench.execution.instances.demand import cores_for
@@ -49,7 +49,8 @@ class ReplicatedEngine(Engine):
         self._building = building
         self._count = count
         self._program = model.program
-        self._is_sorted = isinstance(model.program, GenerationProgram) or plan.batching == "bucketed"
+        self._is_language = isinstance(model.program, GenerationProgram)
+        self._is_sorted = self._is_language or plan.batching == "bucketed"
         self._lengths: dict[int, int] = {}
         self.library = Library(dataset, self._load, self._unload)
         """The dataset as this engine has it: what is loaded is loaded in all instances."""
@@ -94,10 +95,23 @@ class ReplicatedEngine(Engine):
             instance.taker.appetite = Appetite(**message.facts)
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Queue samples, those with like lengths together where the plan wants that."""
-        if self._is_sorted:
-            samples = by_length(samples, [self._lengths.get(index, 0) for index in samples.indices])
-        self._shared().put(samples, reply)
+        """Queue samples, those with like lengths together where the plan wants that.
+
+        Of a language model's query, each pass over the dataset is sorted and given out by itself.
+        """
+        if not self._is_sorted:
+            self._shared().put(samples, reply)
+            return
+        parts = passes(samples.indices) if self._is_language else [range(len(samples))]
+        for each in parts:
+            part = samples if len(parts) == 1 else samples[each.start : each.stop]
+            part = by_length(part, [self._lengths.get(index, 0) for index in part.indices])
+            self._shared().put(part, reply, is_apart=len(parts) > 1)
+
+    def appetite(self) -> Appetite:
+        """Want as many samples as all instances do."""
+        wanted = [instance.taker.appetite for instance in self.instances]
+        return Appetite(together=max(each.together for each in wanted), most=sum(each.most for each in wanted))
 
     def flush(self) -> None:
         """Let batches go that wait for company, those too that are still to be given out."""

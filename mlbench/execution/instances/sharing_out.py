@@ -54,14 +54,14 @@ class SharingOut:
         self._blame = ""
         self._last_end = ""
 
-    def put(self, samples: Samples, reply: Reply) -> None:
-        """Add samples behind those that wait."""
+    def put(self, samples: Samples, reply: Reply, *, is_apart: bool = False) -> None:
+        """Add samples behind those that wait; those that are apart are not given together with any others."""
         with self._lock:
             blame, self._blame = self._blame, ""
             if blame:
                 victim, samples = samples[:1], samples[1:]
             if len(samples):
-                self._backlog.add(samples, reply)
+                self._backlog.add(samples, reply, is_apart=is_apart)
             self._is_flushed = False
             self._feed()
             lost = self._unanswerable()

@@ -62,6 +62,16 @@ def test_the_samples_of_a_query_start_with_the_longest_prompt():
     assert [len(made.next()) for _ in range(4)] == [9, 5, 3, 7]
 
 
+def test_samples_are_not_sorted_across_passes_over_the_dataset():
+    made = admission()
+    indices, lengths = [2, 0, 1, 1, 2, 0, 0, 1], {0: 3, 1: 9, 2: 5}
+    prompts = [Prompt(tokens=range(lengths[index])) for index in indices]
+    made.add([Request(id_, index, None, None, prompts[id_], 0) for id_, index in enumerate(indices)])
+    in_order = [made.next() for _ in indices]
+    assert [request.index for request in in_order] == [1, 2, 0, 1, 2, 0, 1, 0]
+    assert [request.id for request in in_order] == [2, 0, 1, 3, 4, 5, 7, 6]
+
+
 def test_a_request_that_is_put_back_is_the_next_again():
     made = admission(3, 9, 5)
     first = made.next()

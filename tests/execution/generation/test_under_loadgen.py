@@ -1,11 +1,13 @@
 """The engine under the real LoadGen: tokens are counted, first tokens come first, and no reply is at fault."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 
 from mlbench import ReplySpec
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.execution.pass_order import OrderedEngine
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_accuracy, read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
@@ -53,3 +55,20 @@ def test_loadgen_finds_nothing_wrong(world, tmp_path, scenario, beams, tokens):
     }
     if tokens:
         assert all(reply.token_count == len(reply.data) // 8 for reply in logged)
+
+
+def test_a_query_that_goes_over_the_dataset_several_times_is_answered_pass_by_pass(world, tmp_path):
+    """The same engine under LoadGen, seen from outside: length decides nothing across passes."""
+    made = world(80, max_new_tokens=2)
+    dataset = SimpleNamespace(
+        count=80, performance_count=80, sample=made.dataset.sample, load=lambda _: None, unload=lambda _: None
+    )
+    test = asked(OFFLINE, Mode.PERFORMANCE, tokens=True)
+    load = dataclasses.replace(test.load, min_query_count=240, performance_sample_count=80)
+    with made.engine() as engine:
+        ordered = OrderedEngine(engine)
+        traffic = drive(dataclasses.replace(test, load=load), ordered, dataset, tmp_path, NoSigns())
+        assert (traffic.faults, traffic.answered) == ([], 240)
+        found = ordered.influence_of_length(lambda indices: [len(made.prompts[index].tokens) for index in indices])
+    assert found is not None
+    assert found < 0.2

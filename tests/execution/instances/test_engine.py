@@ -253,6 +253,25 @@ def test_sequences_in_flight_in_two_processes_say_what_plain_loops_say():
     assert {id_: len(answer) for id_, answer in reply.answers.items()} == reply.counts
 
 
+def test_prompts_are_not_sorted_across_passes_over_the_dataset():
+    import replicated_parts
+
+    world = replicated_parts.token_world()
+    building = Building(builder="replicated_parts:generating", payload={"batching": "in_flight", "batch": 1})
+    with ReplicatedEngine(building, 1, world.model, EnginePlan(), world.dataset) as engine:
+        engine.library.load(range(12))
+        engine.warm_up(world.samples())
+        assert engine.appetite().most == 2
+        indices = [4, 1, 7, 2, 2, 7, 4, 1, 1]
+        reply = world.answered(engine, world.samples(*indices, first=0))
+    lengths = [len(world.prompts[index].tokens) for index in indices]
+    assert len({lengths[place] for place in range(4)}) == 4
+    expected = [
+        place for part in (range(4), range(4, 8), range(8, 9)) for place in sorted(part, key=lambda p: -lengths[p])
+    ]
+    assert list(reply.answers) == expected
+
+
 def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_on():
     with warm("doubling", 3, batching="dynamic", batch=2) as engine:
         numbers = [*range(100, 150), DEADLY, *range(150, 200)]

@@ -1,0 +1,157 @@
+"""In which order an engine begins the samples of a query that goes over the dataset several times.
+
+A query's samples may be sorted, those of a language model not across passes over the dataset. An engine need not say
+what it does: the order in which first tokens, or else answers, arrive shows it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from mlbench.contracts.engine import Appetite, Engine, Reply, Samples
+from mlbench.execution.batching import passes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_OF_A_PASS = 512
+"""So many samples of each pass are looked at; all pairs of two passes are compared."""
+
+_FEWEST = 16
+"""Samples of a pass that are left to compare; with fewer, chance alone would decide."""
+
+
+class OrderedEngine(Engine):
+    """An engine, and the order in which it begins what it is given. It forwards queries, and nothing else."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._queries: list[tuple[Samples, _NotedReply]] = []
+
+    def submit(self, samples: Samples, reply: Reply) -> None:
+        """Pass a query on."""
+        noted = _NotedReply(reply)
+        self._queries.append((samples, noted))
+        self._engine.submit(samples, noted)
+
+    def flush(self) -> None:
+        """Pass it on."""
+        self._engine.flush()
+
+    def appetite(self) -> Appetite | None:
+        """Return the engine's."""
+        return self._engine.appetite()
+
+    def influence_of_length(self, lengths: Callable[[Sequence[int]], Sequence[int]]) -> float | None:
+        """Return how far length decides whether a sample begins before one of an earlier pass; see `influence`.
+
+        Samples that the engine runs at the same time begin in any order: as many as it says it takes, and at least as
+        many as were seen between first token and answer.
+
+        Args:
+            lengths: of the prompts of samples with these dataset indices.
+
+        Returns:
+            A number from 0, not at all, to 1: length alone decides. None where no query goes over the dataset
+            twice, or a pass has not many more samples than run at the same time.
+        """
+        if not self._queries:
+            return None
+        samples, noted = max(self._queries, key=lambda query: len(query[0]))
+        appetite = self._engine.appetite()
+        begun = noted.begun()
+        parts = passes(samples.indices)
+        if len(parts) < 2 or len(begun) < len(samples):
+            return None
+        together = max(noted.most_at_a_time(), appetite.most if appetite else 0)
+        chosen = [_chosen(part, [begun[samples.ids[place]] for place in part], together) for part in parts]
+        wanted = sorted({samples.indices[place] for part in chosen for place, _ in part})
+        if not wanted:
+            return None
+        length_of = dict(zip(wanted, lengths(wanted), strict=True))
+        return influence([[(rank, length_of[samples.indices[place]]) for place, rank in part] for part in chosen])
+
+
+def influence(parts: Sequence[Sequence[tuple[int, int]]]) -> float | None:
+    """Return how far length decides whether a sample begins before one of the pass before its own.
+
+    Of all pairs of samples of two passes that follow each other, two shares: of those whose later sample is the longer
+    one, how many begin with it; and the same where it is the shorter one. The result is how far apart the two are: 0
+    where passes follow each other or are mixed in any way that length has no part in, 1 where all are sorted together.
+
+    Args:
+        parts: of each pass, some samples: when they began, in any unit, and their length.
+
+    Returns:
+        None where no pair of different lengths is left.
+    """
+    overtaken, pairs = {True: 0.0, False: 0.0}, {True: 0, False: 0}
+    for first, second in pairwise(parts):
+        if min(len(first), len(second)) < _FEWEST:
+            continue
+        earlier, later = _columns(first), _columns(second)
+        is_before = (later[0] < earlier[0][:, None]) + 0.5 * (later[0] == earlier[0][:, None])
+        for is_longer in (True, False):
+            are = later[1] > earlier[1][:, None] if is_longer else later[1] < earlier[1][:, None]
+            overtaken[is_longer] += float(is_before[are].sum())
+            pairs[is_longer] += int(are.sum())
+    if not pairs[True] or not pairs[False]:
+        return None
+    return abs(overtaken[True] / pairs[True] - overtaken[False] / pairs[False])
+
+
+def _columns(part: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    import numpy as np
+
+    ranks, lengths = zip(*part, strict=True)
+    return np.array(ranks), np.array(lengths)
+
+
+def _chosen(part: range, ranks: Sequence[int], together: int) -> list[tuple[int, int]]:
+    """Return positions and ranks of some samples of a pass, without those that may run beside the next pass."""
+    begun = sorted(zip(part, ranks, strict=True), key=lambda each: each[1])
+    begun = begun[: max(0, len(begun) - together)]
+    return begun if len(begun) <= _OF_A_PASS else random.Random(part.start).sample(begun, _OF_A_PASS)
+
+
+class _NotedReply(Reply):
+    """Passes answers on, and notes in which order they came."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._came: list[tuple[Sequence[int], bool]] = []  # ids, and whether these are answers
+
+    def complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
+    ) -> None:
+        """Note and pass on."""
+        self._came.append((samples.ids, True))
+        self._reply.complete(samples, outputs, token_counts)
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Note and pass on."""
+        self._came.append((samples.ids, False))
+        self._reply.first_token(samples, tokens)
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Pass on; a run with a sample that failed is INVALID whatever the order."""
+        self._reply.fail(samples, reason)
+
+    def begun(self) -> dict[int, int]:
+        """Return by id when each sample was seen for the first time; those of one call came at the same time."""
+        begun: dict[int, int] = {}
+        for call, (ids, _) in enumerate(self._came):
+            for id_ in ids:
+                begun.setdefault(id_, call)
+        return begun
+
+    def most_at_a_time(self) -> int:
+        """Return how many samples had at most had a first token, and no answer yet."""
+        running, most = set[int](), 0
+        for ids, is_answer in self._came:
+            (running.difference_update if is_answer else running.update)(ids)
+            most = max(most, len(running))
+        return most
