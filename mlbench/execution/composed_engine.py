@@ -17,6 +17,7 @@ from mlbench.errors import UsageError
 from mlbench.execution.batch_sweep import best_batch
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
 from mlbench.execution.call_counts import CountedExecutable, merged
+from mlbench.execution.replay import ReplayedExecutable, computed_calls
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class ComposedEngine(Engine):
         self._backend = backend.shared(plan.workers) if plan.workers > 1 or plan.instances != 1 else backend
         self._batch = 1 if plan.batch == "auto" else plan.batch
         self._sweep: dict[int, float] = {}
+        self._replayed: list[ReplayedExecutable] = []
         self._queue = BatchQueue(batch=self._batch, max_wait_us=plan.max_wait_us)
         self._threads: list[ThreadPoolExecutor] = []
         self._is_serving = False
@@ -127,11 +129,17 @@ class ComposedEngine(Engine):
             "padding_samples": counts.padding,
             "busy_ns": counts.busy_ns,
             "sweep_samples_per_s": {str(size): round(rate, 1) for size, rate in self._sweep.items()},
+            **({"computed_calls": computed_calls(self._replayed)} if self._replayed else {}),
         }
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all workers."""
         return merged(executable.counts for graphs in self._graphs for executable in graphs.values())
+
+    def replay_graphs(self) -> str:
+        """Let the graphs of all workers compute no shapes twice."""
+        self._replayed = [executable.replay() for graphs in self._graphs for executable in graphs.values()]
+        return ""
 
     def _compiled(self) -> Mapping[str, CountedExecutable]:
         asked = self._plan.precision

@@ -27,7 +27,7 @@ from mlbench.measurement.instance_sweep import settled
 from mlbench.measurement.job import Job, Signs, test_of
 from mlbench.measurement.judgement import judged
 from mlbench.measurement.metering import Metering
-from mlbench.measurement.overhead import overhead_ns_per_sample
+from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.ready import Ready, made_ready, warmed_up
 from mlbench.measurement.work import count_operations, work_of
 from mlbench.rules.official import official_rules
@@ -72,8 +72,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         calls, counts, runtime = ready.engine.calls(), ready.engine.statistics(), ready.runtime()
         peak_bytes = ready.peak_memory_bytes()
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
-    channel.progress("overhead")
-    overhead_ns = overhead_ns_per_sample(job, plugins, model, channel, payload)
+        channel.progress("overhead")
+        overhead = measure_overhead(job, model, limits, ready, pace=pace, channel=channel)
     channel.progress("operations")
     uncounted = count_operations(calls, job, payload, model, channel)
     channel.progress("score")
@@ -91,11 +91,12 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         "not_measured": {
             **({} if work else {"work": uncounted}),
             **({} if energy else {"energy": metering.reason}),
+            **({"overhead": overhead.reason} if overhead.reason else {}),
         },
         "load": dataclasses.asdict(load),
         "limits": dataclasses.asdict(limits),
         "seeds": dataclasses.asdict(limits.seeds),
-        "overhead_ns_per_sample": overhead_ns,
+        "overhead_ns_per_sample": overhead.ns_per_sample,
         "peak_memory_bytes": peak_bytes,
         "fingerprints": {
             "data": dataset.fingerprint,

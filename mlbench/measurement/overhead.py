@@ -1,83 +1,164 @@
-"""What the harness itself costs, measured on the same machine in the same scenario."""
+"""What the harness itself costs, measured with the engine of the run, whose graphs then cost nothing."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+import logging
+import shutil
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Samples
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.discovery import Plugins
-from mlbench.execution.instances.serving import Part
+from mlbench.errors import MlbenchError
 from mlbench.execution.isolation import Channel
+from mlbench.execution.pace import Pace, measured_pace
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, Signs, test_of
-from mlbench.measurement.ready import made_ready
-from mlbench.rules.tiers import limits_of
+from mlbench.measurement.ready import Ready, query_size, typical_indices
+from mlbench.rules.tiers import Limits
 
-_DURATION_MS = 200
-_QUERIES = 1024
-_OFFLINE_QPS = 1_000_000.0
-_SERVER_QPS = 2000.0
-_LATENCY_NS = 2000
+logger = logging.getLogger(__name__)
+
+_STAGE = "overhead"
+_TEST_S = 0.2
+_COMPUTING_S = 2.0
+_FEWEST_QUERIES = 64
+_MOST_SAMPLES = 10_000
+_SERVER_LOAD = 0.25
+"""Of what one query after another allows: arrivals rarely meet, and nothing queues."""
+_KEPT_UP = 0.9
+_TRIES = 3
+_COMPUTED_SHARE = 0.02
+"""Calls that may be computed in the timed part: a median does not see so few."""
 
 
-def overhead_ns_per_sample(
-    job: Job, plugins: Plugins, model: Model, channel: Channel, payload: Mapping[str, Any]
-) -> int | None:
-    """Return what the harness itself costs per sample here: the same scenario with a backend that answers at once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """What the harness costs, or why that is not known."""
 
-    Offline by its rate, the others by their median latency; in as many instances as the run has. None when no null
-    backend is installed.
+    ns_per_sample: int | None = None
+    reason: str = ""
+    """Why it was not measured; empty where it was."""
+
+
+class _NotMeasurableError(Exception):
+    pass
+
+
+def measure_overhead(  # noqa: PLR0913 - a test has these parts
+    job: Job, model: Model, limits: Limits, ready: Ready, *, pace: Pace, channel: Channel
+) -> Overhead:
+    """Return what the harness costs per sample in this scenario: Offline by its rate, the others by the median latency.
+
+    It is the run's own engine, with its batching, workers, instances and program, driven by LoadGen on some samples of
+    the run's dataset, below saturation. Its graphs give what they gave before (`Engine.replay_graphs`): call this when
+    all else is over.
+
+    Args:
+        job: what was run.
+        model: the same.
+        limits: of the run.
+        ready: its engine.
+        pace: of the engine with its graphs: it bounds how long it takes to let each shape be computed once.
+        channel: told how it goes.
     """
-    if "null" not in plugins.backends:
-        return None
-    load = LoadSettings(
-        min_duration_ms=_DURATION_MS,
-        min_query_count=_QUERIES,
-        performance_sample_count=_QUERIES,
-        target_qps=_OFFLINE_QPS if job.scenario.loadgen == "Offline" else _SERVER_QPS,
-        expected_latency_ns=_LATENCY_NS,
-        reply_checks=0,
-    )
-    dataset = _NoData()
-    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    test = test_of(job, model, limits, load, Mode.PERFORMANCE)
-    folder = job.folder / "overhead"
-    null = dataclasses.replace(job, backend=plugins.backends["null"])
-    with made_ready(null, payload, model, dataset, f"{__name__}:null_part") as ready:
-        drive(test, ready.engine, ready.dataset, folder, Signs(channel=channel, stage="overhead"))
-    values = read_detail(folder / DETAIL).values
-    if job.scenario.loadgen == "Offline":
-        rate_per_s: float = values["result_samples_per_second"]
-        return round(1e9 / rate_per_s)
-    median_ns: int = values["result_50.00_percentile_latency_ns"]
-    return median_ns
+    if reason := ready.engine.replay_graphs():
+        return Overhead(reason=reason)
+    try:
+        return Overhead(ns_per_sample=_Trial(job, model, limits, ready, channel).measure(pace))
+    except (_NotMeasurableError, MlbenchError) as error:
+        logger.warning("the harness's own cost was not measured: %s", error)
+        return Overhead(reason=str(error).rstrip("."))
 
 
-def null_part(payload: Mapping[str, Any]) -> Part:
-    """Return what an instance of the null backend is made of, whatever the run's is; called in its process."""
-    plugins = Plugins.discover()
-    job = Job.from_payload(payload, plugins)
-    model = job.workload.model(job.variant)
-    return Part(backend=plugins.backends["null"], model=model, plan=job.plan, dataset=_NoData())
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    job: Job
+    model: Model
+    limits: Limits
+    ready: Ready
+    channel: Channel
 
+    def measure(self, pace: Pace) -> int:
+        """Return nanoseconds per sample.
 
-class _NoData(Dataset):
-    """Indices with nothing behind them: the null backend never looks."""
+        Raises:
+            _NotMeasurableError: the engine computes, cannot keep up, or answers unsoundly.
+            InvalidRunError: a sample failed.
+            MlbenchError: LoadGen left no log.
+        """
+        dataset, size = self.ready.dataset, query_size(self.job)
+        few = max(1, size, int(_COMPUTING_S * pace.rate_per_s))
+        indices = typical_indices(dataset, few)
+        free = self._free_pace(indices, size)
+        load = self._load(free, len(indices), size)
+        recording = replace(load, min_query_count=min(load.min_query_count, max(few, len(indices))))
+        self._drive(recording)
+        for _ in range(_TRIES):
+            values = self._drive(load)
+            computed_share = self._computed_share()
+            rate_per_s = values.get("result_completed_samples_per_sec", load.target_qps)
+            if self.job.scenario.loadgen == "Server" and rate_per_s < _KEPT_UP * load.target_qps:
+                load = replace(load, target_qps=load.target_qps / 4)
+            elif computed_share <= _COMPUTED_SHARE:
+                return self._per_sample_ns(values)
+        if computed_share > _COMPUTED_SHARE:
+            raise _NotMeasurableError(f"{computed_share:.0%} of the graph calls had shapes that were not seen before")
+        raise _NotMeasurableError(f"even without graphs the engine answered {rate_per_s:,.0f} samples/s of those sent")
 
-    count = performance_count = 1024
-    fingerprint = "none"
+    def _free_pace(self, indices: list[int], size: int) -> Pace:
+        """Return the pace without graphs; the first trial computes each shape once."""
+        dataset, timeout_s = self.ready.dataset, self.job.load.stall_timeout_s
+        dataset.load(indices)
+        samples = Samples(list(range(len(indices))), indices, dataset)
+        for _ in range(2):
+            self.channel.progress(_STAGE)
+            pace = measured_pace(self.ready.engine, samples, size, timeout_s)
+        dataset.unload(indices)
+        return pace
 
-    def load(self, indices: Sequence[int]) -> None:
-        """Load nothing."""
+    def _load(self, free: Pace, loaded: int, size: int) -> LoadSettings:
+        """Return how to drive the engine for some tenths of a second."""
+        queries = max(_FEWEST_QUERIES, int(_TEST_S * 1e9 / free.latency_ns))
+        target_qps = _SERVER_LOAD * 1e9 / free.latency_ns
+        match self.job.scenario.loadgen:
+            case "Offline":
+                queries, target_qps = max(loaded, int(_TEST_S * free.rate_per_s)), 1.0
+            case "Server":
+                queries = max(_FEWEST_QUERIES, int(_TEST_S * target_qps))
+        return replace(
+            self.job.load,
+            min_duration_ms=1,
+            min_query_count=min(queries, _MOST_SAMPLES // size),
+            performance_sample_count=loaded,
+            target_qps=target_qps,
+            expected_latency_ns=max(1, free.fastest_ns // 4),
+            reply_checks=0,
+        )
 
-    def unload(self, indices: Sequence[int]) -> None:
-        """Unload nothing."""
+    def _drive(self, load: LoadSettings) -> dict[str, Any]:
+        """Let LoadGen drive the engine; return what its log says."""
+        folder, engine = self.job.folder / _STAGE, self.ready.engine
+        shutil.rmtree(folder, ignore_errors=True)
+        engine.statistics(), engine.calls()
+        test = test_of(self.job, self.model, self.limits, load, Mode.PERFORMANCE)
+        traffic = drive(test, engine, self.ready.dataset, folder, Signs(channel=self.channel, stage=_STAGE))
+        if traffic.faults:
+            raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
+        return dict(read_detail(folder / DETAIL).values)
 
-    def sample(self, index: int) -> None:
-        """Return nothing."""
+    def _computed_share(self) -> float:
+        """Return which part of the graph calls of the last test was computed."""
+        engine = self.ready.engine
+        computed: int = engine.statistics().get("computed_calls", 0)
+        return computed / max(1, sum(call.count for call in engine.calls()))
+
+    def _per_sample_ns(self, values: dict[str, Any]) -> int:
+        if self.job.scenario.loadgen == "Offline":
+            rate_per_s: float = values["result_samples_per_second"]
+            return round(1e9 / rate_per_s)
+        median_ns: int = values["result_50.00_percentile_latency_ns"]
+        return median_ns

@@ -37,10 +37,8 @@ class Ready:
 
 
 @contextmanager
-def made_ready(
-    job: Job, payload: Mapping[str, Any], model: Model, dataset: Dataset, builder: str = _PART_OF_RUN
-) -> Iterator[Ready]:
-    """Give a job's engine. ``builder`` makes, of the payload, what an instance is made of.
+def made_ready(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dataset) -> Iterator[Ready]:
+    """Give a job's engine.
 
     Raises:
         MlbenchError: as `Backend.engine` does.
@@ -52,7 +50,7 @@ def made_ready(
             yield Ready(engine=engine, dataset=dataset, runtime=job.backend.observe, peak_memory_bytes=peak_bytes)
         return
     assert instances != "auto"
-    building = Building(builder=builder, payload=payload)
+    building = Building(builder=_PART_OF_RUN, payload=payload)
     with ReplicatedEngine(building, instances, model, job.plan, dataset) as replicated:
         yield Ready(
             engine=replicated,
@@ -76,14 +74,23 @@ def part_of_run(payload: Mapping[str, Any]) -> Part:
 def warmed_up(ready: Ready, job: Job, model: Model) -> Pace:
     """Warm the engine up on samples spread over the dataset, and time it roughly: a query, some, and a crowd."""
     engine, dataset = ready.engine, ready.dataset
-    count = min(dataset.count, _TYPICAL_SAMPLES)
-    indices = [number * dataset.count // count for number in range(count)]
+    indices = typical_indices(dataset, _TYPICAL_SAMPLES)
     dataset.load(indices)
-    samples = Samples(list(range(count)), indices, dataset)
+    samples = Samples(list(range(len(indices))), indices, dataset)
     engine.warm_up(samples)
-    query = job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1
-    pace = measured_pace(engine, samples, query, job.load.stall_timeout_s)
+    pace = measured_pace(engine, samples, query_size(job), job.load.stall_timeout_s)
     if isinstance(model.program, GenerationProgram) and job.scenario.loadgen in _CROWDS:
         pace = crowded(pace, engine, samples, job.load.stall_timeout_s)
     dataset.unload(indices)
     return pace
+
+
+def typical_indices(dataset: Dataset, most: int) -> list[int]:
+    """Return indices spread over the dataset: so many, and no more than warming up takes."""
+    count = min(dataset.count, most, _TYPICAL_SAMPLES)
+    return [number * dataset.count // count for number in range(count)]
+
+
+def query_size(job: Job) -> int:
+    """Return how many samples LoadGen asks for at a time where it waits for the answer; 1 elsewhere."""
+    return job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1

@@ -252,12 +252,12 @@ class RunRecord(Stored):
     accuracy: AccuracyRecord | None = None
     verdict: VerdictRecord | None = None
     overhead_ns_per_sample: int | None = None
-    """What the harness itself costs here, measured with the null backend; null where it was not."""
+    """What the harness itself costs here: the run's engine over graphs of no cost; null where it was not measured."""
     energy: EnergyRecord | None = None
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Of ``energy``, ``work`` and ``roofline`` those that are null, and why."""
+    """Of ``energy``, ``work``, ``roofline`` and ``overhead`` those that are null, and why."""
     peak_memory_bytes: int | None = None
     """The most that the run's process held in the CPU's memory; null where the run failed."""
 

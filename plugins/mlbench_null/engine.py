@@ -38,6 +38,10 @@ class NullEngine(Engine):
         """Answer at once."""
         self._script.give(samples, reply)
 
+    def replay_graphs(self) -> str:
+        """Leave all as it is: nothing is computed."""
+        return ""
+
 
 @dataclass(order=True, slots=True)
 class _Act:
@@ -68,6 +72,10 @@ class DelayedEngine(Engine):
         """End the thread; what is not due yet stays unanswered."""
         self._inbox.put(None)
         self._thread.join()
+
+    def replay_graphs(self) -> str:
+        """Say why its own delays cannot be left out."""
+        return "the delays that the null backend was asked for are not the harness's"
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Note what is due when."""

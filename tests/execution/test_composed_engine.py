@@ -247,3 +247,30 @@ def test_each_graph_is_compiled_at_the_precision_it_makes_of_the_runs():
     model = Model(name="counting", graphs=graphs, program=Doubles(), weights_fingerprint="none")
     with ComposedEngine(Noting(), model, EnginePlan(precision=Precision.FP16, batching="inline")):
         assert compiled == {"double": Precision.FP16, "fragile": Precision.FP32}
+
+
+@pytest.mark.parametrize("batching", ["inline", "bucketed", "dynamic"])
+def test_replayed_graphs_compute_no_shape_twice_and_the_program_still_runs(batching):
+    class Counted(Doubles):
+        runs = 0
+
+        def run(self, samples, graphs):
+            Counted.runs += 1
+            return super().run(samples, graphs)
+
+    backend = Counting()
+    with engine(backend, Counted(), batching=batching, batch=2) as made:
+        assert made.replay_graphs() == ""
+        for _ in range(20):
+            assert answered(made, samples(1, 2, 3, 4)).failures == {}
+        assert Counted.runs == 40
+        assert [len(batch) for batch in backend.batches] == [2]
+        assert made.statistics()["computed_calls"] == 1
+        assert sum(call.count for call in made.calls()) == 40
+        answered(made, samples(5, 6))
+        assert made.statistics()["computed_calls"] == 0
+
+
+def test_an_engine_that_computes_does_not_count_computed_calls():
+    with engine(Counting()) as made:
+        assert "computed_calls" not in made.statistics()

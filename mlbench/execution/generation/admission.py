@@ -57,6 +57,7 @@ class Admission:
         self._is_static = is_static
         self._is_flushed = False
         self._waiting: deque[Request] = deque()
+        self._answers = self._tokens = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -79,7 +80,14 @@ class Admission:
 
     def note_answer(self, tokens: int) -> None:
         """Learn from an answer of so many tokens."""
+        self._answers += 1
+        self._tokens += tokens
         self.usual_answer += (tokens - self.usual_answer) / _ANSWERS_REMEMBERED
+
+    @property
+    def mean_answer(self) -> float:
+        """Tokens of an answer, over all that have ended; 0 where none has."""
+        return self._tokens / max(1, self._answers)
 
     def next(self) -> Request:
         """Return the request that starts next, and let it go."""

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from mlbench.contracts.backend import GraphBackend
-from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
+from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
 from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
 from mlbench.contracts.model import Model
 from mlbench.execution.call_counts import CallCounts
 from mlbench.execution.generation.host_state import host_array, stateful
 from mlbench.execution.generation.requests import first_line
+from mlbench.execution.replay import ReplayedGeneration
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ class Cache:
         self._decode = _compiled(backend, model.graphs[DECODE], precision)
         self.limits = Limits.of(model.graphs)
         self.counts = {name: CallCounts(name) for name in (PREFILL, DECODE)}
+        self.replayed: list[ReplayedGeneration] = []
+        """Both graphs, once they compute no more; see `replay`."""
         self.longest = min(longest, self.limits.columns)
         """Tokens of a sequence: as many as the model has positions for, or as the graphs take."""
         self._columns = np.arange(self.longest)
@@ -99,6 +102,14 @@ class Cache:
     def drop(self) -> None:
         """Give the memory back."""
         self._state, self.rows, self.length = None, 0, 0
+
+    def replay(self, decoding: Decoding, usual_answer: float) -> None:
+        """Let calls cost nothing from now on, and answers be so long on average."""
+        if not self.replayed:
+            self._prefill, self._decode = self.replayed = [
+                ReplayedGeneration(executable, decoding, usual_answer=usual_answer, ends=executable is self._decode)
+                for executable in (self._prefill, self._decode)
+            ]
 
     def prefill(self, input_ids: np.ndarray, positions: np.ndarray, rows: np.ndarray, last: np.ndarray) -> Choices:
         """Read pieces of prompts, (n, tokens), into rows of the cache that begin at these positions."""

@@ -23,6 +23,7 @@ from mlbench.execution.generation.counts import Counts
 from mlbench.execution.generation.flight import Flight
 from mlbench.execution.generation.requests import Request, first_line
 from mlbench.execution.generation.warm_up import Prepared, prepared, unprepared
+from mlbench.execution.replay import computed_calls
 
 logger = logging.getLogger(__name__)
 
@@ -118,11 +119,20 @@ class GenerationEngine(Engine):
             **counts.values(),
             "cache": {"rows": cache.rows, "columns": cache.length, "growths": cache.growths} if cache else {},
             "sweep_tokens_per_s": {str(size): round(rate, 1) for size, rate in was.sweep.items()} if was else {},
+            **({"computed_calls": computed_calls(cache.replayed)} if cache and cache.replayed else {}),
         }
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of both graphs."""
         return merged(self._cache.counts.values()) if self._cache else ()
+
+    def replay_graphs(self) -> str:
+        """Let prefill and decode compute no more; answers are as long on average as those before."""
+        mean_answer = self._flight.admission.mean_answer if self._flight else 0
+        if not mean_answer:
+            return "the engine has not answered anything yet"
+        self._opened_cache().replay(self._program.decoding, mean_answer)
+        return ""
 
     def _opened_cache(self) -> Cache:
         if self._cache is None:

@@ -138,6 +138,8 @@ class _Served:
                 answer = dict(self._engine.statistics())
             case "calls":
                 answer = [asdict(call) for call in self._engine.calls()]
+            case "replay_graphs":
+                answer = self._engine.replay_graphs()
             case "runtime":
                 answer = dict(self._part.backend.observe())
             case _:

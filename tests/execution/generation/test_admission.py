@@ -54,6 +54,8 @@ def test_the_usual_answer_follows_those_that_end():
     for _ in range(300):
         made.note_answer(100)
     assert math.isclose(made.usual_answer, 100, rel_tol=0.01)
+    made.note_answer(702)
+    assert made.mean_answer == 102
 
 
 def test_the_samples_of_a_query_start_with_the_longest_prompt():

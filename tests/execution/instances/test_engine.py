@@ -272,6 +272,19 @@ def test_prompts_are_not_sorted_across_passes_over_the_dataset():
     assert list(reply.answers) == expected
 
 
+def test_the_graphs_of_all_instances_are_replayed():
+    with warm("doubling", 2, batching="dynamic", batch=1) as engine:
+        assert engine.replay_graphs() == ""
+        assert asked(engine, *range(100, 120)).failures == {}
+        counts = engine.statistics()
+        assert [each["computed_calls"] for each in counts["by_instance"]] == [1, 1]
+        assert (counts["computed_calls"], counts["samples"]) == (2, 20)
+
+
+def test_engines_of_instances_say_why_they_have_no_graphs(two_speaking):
+    assert two_speaking.replay_graphs() == "the engine has no graphs that could be left out"
+
+
 def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_on():
     with warm("doubling", 3, batching="dynamic", batch=2) as engine:
         numbers = [*range(100, 150), DEADLY, *range(150, 200)]

@@ -1,0 +1,162 @@
+"""What the harness costs, by LoadGen, over an engine whose graphs cost nothing."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mlbench import BatchProgram, Dataset, Engine, EnginePlan, GraphBackend, Model, Probe, Profile, ReplySpec
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.execution.pace import Pace
+from mlbench.loadgen.logs import read_detail
+from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlbench.measurement import overhead
+from mlbench.measurement.overhead import Overhead, measure_overhead
+from mlbench.measurement.ready import Ready
+from mlbench.rules.tiers import Tier, limits_of
+
+PACE = Pace(latency_ns=10**8, fastest_ns=10**8, rate_per_s=10.0)
+
+
+class Numbers(Dataset):
+    count, performance_count = 40, 40
+    fingerprint = "numbers"
+
+    def load(self, indices):
+        pass
+
+    def unload(self, indices):
+        pass
+
+    def sample(self, index):
+        return np.full(3, index, np.float32)
+
+
+class Sums(BatchProgram):
+    reply = ReplySpec(dtype="float32", shape=(1,))
+    runs = 0
+
+    def run(self, samples, graphs):
+        Sums.runs += 1
+        return graphs["sum"]({"x": np.stack(samples)})["y"]
+
+
+class Summing(GraphBackend):
+    """Counts the calls that it computes."""
+
+    name = "summing"
+
+    def __init__(self, spoilt=1.0):
+        self.calls, self.spoilt = 0, spoilt
+
+    def probe(self):
+        return Probe(is_available=True)
+
+    def compile(self, graph, precision):
+        def run(inputs):
+            self.calls += 1
+            return {"y": self.spoilt * inputs["x"].sum(axis=1, keepdims=True)}
+
+        return run
+
+
+MODEL = Model(
+    name="sums",
+    graphs={"sum": SimpleNamespace(name="sum", precision=lambda asked: asked)},
+    program=Sums(),
+    weights_fingerprint="none",
+)
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Measure the overhead of an engine in a scenario."""
+
+    def measured(engine, scenario):
+        workload = SimpleNamespace(name="sums", rules="resnet50", mini_server_latency_ms=None)
+        job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload)
+        limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
+        ready = Ready(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0)
+        channel = SimpleNamespace(progress=lambda stage, **facts: None)
+        return measure_overhead(job, MODEL, limits, ready, pace=PACE, channel=channel)
+
+    return measured
+
+
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda scenario: scenario.name)
+def test_the_cost_is_what_loadgen_saw_of_the_runs_engine_without_its_graphs(measured, scenario, tmp_path):
+    backend = Summing()
+    Sums.runs = 0
+    with backend.engine(MODEL, EnginePlan(batching=scenario.settings["execution.batching"], batch=4)) as engine:
+        found = measured(engine, scenario)
+    values = read_detail(tmp_path / "overhead" / "mlperf_log_detail.txt").values
+    expected = (
+        round(1e9 / values["result_samples_per_second"])
+        if scenario is OFFLINE
+        else values["result_50.00_percentile_latency_ns"]
+    )
+    assert found == Overhead(ns_per_sample=expected)
+    assert found.ns_per_sample > 0
+    assert backend.calls <= 4, "one for each size of a batch"
+    assert Sums.runs > 64, "the program is part of what is measured"
+
+
+def test_an_engine_without_graphs_is_not_measured_and_says_so(measured):
+    class Native(Engine):
+        def submit(self, samples, reply):
+            raise AssertionError("never asked")
+
+    assert measured(Native(), OFFLINE) == Overhead(reason="the engine has no graphs that could be left out")
+
+
+def test_replies_that_are_not_sound_without_graphs_are_no_measurement(measured):
+    with Summing(spoilt=np.nan).engine(MODEL, EnginePlan(batching="inline")) as engine:
+        found = measured(engine, SINGLE_STREAM)
+    assert found.ns_per_sample is None
+    assert "NaN in the reply" in found.reason
+
+
+class AtOnce(Engine):
+    """Answers at once, and says that so many of its 100 calls were computed."""
+
+    computed_calls = 0
+
+    def submit(self, samples, reply):
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+    def replay_graphs(self):
+        return ""
+
+    def calls(self):
+        return [SimpleNamespace(count=100)]
+
+    def statistics(self):
+        return {"computed_calls": self.computed_calls}
+
+
+def test_calls_that_are_computed_all_the_same_are_no_measurement(measured, monkeypatch):
+    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: {"result_50.00_percentile_latency_ns": 7000})
+    engine = AtOnce()
+    engine.computed_calls = 30
+    assert measured(engine, SINGLE_STREAM).reason == "30% of the graph calls had shapes that were not seen before"
+    engine.computed_calls = 2
+    assert measured(engine, SINGLE_STREAM).ns_per_sample == 7000
+
+
+def test_an_engine_that_falls_behind_is_asked_less_often_and_its_queue_is_never_the_answer(measured, monkeypatch):
+    asked = []
+
+    def behind(self, load):
+        asked.append(load.target_qps)
+        rate_per_s = min(load.target_qps, 0.06 * asked[0])
+        return {"result_completed_samples_per_sec": rate_per_s, "result_50.00_percentile_latency_ns": 7000}
+
+    monkeypatch.setattr(overhead._Trial, "_drive", behind)
+    assert measured(AtOnce(), SERVER) == Overhead(ns_per_sample=7000)
+    assert [round(each / asked[0], 4) for each in asked] == [1, 1, 0.25, 0.0625][: len(asked)]
+    assert len(asked) == 4
+
+
+def test_an_engine_that_never_keeps_up_has_no_measured_overhead(measured, monkeypatch):
+    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: {"result_completed_samples_per_sec": 3.0})
+    assert measured(AtOnce(), SERVER).reason == "even without graphs the engine answered 3 samples/s of those sent"
