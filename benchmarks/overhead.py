@@ -1,19 +1,24 @@
-"""What the harness costs: bare LoadGen with the least Python SUT, against mlbench's null backend, in one run.
+"""What the harness costs: bare LoadGen with the least Python SUT, against mlbench over nothing, in one run.
 
     python benchmarks/overhead.py
 
 The bare SUTs answer in the callback, one with a number for each sample, two with nothing; they check nothing. mlbench
-keeps account of every sample, checks the form and the numbers of every reply, and hands LoadGen the data. Rounds
-alternate, and the median of the rounds' ratios is reported.
+keeps account of every sample, checks the form and the numbers of every reply, and hands LoadGen the data: over the null
+backend, which answers in the callback too, and over graphs that cost nothing, with the batching, the workers and the
+hand-over of replies that a backend has. In Offline replies gather before LoadGen hears of them; one row is without.
+Rounds alternate, and the median of the rounds' ratios is reported.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import cast
+from unittest import mock
 
 import click
 import mlperf_loadgen
@@ -21,22 +26,28 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mlbench import Dataset, EnginePlan, Model, ReplySpec, Samples
+from mlbench import Dataset, EnginePlan, GraphBackend, Model, Precision, Probe, ReplySpec, Samples
+from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.model import BatchProgram
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
+from mlbench.loadgen import drive as drive_module
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test, loadgen_settings
 from mlbench.loadgen.watchdog import NoSigns
 
-SERVER_QPS = 10_000.0
+NULL = "mlbench, null backend"
+ONE_BY_ONE = "2 workers, replies one by one"
+SERVER_QPS = 2_000.0
 LOADED = 1024
+BATCH = 8
+IMAGE = np.zeros((3, 32, 32), np.float32)
 
 
 class Nothing(Dataset):
-    """Indices without samples."""
+    """One image for all indices."""
 
     count = performance_count = LOADED
     fingerprint = "nothing"
@@ -47,8 +58,9 @@ class Nothing(Dataset):
     def unload(self, indices: Sequence[int]) -> None:
         """Unload nothing."""
 
-    def sample(self, index: int) -> None:
-        """Return nothing."""
+    def sample(self, index: int) -> np.ndarray:
+        """Return the image."""
+        return IMAGE
 
 
 class Label(BatchProgram):
@@ -56,9 +68,35 @@ class Label(BatchProgram):
 
     reply = ReplySpec(dtype="float32", shape=(1,))
 
-    def run(self, samples: Sequence[object], graphs: object) -> Sequence[object]:  # type: ignore[override]
-        """Never called: the null backend computes nothing."""
-        raise NotImplementedError
+    def run(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
+        """Choose the largest of a thousand logits; the null backend never asks."""
+        logits: np.ndarray = graphs["logits"]({"images": np.stack(samples)})["logits"]
+        return logits.argmax(axis=1).astype(np.float32)[:, None]
+
+
+class Free(GraphBackend):
+    """Compiles to the same zeros each time."""
+
+    name = "free"
+
+    def probe(self) -> Probe:
+        """Say that it runs anywhere."""
+        return Probe(is_available=True)
+
+    def compile(self, graph: object, precision: Precision) -> Executable:
+        """Return a function that costs a look-up."""
+        kept = {size: {"logits": np.zeros((size, 1000), np.float32)} for size in range(1, BATCH + 1)}
+        return lambda inputs: kept[len(inputs["images"])]
+
+
+class Logits:
+    """What an engine asks of a graph that is never looked at."""
+
+    name = "logits"
+
+    def precision(self, asked: Precision) -> Precision:
+        """Return what was asked for."""
+        return asked
 
 
 @dataclass(frozen=True)
@@ -66,6 +104,7 @@ class Measured:
     """What LoadGen's log says."""
 
     rate_per_s: float
+    p50_ns: int
     p99_ns: int
 
 
@@ -109,11 +148,21 @@ def run_bare(test: Test, folder: Path, *, with_data: bool = False, fast: bool = 
     return measured(test.scenario, folder)
 
 
-def run_mlbench(test: Test, folder: Path) -> Measured:
-    """Let LoadGen drive the null backend through mlbench's SUT."""
-    model = Model(name="nothing", graphs={}, program=Label(), weights_fingerprint="none")
-    plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]))
-    with Plugins.discover().backend("null").engine(model, plan) as engine:
+def run_mlbench(test: Test, folder: Path, *, workers: int = 0, gather: bool = True) -> Measured:
+    """Let LoadGen drive an engine through mlbench's SUT.
+
+    Args:
+        test: what LoadGen is asked to do.
+        folder: for LoadGen's logs.
+        workers: of an engine over graphs that cost nothing; 0: the null backend's engine.
+        gather: whether replies of an Offline query go to LoadGen together.
+    """
+    graphs = {"logits": cast(Graph, Logits())}
+    model = Model(name="nothing", graphs=graphs, program=Label(), weights_fingerprint="none")
+    plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]), batch=BATCH, workers=max(1, workers))
+    backend = Free() if workers else Plugins.discover().backend("null")
+    gather_s = drive_module._GATHER_S if gather else 0
+    with backend.engine(model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
         engine.warm_up(Samples([0], [0], Nothing()))
         traffic = drive(test, engine, Nothing(), folder, NoSigns())
     assert not traffic.faults, traffic.faults
@@ -128,7 +177,11 @@ def measured(scenario: Scenario, folder: Path) -> Measured:
         "Server": "result_completed_samples_per_sec",
         "SingleStream": "result_qps_with_loadgen_overhead",
     }
-    return Measured(rate_per_s=values[keys[scenario.name]], p99_ns=values["result_99.00_percentile_latency_ns"])
+    return Measured(
+        rate_per_s=values[keys[scenario.name]],
+        p50_ns=values["result_50.00_percentile_latency_ns"],
+        p99_ns=values["result_99.00_percentile_latency_ns"],
+    )
 
 
 def test_of(scenario: Scenario, seconds: float) -> Test:
@@ -162,30 +215,32 @@ def main(rounds: int, seconds: float) -> None:
         "bare, with data": lambda test, folder: run_bare(test, folder, with_data=True),
         "bare, empty replies": run_bare,
         "bare, empty, fast interface": lambda test, folder: run_bare(test, folder, fast=True),
-        "mlbench": run_mlbench,
+        NULL: run_mlbench,
+        "graphs of no cost, 1 worker": partial(run_mlbench, workers=1),
+        "graphs of no cost, 2 workers": partial(run_mlbench, workers=2),
+        ONE_BY_ONE: partial(run_mlbench, workers=2, gather=False),
     }
     table = Table(title=f"harness overhead, median of {rounds} rounds")
-    for heading in ("scenario", "SUT", "samples/s", "p99", "mlbench / this one", "p99 mlbench adds"):
+    for heading in ("scenario", "SUT", "samples/s", "p99", "null / this one", "p50", "p99 null adds"):
         table.add_column(heading, justify="right" if heading != "SUT" else "left")
     for scenario in (OFFLINE, SERVER, SINGLE_STREAM):
-        found: dict[str, list[Measured]] = {name: [] for name in runs}
+        found: dict[str, list[Measured]] = {name: [] for name in runs if scenario is OFFLINE or name != ONE_BY_ONE}
         for _ in range(rounds):
-            for name, run in runs.items():
+            for name, each in found.items():
                 with tempfile.TemporaryDirectory() as folder:
-                    found[name].append(run(test_of(scenario, seconds), Path(folder)))
+                    each.append(runs[name](test_of(scenario, seconds), Path(folder)))
         for name, each in found.items():
             ratio = statistics.median(
-                ours.rate_per_s / its.rate_per_s for ours, its in zip(found["mlbench"], each, strict=True)
+                ours.rate_per_s / its.rate_per_s for ours, its in zip(found[NULL], each, strict=True)
             )
-            added_ns = statistics.median(
-                ours.p99_ns - its.p99_ns for ours, its in zip(found["mlbench"], each, strict=True)
-            )
+            added_ns = statistics.median(ours.p99_ns - its.p99_ns for ours, its in zip(found[NULL], each, strict=True))
             table.add_row(
                 scenario.name,
                 name,
                 f"{statistics.median(one.rate_per_s for one in each):,.0f}",
                 f"{statistics.median(one.p99_ns for one in each) / 1e3:,.1f} us" if scenario is not OFFLINE else "-",
                 f"{ratio:.2f}",
+                f"{statistics.median(one.p50_ns for one in each) / 1e3:,.1f} us" if scenario is not OFFLINE else "-",
                 f"{added_ns / 1e3:+,.1f} us" if scenario is not OFFLINE else "-",
             )
     Console(width=120).print(table)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -14,6 +16,22 @@ from mlperf_loadgen import FirstTokenComplete, QuerySampleResponse, QuerySamples
 from mlbench.contracts.engine import Samples
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Replies on their way to LoadGen; they keep the data alive until it has been read."""
+
+    samples: Samples
+    outputs: np.ndarray | list[np.ndarray]
+    token_counts: list[int] | None
+
+    def responses(self) -> list[Any]:
+        """Return LoadGen's objects for them."""
+        return _responses(self.samples, self.outputs, *([] if self.token_counts is None else [self.token_counts]))
+
+
+_Job = _Answers | Callable[[], None]
+
+
 class Completer:
     """Passes replies to LoadGen: at once on the thread that issues, through one thread of its own from anywhere else.
 
@@ -21,9 +39,16 @@ class Completer:
     are not ours to keep alive. Make it on the thread that starts the test: LoadGen issues from there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, gather_s: float = 0.0) -> None:
+        """Start with nothing to pass on.
+
+        Args:
+            gather_s: how long replies may wait for others, all of which go to LoadGen in one call; 0: none waits.
+                Python's lock changes hands for each call, which costs a fast engine more than all else.
+        """
         self.issuer = threading.get_ident()
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._gather_s = gather_s
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mlbench-completer", daemon=True)
         self._output = np.empty(0)
         self._attach = self._attach_output
@@ -40,10 +65,11 @@ class Completer:
         self, samples: Samples, outputs: np.ndarray | list[np.ndarray], token_counts: list[int] | None = None
     ) -> None:
         """Give LoadGen these replies."""
+        answers = _Answers(samples, outputs, token_counts)
         if threading.get_ident() != self.issuer:
-            self._jobs.put(lambda: _complete(samples, outputs, token_counts))
+            self._jobs.put(answers)
         else:
-            _complete(samples, outputs, token_counts)
+            QuerySamplesComplete(answers.responses())
 
     def complete_one(self, sample_id: int, output: np.ndarray) -> None:
         """Give LoadGen the reply to one sample, in the shortest way; only on the thread that issues.
@@ -73,8 +99,30 @@ class Completer:
             self._jobs.put(job)
 
     def _work(self) -> None:
-        while job := self._jobs.get():
-            job()
+        while (job := self._jobs.get()) is not None:
+            if not self._gather_s:
+                _pass_on([job])
+                continue
+            waiting = [job, *(self._jobs.get() for _ in range(self._jobs.qsize()))]
+            _pass_on([each for each in waiting if each is not None])
+            if None in waiting:
+                return
+            time.sleep(self._gather_s)
+
+
+def _pass_on(jobs: Sequence[_Job]) -> None:
+    """Do jobs in their order; answers that follow each other go to LoadGen in one call."""
+    responses: list[Any] = []
+    for job in jobs:
+        if isinstance(job, _Answers):
+            responses += job.responses()
+            continue
+        if responses:
+            QuerySamplesComplete(responses)
+            responses = []
+        job()
+    if responses:
+        QuerySamplesComplete(responses)
 
 
 def _responses(samples: Samples, outputs: np.ndarray | list[np.ndarray], *more: Any) -> list[Any]:
@@ -86,8 +134,3 @@ def _responses(samples: Samples, outputs: np.ndarray | list[np.ndarray], *more: 
     addresses = [output.ctypes.data for output in outputs]
     sizes = [output.nbytes for output in outputs]
     return list(map(QuerySampleResponse, samples.ids, addresses, sizes, *more))
-
-
-def _complete(samples: Samples, outputs: np.ndarray | list[np.ndarray], token_counts: list[int] | None) -> None:
-    counts = [] if token_counts is None else [token_counts]
-    QuerySamplesComplete(_responses(samples, outputs, *counts))
