@@ -81,16 +81,18 @@ def answers_after_flush(subject: Subject) -> None:
 
 
 def replies_have_the_promised_form(subject: Subject) -> None:
-    """Replies are NumPy arrays of the shape and dtype that the program promises, without a NaN, and never empty."""
+    """Replies are NumPy arrays of the promised form, without a NaN, and never empty, also after `replay_graphs`."""
     for pattern in PATTERNS:
-        sent = send(subject, pattern)
-        for id_, index in zip(sent.samples.ids, sent.samples.indices, strict=True):
-            for answer in sent.reply.answers.get(id_, []):
-                if wrong := _wrong_form(answer, Scoring.reply):
-                    raise ConformanceError(
-                        f"sample {index} ({pattern.name}): {wrong}.",
-                        hint="Give reply.complete() the program's outputs as they are: one row per sample.",
-                    )
+        _demand_promised_form(send(subject, pattern))
+    with subject.engine("bucketed") as (engine, dataset):
+        if engine.replay_graphs():
+            return
+        sent = Sent(pattern="after replay_graphs", samples=numbered(range(dataset.count), dataset))
+        submit(engine, sent.samples, sent.reply)
+        engine.flush()
+        sent.reply.wait(sent.samples, subject.patience_s)
+    _demand_one_answer_each(sent, subject)
+    _demand_promised_form(sent)
 
 
 def is_silent_after_exit(subject: Subject) -> None:
@@ -160,6 +162,16 @@ def _demand_one_answer_each(sent: Sent, subject: Subject) -> None:
             "Complete or fail each sample, those of a batch that is not full too.",
         )
         demand(count == 1, f"{where} was answered {count} times.", "Complete each sample id exactly once.")
+
+
+def _demand_promised_form(sent: Sent) -> None:
+    for id_, index in zip(sent.samples.ids, sent.samples.indices, strict=True):
+        for answer in sent.reply.answers.get(id_, []):
+            if wrong := _wrong_form(answer, Scoring.reply):
+                raise ConformanceError(
+                    f"sample {index} ({sent.pattern}): {wrong}.",
+                    hint="Give reply.complete() the program's outputs as they are: one row per sample.",
+                )
 
 
 def _wrong_form(answer: Any, spec: ReplySpec) -> str:

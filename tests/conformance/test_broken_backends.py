@@ -46,6 +46,11 @@ REPLIES = [
     ("late-reply", engine_checks.is_silent_after_exit, r"replies came after __exit__ had returned"),
     ("raising-submit", engine_checks.answers_one_at_a_time, "submit raised RuntimeError: cannot digest this sample"),
     ("reply-at-exit", engine_checks.runs_again_after_exit, "sample 3 .*was answered 2 times"),
+    (
+        "shortening",
+        engine_checks.replies_have_the_promised_form,
+        r"sample 0 \(after replay_graphs\): the reply has shape \(9,\), want \(10,\)",
+    ),
     ("secretive", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns what JSON cannot hold"),
 ]
 

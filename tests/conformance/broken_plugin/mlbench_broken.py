@@ -530,6 +530,22 @@ class Secretive(Backend):
         return engine
 
 
+class Shortening(Secretive):
+    """Answers with too few numbers once its graphs are to cost nothing."""
+
+    name = "shortening"
+
+    def engine(self, model, plan):
+        engine = Zeros()
+
+        def shorten():
+            engine.submit = lambda samples, reply: reply.complete(samples, np.zeros((len(samples), 9), np.float32))
+            return ""
+
+        engine.replay_graphs = shorten
+        return engine
+
+
 class Ending(Backend):
     """Answers zeros, and in the one check with a batch of 8 ends the process, or never returns."""
 
@@ -594,6 +610,7 @@ def mlbench_backends():
         BrokenEngine("reply-at-exit", AtExit),
         BrokenEngine("raising-submit", lambda engine: Raising(engine, untampered)),
         Secretive(),
+        Shortening(),
         Ending("crashing", lambda: os.kill(os.getpid(), signal.SIGSEGV)),
         Ending("leaving", lambda: os._exit(0)),
         Ending("hanging", NEVER.wait),
