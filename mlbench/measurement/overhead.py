@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 _STAGE = "overhead"
 _TEST_S = 0.2
 _COMPUTING_S = 2.0
+_LONGEST_S = 2.0
+"""A test with few queries lasts no longer, as long as there are three."""
 _FEWEST_QUERIES = 64
 _MOST_SAMPLES = 10_000
 _SERVER_LOAD = 0.25
@@ -100,14 +102,17 @@ class _Trial:
         for _ in range(_TRIES):
             values = self._drive(load)
             computed_share = self._computed_share()
-            rate_per_s = values.get("result_completed_samples_per_sec", load.target_qps)
-            if self.job.scenario.loadgen == "Server" and rate_per_s < _KEPT_UP * load.target_qps:
+            sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
+            rate_per_s = values.get("result_completed_samples_per_sec", sent_per_s)
+            if rate_per_s < _KEPT_UP * sent_per_s:
                 load = replace(load, target_qps=load.target_qps / 4)
             elif computed_share <= _COMPUTED_SHARE:
                 return self._per_sample_ns(values)
         if computed_share > _COMPUTED_SHARE:
             raise _NotMeasurableError(f"{computed_share:.0%} of the graph calls had shapes that were not seen before")
-        raise _NotMeasurableError(f"even without graphs the engine answered {rate_per_s:,.0f} samples/s of those sent")
+        raise _NotMeasurableError(
+            f"even without graphs it answered {rate_per_s:,.1f} of {sent_per_s:,.1f} samples/s sent"
+        )
 
     def _free_pace(self, indices: list[int], size: int) -> Pace:
         """Return the pace without graphs; the first trial computes each shape once."""
@@ -121,14 +126,15 @@ class _Trial:
         return pace
 
     def _load(self, free: Pace, loaded: int, size: int) -> LoadSettings:
-        """Return how to drive the engine for some tenths of a second."""
-        queries = max(_FEWEST_QUERIES, int(_TEST_S * 1e9 / free.latency_ns))
+        """Return how to drive the engine for some tenths of a second, or some seconds where the program is slow."""
         target_qps = _SERVER_LOAD * 1e9 / free.latency_ns
         match self.job.scenario.loadgen:
             case "Offline":
                 queries, target_qps = max(loaded, int(_TEST_S * free.rate_per_s)), 1.0
             case "Server":
-                queries = max(_FEWEST_QUERIES, int(_TEST_S * target_qps))
+                queries = _queries(target_qps)
+            case _:
+                queries = _queries(1e9 / free.latency_ns)
         return replace(
             self.job.load,
             min_duration_ms=1,
@@ -162,3 +168,8 @@ class _Trial:
             return round(1e9 / rate_per_s)
         median_ns: int = values["result_50.00_percentile_latency_ns"]
         return median_ns
+
+
+def _queries(rate_per_s: float) -> int:
+    """Return how many queries a test has in which so many are sent or answered per second."""
+    return max(3, int(_TEST_S * rate_per_s), min(_FEWEST_QUERIES, int(_LONGEST_S * rate_per_s)))

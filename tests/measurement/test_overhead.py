@@ -143,13 +143,22 @@ def test_calls_that_are_computed_all_the_same_are_no_measurement(measured, monke
     assert measured(engine, SINGLE_STREAM).ns_per_sample == 7000
 
 
+@pytest.mark.parametrize(("rate_per_s", "queries"), [(10_000, 2000), (100, 64), (10, 20), (0.1, 3)])
+def test_a_test_lasts_tenths_of_a_second_and_has_enough_queries_as_long_as_that_takes_no_minutes(rate_per_s, queries):
+    assert overhead._queries(rate_per_s) == queries
+
+
 def test_an_engine_that_falls_behind_is_asked_less_often_and_its_queue_is_never_the_answer(measured, monkeypatch):
     asked = []
 
     def behind(self, load):
         asked.append(load.target_qps)
         rate_per_s = min(load.target_qps, 0.06 * asked[0])
-        return {"result_completed_samples_per_sec": rate_per_s, "result_50.00_percentile_latency_ns": 7000}
+        return {
+            "result_scheduled_samples_per_sec": load.target_qps,
+            "result_completed_samples_per_sec": rate_per_s,
+            "result_50.00_percentile_latency_ns": 7000,
+        }
 
     monkeypatch.setattr(overhead._Trial, "_drive", behind)
     assert measured(AtOnce(), SERVER) == Overhead(ns_per_sample=7000)
@@ -158,5 +167,6 @@ def test_an_engine_that_falls_behind_is_asked_less_often_and_its_queue_is_never_
 
 
 def test_an_engine_that_never_keeps_up_has_no_measured_overhead(measured, monkeypatch):
-    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: {"result_completed_samples_per_sec": 3.0})
-    assert measured(AtOnce(), SERVER).reason == "even without graphs the engine answered 3 samples/s of those sent"
+    rates = {"result_scheduled_samples_per_sec": 40.0, "result_completed_samples_per_sec": 3.0}
+    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: rates)
+    assert measured(AtOnce(), SERVER).reason == "even without graphs it answered 3.0 of 40.0 samples/s sent"
