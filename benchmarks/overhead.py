@@ -70,8 +70,9 @@ class Label(BatchProgram):
 
     def run(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
         """Choose the largest of a thousand logits; the null backend never asks."""
-        logits: np.ndarray = graphs["logits"]({"images": np.stack(samples)})["logits"]
-        return logits.argmax(axis=1).astype(np.float32)[:, None]
+        logits = graphs["logits"]({"images": np.stack(samples)})["logits"]
+        labels: np.ndarray = logits.argmax(axis=1).astype(np.float32)[:, None]
+        return labels
 
 
 class Free(GraphBackend):

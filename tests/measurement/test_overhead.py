@@ -84,7 +84,8 @@ def measured(tmp_path):
 
 
 @pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda scenario: scenario.name)
-def test_the_cost_is_what_loadgen_saw_of_the_runs_engine_without_its_graphs(measured, scenario, tmp_path):
+def test_the_cost_is_what_loadgen_saw_of_the_runs_engine_without_its_graphs(measured, scenario, tmp_path, monkeypatch):
+    monkeypatch.setattr(overhead, "_KEPT_UP", 0)  # a machine may be too busy for any rate
     backend = Summing()
     Sums.runs = 0
     with backend.engine(MODEL, EnginePlan(batching=scenario.settings["execution.batching"], batch=4)) as engine:
