@@ -139,9 +139,12 @@ def test_calls_that_are_computed_all_the_same_are_no_measurement(measured, monke
     monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: {"result_50.00_percentile_latency_ns": 7000})
     engine = AtOnce()
     engine.computed_calls = 30
-    assert measured(engine, SINGLE_STREAM).reason == "30% of the graph calls had shapes that were not seen before"
+    assert measured(engine, SINGLE_STREAM).reason == "30.0% of the graph calls had shapes that were not seen before"
     engine.computed_calls = 2
     assert measured(engine, SINGLE_STREAM).ns_per_sample == 7000
+    # one computed call holds up all that come after it
+    assert measured(engine, SERVER).reason == "2.0% of the graph calls had shapes that were not seen before"
+    assert measured(engine, OFFLINE).reason == "2.0% of the graph calls had shapes that were not seen before"
 
 
 @pytest.mark.parametrize(("rate_per_s", "queries"), [(10_000, 2000), (100, 64), (10, 20), (0.1, 3)])
