@@ -21,7 +21,8 @@ class Samples:
     ids: Sequence[int]
     """Unique within a run; an engine only hands them back."""
     indices: Sequence[int]
-    """Which dataset sample each one is; the same index may come more than once."""
+    """Which dataset sample each one is; the same index may come more than once, also with other content. What a sample
+    holds is what `data` returns, and nothing may be known by its index."""
     dataset: Dataset
 
     def __len__(self) -> int:
@@ -71,7 +72,8 @@ class Reply(ABC):
     """Where an engine puts its answers; may be called from any thread, short-lived ones too.
 
     Each sample must be completed or failed exactly once. A sample failed, answered twice, answered with the wrong shape
-    or dtype, with a NaN, or never answered makes the run INVALID and is named in the verdict.
+    or dtype, with a NaN, or never answered makes the run INVALID and is named in the verdict. So do answers that were
+    not computed for what was asked: after it was measured, an engine is asked for samples that it cannot know.
     """
 
     @abstractmethod
@@ -81,12 +83,16 @@ class Reply(ABC):
         """Answer samples: ``outputs[i]`` answers ``samples.ids[i]``. The arrays are handed over, not lent.
 
         One array whose first axis is the samples is the fast form; a sequence of arrays serves replies of unequal size.
-        ``token_counts`` is needed by workloads judged by tokens.
+        ``token_counts`` is needed by workloads judged by tokens: how many tokens each output holds. Where outputs are
+        tokens the two are compared, and a wrong count makes the run INVALID.
         """
 
     @abstractmethod
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Report the first token of each sample as soon as it exists; `complete` follows later."""
+        """Report the first token of each sample, (n, 1), as soon as it was computed; `complete` follows later.
+
+        Where outputs are tokens it must be the one that the output begins with.
+        """
 
     @abstractmethod
     def fail(self, samples: Samples, reason: str) -> None:

@@ -11,6 +11,7 @@ from mlbench.contracts.engine import Reply, Samples
 from mlbench.contracts.model import ReplySpec
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.token_check import token_check
 
 _SMALL_BYTES = 4096
 _SEEN_TOGETHER = 256
@@ -30,6 +31,7 @@ class CheckedReply(Reply):
         self._ledger = ledger
         self._completer = completer
         self._wants_tokens = wants_tokens
+        self._token_check = token_check(spec, wants_tokens=wants_tokens)
         self._is_shut = False
         self._open = ledger.whole
         self._unseen: list[np.ndarray] = []
@@ -69,6 +71,8 @@ class CheckedReply(Reply):
         elif len(self._ledger.still_open(samples)) != len(samples):
             self._ledger.fault(samples.indices, "first token after the reply, or never asked for")
         else:
+            if self._token_check:
+                self._token_check.first(samples, tokens)
             self._completer.first_token(samples, np.ascontiguousarray(tokens))
 
     def fail(self, samples: Samples, reason: str) -> None:
@@ -101,6 +105,9 @@ class CheckedReply(Reply):
             self._ledger.fault(*self._at_fault(samples, outputs, wrong))
             self._give_up(samples)
             return
+        if self._token_check:
+            for index, what in self._token_check.faults(samples, outputs, token_counts):
+                self._ledger.fault([index], what)
         closed = self._ledger.close(samples)
         if closed is samples:
             counts = None if token_counts is None else list(token_counts)

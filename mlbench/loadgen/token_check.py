@@ -1,0 +1,40 @@
+"""What is said of the tokens of replies, held against the replies: LoadGen believes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mlbench.contracts.engine import Samples
+from mlbench.contracts.model import ReplySpec
+
+
+class TokenCheck:
+    """Remembers the first tokens of samples until their answers come. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._firsts: dict[int, int] = {}
+
+    def first(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Note the first token of each sample, (n, ...)."""
+        self._firsts.update(zip(samples.ids, np.reshape(tokens, (len(samples), -1))[:, 0].tolist(), strict=True))
+
+    def faults(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the dataset index of each sample whose answer is other than was said of it, and what is wrong."""
+        firsts = self._firsts
+        counts: Sequence[int | None] = token_counts or [None] * len(samples)
+        for id_, index, output, count in zip(samples.ids, samples.indices, outputs, counts, strict=True):
+            if count is not None and count != len(output):
+                yield index, f"token count {count} for an answer of {len(output)} tokens"
+            first = firsts.pop(id_, None)
+            if first is not None and len(output) and first != output[0]:
+                yield index, f"first token {first} was reported, and the answer begins with {output[0]}"
+
+
+def token_check(spec: ReplySpec, *, wants_tokens: bool) -> TokenCheck | None:
+    """Return a check of replies that are judged by tokens and consist of them; None for others."""
+    is_tokens = spec.shape == (None,) and np.dtype(spec.dtype).kind in "iu"
+    return TokenCheck() if wants_tokens and is_tokens else None
