@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.metric import Metric
+from mlbench.contracts.model import Model
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
+from mlbench.measurement.token_answers import token_answers
+from mlbench.rules.answers import SpotCheck
 from mlbench.rules.facts import RunFacts, Verdict
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Limits
@@ -27,6 +30,8 @@ def judged(  # noqa: PLR0913 - a verdict looks at all of a run
     traffic: Mapping[Mode, Traffic],
     metric: Metric | None,
     *,
+    model: Model,
+    spots: tuple[SpotCheck | None, str],
     length_across_passes: float | None = None,
 ) -> Mapping[str, Any]:
     """Score the accuracy test's replies, and hold every rule against the performance test's log."""
@@ -54,6 +59,9 @@ def judged(  # noqa: PLR0913 - a verdict looks at all of a run
             replies_differing=agreed.differing if agreed else (),
             unchecked_reason=unscored,
             length_across_passes=length_across_passes,
+            spot_check=spots[0],
+            unspotted_reason=spots[1],
+            token_answers=token_answers(job, model, limits),
             scores=accuracy.scores if accuracy else None,
             targets=metric.targets if metric else (),
             unscored_reason=unscored,

@@ -29,6 +29,7 @@ from mlbench.measurement.judgement import judged
 from mlbench.measurement.metering import Metering
 from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.ready import Ready, made_ready, warmed_up
+from mlbench.measurement.spot_check import spot_check
 from mlbench.measurement.work import count_operations, work_of
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Limits, limits_of
@@ -72,6 +73,8 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         calls, counts, runtime = ready.engine.calls(), ready.engine.statistics(), ready.runtime()
         peak_bytes = ready.peak_memory_bytes()
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
+        channel.progress("spot check")
+        spots = spot_check(ready, job, model, dataset, load, traffic[Mode.PERFORMANCE])
         channel.progress("overhead")
         overhead = measure_overhead(job, model, limits, ready, pace=pace, channel=channel)
     channel.progress("operations")
@@ -85,7 +88,16 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     return {
         "engine": {**counts, **sweep},
         "runtime": runtime,
-        **judged(job, limits, detail, traffic, metric, length_across_passes=length_across_passes),
+        **judged(
+            job,
+            limits,
+            detail,
+            traffic,
+            metric,
+            model=model,
+            spots=spots,
+            length_across_passes=length_across_passes,
+        ),
         "work": work and {**work, "samples_per_s": samples_per_s(detail, job.scenario)},
         "energy": energy,
         "not_measured": {

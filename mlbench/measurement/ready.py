@@ -16,6 +16,7 @@ from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
 from mlbench.execution.isolation import peak_bytes
 from mlbench.execution.pace import Pace, crowded, measured_pace
+from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.measurement.job import Job
 
 _PART_OF_RUN = f"{__name__}:part_of_run"
@@ -30,6 +31,8 @@ class Ready:
     engine: Engine
     dataset: Dataset
     """Loads samples where the engine finds them."""
+    vary: Callable[[Mapping[int, Variation]], Dataset]
+    """Makes variations of loaded samples where the engine finds them; holds until it is called again."""
     runtime: Callable[[], Mapping[str, Any]]
     """Observes the runtime that the engine uses."""
     peak_memory_bytes: Callable[[], int]
@@ -47,7 +50,13 @@ def made_ready(job: Job, payload: Mapping[str, Any], model: Model, dataset: Data
     instances = job.plan.instances
     if instances == 1:
         with job.backend.engine(model, job.plan) as engine:
-            yield Ready(engine=engine, dataset=dataset, runtime=job.backend.observe, peak_memory_bytes=peak_bytes)
+            yield Ready(
+                engine=engine,
+                dataset=dataset,
+                vary=lambda variations: VariedDataset(dataset, variations),
+                runtime=job.backend.observe,
+                peak_memory_bytes=peak_bytes,
+            )
         return
     assert instances != "auto"
     building = Building(builder=_PART_OF_RUN, payload=payload)
@@ -55,6 +64,7 @@ def made_ready(job: Job, payload: Mapping[str, Any], model: Model, dataset: Data
         yield Ready(
             engine=replicated,
             dataset=replicated.library,
+            vary=replicated.vary,
             runtime=replicated.runtime,
             peak_memory_bytes=lambda: peak_bytes() + replicated.peak_memory_bytes(),
         )

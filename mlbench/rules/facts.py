@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.metric import Target
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Profile, Weights
+    from mlbench.rules.answers import SpotCheck, TokenAnswers
     from mlbench.rules.official import WorkloadRules
     from mlbench.rules.tiers import Limits, Tier
 
@@ -42,6 +43,12 @@ class RunFacts:
     length_across_passes: float | None = None
     """How far the length of prompts decides whether a sample begins before one of an earlier pass over the dataset:
     0 not at all, 1 alone. None: no query went over the dataset twice, or the model is not a language model."""
+    spot_check: SpotCheck | None = None
+    """What the engine did with content that it could not know; None: it was not asked."""
+    unspotted_reason: str = ""
+    """Why it was not."""
+    token_answers: TokenAnswers | None = None
+    """What was found in logged answers; None: they are not tokens."""
     scores: Mapping[str, float] | None = None
     """Of the accuracy run; None: it has none."""
     targets: Sequence[Target] = ()

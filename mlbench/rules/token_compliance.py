@@ -5,12 +5,21 @@ Source: MLPerf Inference v4.1, compliance/nvidia/TEST06/run_verification.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from mlbench.contracts.metric import LoggedReply
 
 _WORDS = {True: "True", False: "False", None: "Skipped"}
+
+
+class Fault(Enum):
+    """What can be wrong with a reply."""
+
+    FIRST_TOKEN = auto()
+    END = auto()
+    LENGTH = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,59 @@ class TokenCompliance:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenForm:
+    """What replies of tokens must look like."""
+
+    dtype: str = "int64"
+    """How a token is stored: int64 or int32."""
+    end_tokens: tuple[int, ...] = (2,)
+    most: int | None = None
+    """Tokens of the longest answer; None: not known."""
+    is_counted: bool = True
+    """Whether token counts are reported."""
+    has_first: bool = True
+    """Whether first tokens are reported."""
+
+    def length(self, reply: LoggedReply) -> int:
+        """Return how many whole tokens a reply holds."""
+        import numpy as np
+
+        return len(reply.data) // np.dtype(self.dtype).itemsize
+
+    def tokens(self, reply: LoggedReply) -> list[int]:
+        """Return the whole tokens of a reply."""
+        import numpy as np
+
+        element = np.dtype(self.dtype).newbyteorder("<")
+        found: list[int] = np.frombuffer(reply.data[: self.length(reply) * element.itemsize], element).tolist()
+        return found
+
+
+NEARLY_ALL = 0.9
+"""Of the most tokens: a server that takes and gives text counts them in its own way."""
+
+
+def faults_of(reply: LoggedReply, form: TokenForm) -> Mapping[Fault, str]:
+    """Return what TEST06 finds wrong with a reply, in words."""
+    tokens, found = form.tokens(reply), {}
+    if form.has_first and not (reply.token_data and reply.data.startswith(reply.token_data)):
+        found[Fault.FIRST_TOKEN] = "the first token reported is not that of the answer"
+    if len(tokens) > 2 and set(tokens[-2:]) <= set(form.end_tokens):
+        found[Fault.END] = "the answer ends with more than one end token"
+    if form.is_counted and (len(reply.data) != len(tokens) * _item_bytes(form) or reply.token_count != len(tokens)):
+        found[Fault.LENGTH] = f"token count {reply.token_count} was reported for an answer of {len(tokens)} tokens"
+    return found
+
+
+def is_cut(reply: LoggedReply, form: TokenForm) -> bool:
+    """Return whether an answer neither ends with an end token nor is about as long as allowed."""
+    tokens = form.tokens(reply)
+    if form.most is not None and len(tokens) >= NEARLY_ALL * form.most:
+        return False
+    return not tokens or tokens[-1] not in form.end_tokens
+
+
 def verify_test06(
     replies: Iterable[LoggedReply], *, scenario: str, dtype: str = "int64", end_token: int = 2
 ) -> TokenCompliance:
@@ -51,14 +113,16 @@ def verify_test06(
         dtype: how a token is stored: int64 or int32.
         end_token: of the model.
     """
+    form = TokenForm(dtype=dtype, end_tokens=(end_token,), has_first=scenario != "Offline")
+    found = {fault for reply in replies for fault in faults_of(reply, form)}
+    return TokenCompliance(
+        first_token=Fault.FIRST_TOKEN not in found if form.has_first else None,
+        end=Fault.END not in found,
+        length=Fault.LENGTH not in found,
+    )
+
+
+def _item_bytes(form: TokenForm) -> int:
     import numpy as np
 
-    element = np.dtype(dtype).newbyteorder("<")
-    first_token, end, length = True, True, True
-    for reply in replies:
-        whole = len(reply.data) // element.itemsize * element.itemsize
-        tokens = np.frombuffer(reply.data[:whole], element).tolist()
-        first_token &= bool(reply.token_data) and reply.data.startswith(reply.token_data or b"")
-        end &= len(tokens) <= 2 or tokens[-2:] != [end_token] * 2
-        length &= whole == len(reply.data) and reply.token_count == len(tokens)
-    return TokenCompliance(first_token=None if scenario == "Offline" else first_token, end=end, length=length)
+    return np.dtype(form.dtype).itemsize

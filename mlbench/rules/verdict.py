@@ -10,6 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlbench.contracts.workload import Profile, Weights
+from mlbench.rules.answers import (
+    answers_as_long,
+    answers_follow_content,
+    answers_whole,
+    first_token_computed,
+    no_caching,
+    speed_holds,
+    token_compliance,
+)
 from mlbench.rules.facts import RuleResult, RunFacts, Verdict
 from mlbench.rules.quality import accuracy, replies_agree, replies_sound
 from mlbench.rules.tempo import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
@@ -43,6 +52,13 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     pass_order,
     replies_sound,
     replies_agree,
+    token_compliance,
+    answers_whole,
+    answers_as_long,
+    answers_follow_content,
+    first_token_computed,
+    no_caching,
+    speed_holds,
 )
 
 
@@ -54,6 +70,7 @@ def judge(facts: RunFacts) -> Verdict:
         not_applied["replies_sound"] = facts.unchecked_reason or "nobody looked at the replies"
     if facts.replies_checked is None:
         not_applied["replies_agree"] = facts.unchecked_reason or "no accuracy run to compare with"
+    not_applied |= _not_checked(facts)
     if facts.scores is None:
         not_applied["accuracy"] = facts.unscored_reason or "no accuracy run"
     if facts.limits.equal_issue and equal_issue(facts) is None:
@@ -61,6 +78,22 @@ def judge(facts: RunFacts) -> Verdict:
     return Verdict(
         results=(*performance, *accuracy(facts)), not_applied=not_applied, is_official_setup=_is_official_setup(facts)
     )
+
+
+def _not_checked(facts: RunFacts) -> dict[str, str]:
+    """Return what an engine was not asked about content that it could not know, and why."""
+    found = facts.spot_check
+    if found is None:
+        rules = ("answers_follow_content", "no_caching", "speed_holds")
+        return dict.fromkeys(rules, facts.unspotted_reason) if facts.unspotted_reason else {}
+    missing = {}
+    if not found.asked:
+        missing["answers_follow_content"] = "nothing is known of what should be answered to changed samples"
+    if found.repeated is None:
+        missing["no_caching"] = found.untimed_reason
+    if found.claimed is None:
+        missing["speed_holds"] = found.untimed_reason or "a burst long enough would have taken too much time"
+    return missing
 
 
 def _is_official_setup(facts: RunFacts) -> bool:

@@ -24,6 +24,7 @@ from mlbench.execution.instances.instance import Instance
 from mlbench.execution.instances.library import Library
 from mlbench.execution.instances.messages import Message, numbers
 from mlbench.execution.instances.sharing_out import SharingOut
+from mlbench.execution.variations import Variation
 
 logger = logging.getLogger(__name__)
 
@@ -143,6 +144,16 @@ class ReplicatedEngine(Engine):
     def runtime(self) -> Mapping[str, Any]:
         """Return what the backend observes in the instances."""
         return alike([facts for facts in self._told("runtime") if facts is not None])
+
+    def appetite(self) -> Appetite:
+        """Want what all instances want, those together that the one wants which wants most."""
+        wanted = [instance.taker.appetite for instance in self.instances]
+        return Appetite(together=max(each.together for each in wanted), most=sum(each.most for each in wanted))
+
+    def vary(self, variations: Mapping[int, Variation]) -> Dataset:
+        """Have samples made of loaded ones, in all instances, until this is called again; return where they are."""
+        self._asked("vary", variations={str(index): asdict(each) for index, each in variations.items()})
+        return self.library
 
     def peak_memory_bytes(self) -> int:
         """Return the most that each instance held, added up."""

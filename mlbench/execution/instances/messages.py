@@ -6,6 +6,7 @@ to an instance          facts                                        arrays
 ``start``               builder, payload, number, of
 ``load``, ``unload``    wants_lengths                                indices
 ``warm_up``                                                          indices
+``vary``                variations (by index)
 ``samples``             test, first (serial number), is_flushed      indices
 ``flush``
 ``tell``                what
@@ -23,7 +24,7 @@ from an instance        facts                                        arrays
 ``step``                done, of
 ======================  ===========================================  ================================================
 
-``start``, ``load``, ``warm_up`` and ``tell`` are answered with ``done`` or ``refused``, in their order.
+``start``, ``load``, ``warm_up``, ``vary`` and ``tell`` are answered with ``done`` or ``refused``, in their order.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.execution.instances.messages import Line, Message, numbers
 from mlbench.execution.isolation import peak_bytes, told
+from mlbench.execution.variations import Variation, VariedDataset
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +72,11 @@ class _Served:
 
     def __init__(self, part: Part, engine: Engine, line: Line) -> None:
         self._part = part
+        self._dataset = part.dataset
         self._engine = engine
         self._line = line
         self._replies: dict[int, _LineReply] = {}
-        self._questions = {"load": self._load, "warm_up": self._warm_up, "tell": self._tell}
+        self._questions = {"load": self._load, "warm_up": self._warm_up, "vary": self._vary, "tell": self._tell}
         if not isinstance(program := part.model.program, GenerationProgram):
             program.listener = lambda done, of: line.send("step", done=done, of=of)
 
@@ -97,7 +99,7 @@ class _Served:
     def _submit(self, message: Message) -> None:
         test, first, indices = message.facts["test"], message.facts["first"], message.arrays[0].tolist()
         reply = self._replies.setdefault(test, _LineReply(self._line, test))
-        samples = Samples(range(first, first + len(indices)), indices, self._part.dataset)
+        samples = Samples(range(first, first + len(indices)), indices, self._dataset)
         try:
             self._engine.submit(samples, reply)
         except Exception as error:  # an engine is not our code; who has an answer by now, the other side knows
@@ -130,6 +132,11 @@ class _Served:
         gc.freeze()  # what is there by now stays, and need not be looked at while something is measured
         likely = plan.largest_batch if plan.batch == "auto" else plan.batch
         self._line.send("done", **asdict(self._engine.appetite() or Appetite(together=1, most=2 * likely)))
+
+    def _vary(self, message: Message) -> None:
+        made = {int(index): Variation(**each) for index, each in message.facts["variations"].items()}
+        self._dataset = VariedDataset(self._part.dataset, made) if made else self._part.dataset
+        self._line.send("done")
 
     def _tell(self, message: Message) -> None:
         answer: Any

@@ -1,0 +1,101 @@
+"""Content that the engine cannot know, asked for right after it was measured.
+
+LoadGen sends the same samples again and again, and the accuracy test sends them all. An engine that remembers answers,
+by index or by content, is fast without computing. Here it is asked for samples that never were: its own answers
+continued as prompts, or samples changed so that they cost as much. New content and content that was answered before
+are timed in turns, and what is known of the answers is held against them. Nothing of it is in LoadGen's time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from itertools import count
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.model import Model
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.loadgen.drive import Traffic
+from mlbench.loadgen.logs import DETAIL, read_accuracy, read_detail, samples_per_s
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job
+from mlbench.measurement.ready import Ready
+from mlbench.measurement.spot_contents import CHANCE, Asked, can_continue, contents
+from mlbench.measurement.spot_times import Measured, times
+from mlbench.rules.answers import SpotCheck
+
+logger = logging.getLogger(__name__)
+
+_LEAST_BUDGET_S = 1.0
+_BUDGET_SHARE = 0.02
+"""Of the performance test's duration: what a burst may take, by the measured speed. An honest run has two."""
+
+_MOST_PROMPTS = 64
+_MOST_SAMPLES = 16
+_STREAMS = ("SingleStream", "MultiStream")
+
+
+def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
+    ready: Ready, job: Job, model: Model, dataset: Dataset, load: LoadSettings, traffic: Traffic
+) -> tuple[SpotCheck | None, str]:
+    """Return what the engine does with content that it cannot know, or why that was not found out.
+
+    Args:
+        ready: the engine, measured just now.
+        job: the run.
+        model: says what kind of answers there are.
+        dataset: of this process.
+        load: how LoadGen drove the performance test.
+        traffic: the performance test's.
+    """
+    if traffic.faults:
+        return None, "replies were not sound"
+    folder = job.folder / Mode.PERFORMANCE
+    rate_per_s = samples_per_s(read_detail(folder / DETAIL), job.scenario)
+    kept = {reply.index: reply for reply in read_accuracy(folder / "mlperf_log_accuracy.json") if reply.data}
+    if not kept or not rate_per_s:
+        return None, "no reply of the performance run was kept"
+    is_generated = isinstance(model.program, GenerationProgram)
+    bases = CHANCE.sample(sorted(kept), min(len(kept), _MOST_PROMPTS if is_generated else _MOST_SAMPLES))
+    asked = Asked(
+        engine=ready.engine,
+        dataset=ready.dataset,
+        vary=ready.vary,
+        look_at=dataset.sample,
+        model=model,
+        timeout_s=job.load.stall_timeout_s,
+        new_indices=count(dataset.count),
+    )
+    is_stream = job.scenario.loadgen in _STREAMS
+    measured = Measured(
+        samples_per_s=rate_per_s,
+        query=(load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1) if is_stream else None,
+        budget_s=max(_LEAST_BUDGET_S, _BUDGET_SHARE * load.min_duration_ms / 1000),
+    )
+    started_s = time.monotonic()
+    loaders = {id(loader): loader for loader in (ready.dataset, dataset)}.values()
+    for loader in loaders:
+        loader.load(bases)
+    fit = [base for base in bases if not is_generated or can_continue(asked, kept[base])]
+    found = _found(asked, measured, {base: kept[base] for base in fit}) if fit else None
+    for loader in loaders:
+        loader.unload(bases)
+    logger.info("%s, in %.1f s", found, time.monotonic() - started_s)
+    return found, "" if found else "no answer kept while measuring can be continued"
+
+
+def _found(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply]) -> SpotCheck:
+    bases = list(kept)
+    answered = contents(asked, kept, bases, most=int(measured.budget_s * measured.samples_per_s))
+    timed = times(asked, measured, kept, bases)
+    return SpotCheck(
+        repeated=timed.repeated,
+        claimed=timed.claimed,
+        untimed_reason=timed.reason,
+        asked=answered.asked + len(timed.failed),
+        wrong=(*answered.wrong, *timed.failed),
+        first_token_steps=max(answered.steps, default=None),
+    )

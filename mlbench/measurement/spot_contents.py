@@ -1,0 +1,167 @@
+"""New content whose answers are known: samples under other indices, changed slightly, or prompts continued."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.model import Model
+from mlbench.execution.variations import Change, Variation, can_change
+from mlbench.measurement.asking import ask
+from mlbench.rules.answers import LEAST_FIRST_TOKEN_STEPS, LEAST_RIGHT
+
+TRIES = 3
+"""So many sets of samples are asked before an engine is accused of wrong answers; one, if all is well."""
+
+CHANCE = random.SystemRandom()
+"""Nobody can have prepared for what it draws."""
+
+_LEAST_SINGLES, _MOST_SINGLES = 2, 8
+_MOST_PROMPTS = 4
+"""Of those, since each is asked alone."""
+
+_POOL = 16
+"""Answers that one is held against: its own must be the nearest."""
+
+_LEAST_ANSWER = 4
+"""Tokens of an answer that can be continued."""
+
+_LEFT = 5
+"""Tokens that are left of an answer whose beginning went into its prompt: few, so that asking costs little."""
+
+Vary = Callable[[Mapping[int, Variation]], Dataset]
+"""Makes variations where the engine finds them; the samples that they are made of are loaded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Whom to ask."""
+
+    engine: Engine
+    dataset: Dataset
+    """Holds the samples, loaded, where the engine finds them, and perhaps not here."""
+    vary: Vary
+    look_at: Callable[[int], Any]
+    """Returns a loaded sample, here."""
+    model: Model
+    timeout_s: float
+    """How long an answer may take."""
+    new_indices: count[int]
+    """Indices that no sample has had."""
+
+    def tokens_of(self, reply: LoggedReply) -> np.ndarray:
+        """Return the elements of a logged reply."""
+        return np.frombuffer(reply.data, np.dtype(self.model.program.reply.dtype).newbyteorder("<"))
+
+
+@dataclass(slots=True, kw_only=True)
+class Contents:
+    """What is known of answers to new content."""
+
+    asked: int = 0
+    wrong: list[int] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
+    """Time to a first token in steps, the median of each set."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing speaks against the engine."""
+        is_late_enough = not self.steps or max(self.steps) >= LEAST_FIRST_TOKEN_STEPS
+        return is_late_enough and self.asked - len(self.wrong) >= LEAST_RIGHT * self.asked
+
+
+def can_continue(asked: Asked, reply: LoggedReply) -> bool:
+    """Return whether an answer can be continued: it has some tokens, and the model has positions for more."""
+    program = asked.model.program
+    assert isinstance(program, GenerationProgram)
+    sample, tokens = asked.look_at(reply.index), asked.tokens_of(reply)
+    if program.prompt(sample) is not sample:
+        return False  # a sample of another form, which nobody here can continue
+    decoding = program.decoding
+    return (
+        len(tokens) >= _LEAST_ANSWER and len(sample.tokens) + len(tokens) + decoding.max_new_tokens <= decoding.longest
+    )
+
+
+def contents(asked: Asked, kept: Mapping[int, LoggedReply], bases: Sequence[int], *, most: int) -> Contents:
+    """Ask for variations whose answers are known, until all is well or nothing more is to be tried.
+
+    Args:
+        asked: the engine.
+        kept: replies to samples as they are, by index.
+        bases: indices of samples that variations can be made of.
+        most: how many variations of a kind may be asked in one set.
+    """
+    found, singles = Contents(), max(_LEAST_SINGLES, min(_MOST_SINGLES, most))
+    program = asked.model.program
+    for _ in range(TRIES):
+        chosen = CHANCE.sample(bases, min(singles, len(bases)))
+        if not isinstance(program, GenerationProgram):
+            _ask_alike(asked, kept, chosen, found)
+        elif program.decoding.beams == 1:
+            _ask_continued(asked, kept, chosen[:_MOST_PROMPTS], found)
+        if found.is_good:
+            break
+    return found
+
+
+def _ask_alike(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequence[int], found: Contents) -> None:
+    """Ask for samples changed slightly, under new indices, and for samples under each other's indices.
+
+    The answer to each must be nearer to its content's than to all others.
+    """
+    pool = {index: asked.tokens_of(kept[index]) for index in [*chosen, *list(kept)[:_POOL]]}
+    variations = {one: Variation(base=other) for one, other in zip(chosen, [*chosen[1:], chosen[0]], strict=True)}
+    if can_change(asked.look_at(chosen[0]), Change.SLIGHT):
+        for base in chosen:
+            new = Variation(base=base, change=Change.SLIGHT, seed=CHANCE.getrandbits(32))
+            variations[next(asked.new_indices)] = new
+    answers = ask(asked.engine, asked.vary(variations), list(variations), timeout_s=asked.timeout_s)
+    for variation, output in zip(variations.values(), answers.outputs, strict=True):
+        found.asked += 1
+        if output is None or not _is_nearest(output, pool, variation.base):
+            found.wrong.append(variation.base)
+
+
+def _ask_continued(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequence[int], found: Contents) -> None:
+    """Ask for prompts with the beginning of their answers behind them, one at a time: the rest must follow."""
+    steps = []
+    for base in chosen:
+        tokens, index = asked.tokens_of(kept[base]).tolist(), next(asked.new_indices)
+        given = max(len(tokens) // 2 + 1, len(tokens) - _LEFT)
+        variation = Variation(base=base, continuation=tuple(tokens[:given]))
+        answers = ask(asked.engine, asked.vary({index: variation}), [index], timeout_s=asked.timeout_s)
+        found.asked += 1
+        output, first_ns = answers.outputs[0], answers.first_ns[0]
+        if output is None or not output.size or output.ravel()[0] != tokens[given]:
+            found.wrong.append(base)
+        if output is not None and output.size > 2 and first_ns is not None and first_ns < answers.lasted_ns:
+            steps.append(first_ns * (output.size - 1) / (answers.lasted_ns - first_ns))
+    if len(steps) >= _LEAST_SINGLES:
+        found.steps.append(median(steps))
+
+
+def _is_nearest(output: np.ndarray, pool: Mapping[int, np.ndarray], own: int) -> bool:
+    """Return whether no answer of the pool is nearer to an output than its own."""
+    flat = output.ravel()
+    distance = _distance(flat, pool[own])
+    return all(distance <= _distance(flat, other) for other in pool.values())
+
+
+def _distance(one: np.ndarray, other: np.ndarray) -> float:
+    """Return how far two answers are apart: in their common part, relative to its size, and in length."""
+    common, longest = min(one.size, other.size), max(one.size, other.size, 1)
+    left, right = (each[:common].astype(np.float64) for each in (one, other))
+    scale = np.abs(left).sum() + np.abs(right).sum()
+    apart = float(np.abs(left - right).sum() / scale) if scale else 0.0
+    return apart + (longest - common) / longest

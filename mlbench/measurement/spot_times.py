@@ -1,0 +1,150 @@
+"""How long new content takes, held against the same content again and against what was measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.metric import LoggedReply
+from mlbench.execution.variations import Change, Variation, can_change, size_bytes
+from mlbench.measurement.asking import Answers, ask
+from mlbench.measurement.spot_contents import CHANCE, Asked
+from mlbench.rules.answers import MOST_CLAIMED, MOST_REPEATED
+
+ROUNDS = 5
+"""So often an engine is timed before it is accused; once, if nothing speaks against it."""
+
+_PAUSE_S = 0.4
+_SHORT_NS = 5_000_000
+"""A burst that is answered sooner is no measure of anything."""
+
+_ENOUGH_NS = 30_000_000
+_LEAST_QUERIES, _MOST_QUERIES = 3, 243
+_SMALL_BURST = 256
+_UNTOLD = 256
+"""What is taken to keep an engine busy that says nothing of it; one that wants more is at most a few times slower."""
+
+_MOST_BYTES = 512 << 20
+"""What the varied samples of a burst may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The performance test, as far as it matters here."""
+
+    samples_per_s: float
+    query: int | None
+    """Samples of a query, where one is sent after the answer to the last; None: they come as they like."""
+    budget_s: float
+    """What a burst may take, by the measured speed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """What timing gave."""
+
+    repeated: float | None = None
+    claimed: float | None = None
+    reason: str = ""
+    """Why there is no figure."""
+    failed: Sequence[int] = ()
+    """New content that was not answered, by the index of what it was made of."""
+
+
+def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bases: Sequence[int]) -> Times:
+    """Time new content and the same content again in turns; more than once only where that speaks against the engine.
+
+    Args:
+        asked: the engine.
+        measured: the test before.
+        kept: replies to samples as they are, by index.
+        bases: indices of samples that variations can be made of.
+    """
+    is_generated = isinstance(asked.model.program, GenerationProgram)
+    if not is_generated and not can_change(asked.look_at(bases[0]), Change.STRONG):
+        return Times(reason="these samples cannot be changed")
+    size, is_full = _burst(asked, measured, bases)
+    trial = _Trial(asked, measured, kept, list(islice(cycle(bases), size)))
+    speed = measured.samples_per_s
+    if is_generated:
+        speed *= sum(asked.tokens_of(reply).size for reply in kept.values()) / len(kept)
+    repeated, claimed, longest_ns = float("inf"), float("inf"), 0
+    for number in range(ROUNDS):
+        time.sleep(_PAUSE_S * number)
+        again_ns, new_ns, new = trial.round()
+        if not new.is_whole or not new_ns or not again_ns:
+            return Times(failed=trial.failed(new), reason="new content was not answered")
+        longest_ns = max(longest_ns, new.lasted_ns)
+        repeated, claimed = min(repeated, new_ns / again_ns), min(claimed, speed * new_ns / 1e9)
+        if repeated < MOST_REPEATED and not (is_full and claimed >= MOST_CLAIMED):
+            break
+    if longest_ns < _SHORT_NS:
+        return Times(reason="answers come too fast to be timed")
+    return Times(repeated=repeated, claimed=claimed if is_full else None)
+
+
+class _Trial:
+    """Rounds with the same samples: once as they are, once as new content of the same make."""
+
+    def __init__(self, asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bases: Sequence[int]) -> None:
+        self._asked = asked
+        self._query = measured.query
+        self._bases = list(bases)
+        self._answers = {base: asked.tokens_of(kept[base]).tolist() for base in set(bases)}
+        self._given = [CHANCE.randint(1, max(1, len(self._answers[base]) // 2)) for base in self._bases]
+        self._is_generated = isinstance(asked.model.program, GenerationProgram)
+        self._is_first = True
+
+    def round(self) -> tuple[float, float, Answers]:
+        """Return the time of a sample, or a token, for known and for new content, and the answers to the latter."""
+        new = self._ask_new()
+        while self._query and new.lasted_ns < _ENOUGH_NS and len(self._bases) < _MOST_QUERIES * self._query:
+            self._bases, self._given = 3 * self._bases, 3 * self._given
+            new = self._ask_new()
+        again = self._ask(self._asked.dataset, self._bases)
+        return self._unit_ns(again), self._unit_ns(new), new
+
+    def failed(self, answers: Answers) -> list[int]:
+        """Return the bases of what was not answered."""
+        return [base for base, output in zip(self._bases, answers.outputs, strict=True) if output is None]
+
+    def _ask_new(self) -> Answers:
+        """Ask for content that never was, of the lengths of every round: a new length may cost an engine time once."""
+        variations = {
+            next(self._asked.new_indices): self._variation(base, given)
+            for base, given in zip(self._bases, self._given, strict=True)
+        }
+        self._is_first = False
+        return self._ask(self._asked.vary(variations), list(variations))
+
+    def _variation(self, base: int, given: int) -> Variation:
+        seed = CHANCE.getrandbits(32)
+        if not self._is_generated:
+            return Variation(base=base, change=Change.STRONG, seed=seed)
+        # a prompt out of order may be answered at great length: only where the first burst is not enough
+        change = Change.NONE if self._is_first else Change.STRONG
+        return Variation(base=base, change=change, seed=seed, continuation=tuple(self._answers[base][:given]))
+
+    def _ask(self, dataset: Dataset, indices: Sequence[int]) -> Answers:
+        return ask(self._asked.engine, dataset, indices, query=self._query, timeout_s=self._asked.timeout_s)
+
+    def _unit_ns(self, answers: Answers) -> float:
+        units = answers.tokens if self._is_generated else len(answers.outputs)
+        return answers.lasted_ns / units if units else 0.0
+
+
+def _burst(asked: Asked, measured: Measured, bases: Sequence[int]) -> tuple[int, bool]:
+    """Return how many samples to ask at a time, and whether the engine can be as fast on them as on very many."""
+    affordable = max(1, int(measured.budget_s * measured.samples_per_s))
+    memory = max(1, _MOST_BYTES // max(1, size_bytes(asked.look_at(bases[0]))))
+    if measured.query:
+        return _LEAST_QUERIES * measured.query, True
+    appetite = asked.engine.appetite()
+    most = appetite.most if appetite else _UNTOLD
+    wanted = max(most, min(_SMALL_BURST, int(measured.samples_per_s * _ENOUGH_NS / 1e9)))
+    size = min(wanted, affordable, memory)
+    return size, size >= most

@@ -1,0 +1,59 @@
+"""What the logs of a run say of its answers, where these are tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.model import Model
+from mlbench.loadgen.logs import AccuracyLog, read_accuracy
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job
+from mlbench.rules.answers import TokenAnswers
+from mlbench.rules.official import Tokens
+from mlbench.rules.tiers import Limits
+from mlbench.rules.token_compliance import TokenForm, faults_of, is_cut
+
+LOG = "mlperf_log_accuracy.json"
+
+
+def token_answers(job: Job, model: Model, limits: Limits) -> TokenAnswers | None:
+    """Return what is found in the replies that both tests logged; None for a model that generates no tokens."""
+    program = model.program
+    if not isinstance(program, GenerationProgram):
+        return None
+    form = TokenForm(
+        dtype=program.reply.dtype,
+        end_tokens=program.decoding.end_tokens,
+        most=program.decoding.max_new_tokens,
+        is_counted=limits.tokens is Tokens.MEASURED,
+        has_first=limits.tokens is Tokens.MEASURED and job.scenario.loadgen != "Offline",
+    )
+    kept = read_accuracy(job.folder / Mode.PERFORMANCE / LOG)
+    accuracy_log = job.folder / Mode.ACCURACY / LOG
+    reference = AccuracyLog(accuracy_log) if accuracy_log.is_file() else ()
+    return found_in(kept, reference, form)
+
+
+def found_in(kept: Iterable[LoggedReply], reference: Iterable[LoggedReply], form: TokenForm) -> TokenAnswers:
+    """Return what is found in replies kept while measuring, and in the accuracy test's."""
+    faults: list[str] = []
+    cut: list[int] = []
+    lengths: dict[int, int] = {}
+    lengths_kept: dict[int, list[int]] = {}
+    checked = 0
+    for is_reference, replies in ((False, kept), (True, reference)):
+        for reply in replies:
+            checked += 1
+            faults += [f"sample {reply.index}: {fault}" for fault in faults_of(reply, form).values()]
+            if is_cut(reply, form):
+                cut.append(reply.index)
+            if is_reference:
+                lengths.setdefault(reply.index, form.length(reply))
+            else:
+                lengths_kept.setdefault(reply.index, []).append(form.length(reply))
+    pairs = [
+        (ours, lengths[index]) for index, several in lengths_kept.items() for ours in several if lengths.get(index)
+    ]
+    return TokenAnswers(checked=checked, faults=faults, cut=cut, lengths=pairs)

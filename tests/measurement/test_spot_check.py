@@ -1,0 +1,315 @@
+"""What an engine does with content that it cannot know, on a clock that only computing moves."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mlbench import (
+    Appetite,
+    BatchProgram,
+    Dataset,
+    Decoding,
+    Engine,
+    GenerationProgram,
+    LoggedReply,
+    Model,
+    Prompt,
+    ReplySpec,
+)
+from mlbench.execution.variations import VariedDataset
+from mlbench.measurement import asking, spot_times
+from mlbench.measurement.spot_contents import Asked, can_continue, contents
+from mlbench.measurement.spot_times import Measured, times
+
+COMPUTED_NS, REMEMBERED_NS = 50_000_000, 100_000
+END, WORDS = 3, 97
+
+
+class Clock:
+    now_ns = 1
+
+    def perf_counter_ns(self):
+        return self.now_ns
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(asking, "time", clock)
+    monkeypatch.setattr(spot_times, "time", SimpleNamespace(sleep=lambda seconds: None))
+    return clock
+
+
+class Rows(Dataset):
+    """Forty rows of numbers."""
+
+    count = performance_count = 40
+    fingerprint = "rows"
+
+    def __init__(self):
+        self._rows = np.random.default_rng(1).standard_normal((self.count, 12)).astype(np.float32)
+
+    def load(self, indices):
+        pass
+
+    unload = load
+
+    def sample(self, index):
+        return self._rows[index]
+
+
+class Cumulated(BatchProgram):
+    reply = ReplySpec(dtype="float32", shape=(12,))
+
+    def run(self, samples, graphs):
+        raise AssertionError
+
+
+def cumulated(row):
+    return np.cumsum(row, dtype=np.float32)
+
+
+class Questions(Dataset):
+    """Forty prompts."""
+
+    count = performance_count = 40
+    fingerprint = "questions"
+
+    def __init__(self):
+        random = np.random.default_rng(2)
+        self._prompts = [Prompt(tokens=random.integers(4, WORDS, 6 + index % 5)) for index in range(self.count)]
+
+    def load(self, indices):
+        pass
+
+    unload = load
+
+    def sample(self, index):
+        return self._prompts[index]
+
+
+class Talk(GenerationProgram):
+    reply = ReplySpec(dtype="int64", shape=(None,))
+    decoding = Decoding(end_tokens=(END,), max_new_tokens=20, longest=100)
+
+    def prompt(self, sample):
+        return sample
+
+    def answer(self, tokens):
+        return np.array(tokens, np.int64)
+
+
+def talked(prompt):
+    """Twelve tokens in all after the first six, each decided by all before it, then an end token."""
+    tokens = prompt.tokens.tolist()
+    answer = []
+    while len(tokens) < 22:
+        tokens.append(4 + sum((place + 1) * token for place, token in enumerate(tokens)) % (WORDS - 4))
+        answer.append(tokens[-1])
+    return np.array([*answer, END], np.int64)
+
+
+class Answering(Engine):
+    """Computes each answer; a subclass does less. A token costs a tenth of a sample."""
+
+    def __init__(self, clock, compute):
+        self.clock, self.compute, self.known = clock, compute, {}
+
+    def submit(self, samples, reply):
+        for place, (index, sample) in enumerate(zip(samples.indices, samples.data(), strict=True)):
+            one = samples[place : place + 1]
+            answer = self.answer(index, sample)
+            if answer.dtype == np.int64:
+                self.clock.now_ns += self.cost_ns
+                reply.first_token(one, answer[None, :1])
+                self.clock.now_ns += self.cost_ns * (len(answer) - 1)
+            else:
+                self.clock.now_ns += self.cost_ns
+            reply.complete(one, [answer])
+
+    def answer(self, index, sample):
+        self.cost_ns = COMPUTED_NS
+        return self.compute(sample)
+
+    def appetite(self):
+        return Appetite(together=4, most=8)
+
+
+class ByIndex(Answering):
+    def key(self, index, sample):
+        return index
+
+    def answer(self, index, sample):
+        key = self.key(index, sample)
+        self.cost_ns = REMEMBERED_NS if key in self.known else COMPUTED_NS
+        return self.known.setdefault(key, self.compute(sample))
+
+
+class ByContent(ByIndex):
+    def key(self, index, sample):
+        return bytes(sample.tokens if isinstance(sample, Prompt) else sample)
+
+
+class ByRoundedContent(ByIndex):
+    def key(self, index, sample):
+        return bytes(sample.tokens if isinstance(sample, Prompt) else sample.astype(np.float16))
+
+
+class Guessing(ByContent):
+    """Gives what it does not know the answer that it gave first."""
+
+    def answer(self, index, sample):
+        self.cost_ns = REMEMBERED_NS
+        if len(self.known) < 40:
+            return super().answer(index, sample)
+        return self.known.get(self.key(index, sample), next(iter(self.known.values())))
+
+
+class OnlyWhileMeasured(ByContent):
+    """Remembers until it has answered every sample twice."""
+
+    asked = 0
+
+    def answer(self, index, sample):
+        self.asked += 1
+        if self.asked > 80:
+            self.known.clear()
+        return super().answer(index, sample)
+
+
+class Forcing(Answering):
+    """Says the same word first, whatever is asked."""
+
+    def answer(self, index, sample):
+        return np.concatenate([[7], super().answer(index, sample)])
+
+
+class Hasty(Answering):
+    """Says its first token before it has computed anything, and happens to be right."""
+
+    def submit(self, samples, reply):
+        for place, sample in enumerate(samples.data()):
+            answer = self.compute(sample)
+            reply.first_token(samples[place : place + 1], answer[None, :1])
+            self.clock.now_ns += COMPUTED_NS * len(answer)
+            reply.complete(samples[place : place + 1], [answer])
+
+
+class Refusing(ByContent):
+    """Fails on what it does not know."""
+
+    def submit(self, samples, reply):
+        if len(self.known) == 40 and any(self.key(0, sample) not in self.known for sample in samples.data()):
+            raise ValueError("never seen")
+        super().submit(samples, reply)
+
+
+@pytest.fixture
+def examined(clock):
+    """Let an engine answer all samples twice, and return what is found out about it then."""
+
+    def examined(kind, dataset, *, query=None, samples_per_s=None):
+        is_talk = isinstance(dataset, Questions)
+        engine = kind(clock, talked if is_talk else cumulated)
+        everything = list(range(dataset.count))
+        for _ in range(2):
+            began_ns = clock.now_ns
+            outputs = asking.ask(engine, dataset, everything, timeout_s=60).outputs
+        rate_per_s = samples_per_s or dataset.count * 1e9 / (clock.now_ns - began_ns)
+        kept = {index: LoggedReply(index=index, data=outputs[index].tobytes()) for index in everything[:20]}
+        asked = Asked(
+            engine=engine,
+            dataset=dataset,
+            vary=lambda variations: VariedDataset(dataset, variations),
+            look_at=dataset.sample,
+            model=Model(name="m", graphs={}, program=Talk() if is_talk else Cumulated(), weights_fingerprint="w"),
+            timeout_s=60,
+            new_indices=itertools.count(dataset.count),
+        )
+        measured = Measured(samples_per_s=rate_per_s, query=query, budget_s=100)
+        bases = [base for base in kept if not is_talk or can_continue(asked, kept[base])]
+        found = contents(asked, kept, bases, most=8)
+        return found, times(asked, measured, {base: kept[base] for base in bases}, bases)
+
+    return examined
+
+
+DATA = pytest.mark.parametrize("dataset", [Rows(), Questions()], ids=["rows", "questions"])
+QUERIES = pytest.mark.parametrize("query", [None, 1, 4])
+
+
+@DATA
+@QUERIES
+def test_an_engine_that_computes_is_found_to(examined, dataset, query):
+    found, timed = examined(Answering, dataset, query=query)
+    assert found.asked > 0
+    assert not found.wrong
+    assert found.is_good
+    assert timed.repeated < 1.2
+    assert timed.claimed < 1.2
+    assert not timed.failed
+
+
+@DATA
+@QUERIES
+@pytest.mark.parametrize("kind", [ByIndex, ByContent, ByRoundedContent])
+def test_an_engine_that_remembers_is_faster_on_what_it_knows(examined, dataset, kind, query):
+    _, timed = examined(kind, dataset, query=query)
+    assert timed.repeated > 20
+    assert timed.claimed > 20
+
+
+def test_an_engine_that_goes_by_the_index_gives_the_answers_of_other_content(examined):
+    found, _ = examined(ByIndex, Rows())
+    assert not found.is_good
+    assert len(found.wrong) >= 8
+
+
+@DATA
+def test_an_engine_that_guesses_what_it_does_not_know_gives_wrong_answers(examined, dataset):
+    found, _ = examined(Guessing, dataset)
+    assert not found.is_good
+
+
+@DATA
+@QUERIES
+def test_an_engine_that_remembers_only_while_it_is_measured_is_slower_than_its_result(examined, dataset, query):
+    _, timed = examined(OnlyWhileMeasured, dataset, query=query)
+    assert timed.repeated < 1.2
+    assert timed.claimed > 20
+
+
+def test_an_engine_that_fails_on_new_content_has_not_answered_it(examined):
+    found, timed = examined(Refusing, Rows())
+    assert len(found.wrong) + len(timed.failed) > 8
+
+
+def test_a_word_put_before_every_answer_is_found(examined):
+    found, _ = examined(Forcing, Questions())
+    assert not found.is_good
+
+
+def test_a_first_token_that_comes_before_a_step_was_made_is_found(examined):
+    found, _ = examined(Hasty, Questions())
+    assert not found.wrong
+    assert max(found.steps) < 0.01
+    assert not found.is_good
+
+
+def test_a_first_token_takes_a_step(examined):
+    found, _ = examined(Answering, Questions())
+    assert found.steps == [pytest.approx(1)]
+
+
+def test_answers_too_short_to_be_timed_accuse_nobody(examined, clock, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.COMPUTED_NS", 100)
+    monkeypatch.setattr(f"{__name__}.REMEMBERED_NS", 1)
+    _, timed = examined(ByContent, Rows())
+    assert (timed.repeated, timed.claimed, timed.reason) == (None, None, "answers come too fast to be timed")
+
+
+def test_a_burst_that_does_not_fill_the_engine_is_not_held_against_the_result(examined):
+    _, timed = examined(OnlyWhileMeasured, Rows(), samples_per_s=0.05)
+    assert timed.claimed is None
