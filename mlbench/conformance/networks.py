@@ -113,6 +113,21 @@ class SteppingNetwork(MemoryNetwork):
         return 15 * scores, keys, values
 
 
+class SpeakingNetwork(nn.Module):
+    """Turns scores into the likeliest tokens; their log-probabilities are far enough apart for any precision."""
+
+    def __init__(self, network: nn.Module, choices: int) -> None:
+        super().__init__()
+        self.network = network
+        self.choices = choices
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return tokens and log-probabilities, (rows, choices) each, best first, and what became of the state."""
+        scores, keys, values = self.network(*inputs)
+        best, tokens = torch.log_softmax(scores.float(), dim=-1).topk(self.choices, dim=-1)
+        return tokens, best, keys, values
+
+
 def seeded(build: Callable[[], nn.Module], *, seed: int) -> nn.Module:
     """Return a module with weights drawn from a seed; the caller's random state is left as it was."""
     with torch.random.fork_rng(devices=[]):

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mlbench.conformance.known_answers import LARGEST_BATCH, TokenLists
+from mlbench.conformance.known_answers import LARGEST_BATCH
 from mlbench.conformance.subject import BATCH, Subject
+from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Reply, Samples
 from mlbench.contracts.model import BatchProgram
 
@@ -28,6 +29,8 @@ class RecordingReply(Reply):
         self._changed = threading.Condition()
         self._is_closed = False
         self.answers: dict[int, list[Any]] = {}
+        self.first_tokens: dict[int, int] = {}
+        self.token_counts: dict[int, int] = {}
         self.failures: dict[int, list[str]] = {}
         self.late_ids: list[int] = []
         """Of samples that were answered or given up after `close`."""
@@ -43,10 +46,14 @@ class RecordingReply(Reply):
             for id_, output in zip(samples.ids, outputs, strict=True):
                 kept = np.array(output) if isinstance(output, np.ndarray | np.generic) else output
                 self.answers.setdefault(id_, []).append(kept)
+            self.token_counts.update(zip(samples.ids, token_counts or (), strict=False))
             self._note(samples)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Take first tokens without a word: the kit's model makes none."""
+        """Keep what was reported before the answer; after it, it is none."""
+        with self._changed:
+            found = zip(samples.ids, np.ravel(tokens).tolist(), strict=False)
+            self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Keep the reason."""
@@ -144,7 +151,7 @@ def send(
     return Sent(pattern=pattern.name, samples=samples[:sent], reply=reply)
 
 
-def numbered(indices: Sequence[int], dataset: TokenLists) -> Samples:
+def numbered(indices: Sequence[int], dataset: Dataset) -> Samples:
     """Return samples with these dataset indices, and ids that are none."""
     return Samples(list(range(FIRST_ID, FIRST_ID + len(indices))), list(indices), dataset)
 

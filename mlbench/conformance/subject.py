@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlbench.conformance.known_answers import TokenLists, scoring_model
+from mlbench.conformance.known_generation import Prompts, generating_model
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.graph import Executable, Graph, Precision
 from mlbench.contracts.model import BatchProgram
-from mlbench.errors import ConformanceError
+from mlbench.errors import ConformanceError, UsageError
 
 BATCH = 4
 """Samples per batch in the checks."""
@@ -55,6 +56,20 @@ class Subject:
             self.on_compiled()
             if program is None:  # another one may fail on purpose
                 engine.warm_up(Samples(everything, everything, dataset))
+            yield engine, dataset
+
+    @contextmanager
+    def generating_engine(self) -> Iterator[tuple[Engine, Prompts] | None]:
+        """Give an engine for generation that is warm, and its prompts; None where the backend takes no such model."""
+        dataset = Prompts()
+        try:
+            made = self.backend.engine(generating_model(), EnginePlan(precision=self.precision, batch=BATCH))
+        except UsageError:
+            yield None
+            return
+        with made as engine:
+            self.on_compiled()
+            engine.warm_up(Samples(range(dataset.count), range(dataset.count), dataset))
             yield engine, dataset
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mlbench.conformance import answer_checks, engine_checks, graph_checks, loadgen_checks, state_checks
+from mlbench.conformance import answer_checks, engine_checks, graph_checks, loadgen_checks, speed_checks, state_checks
 from mlbench.conformance.kit import checks_for
 from mlbench.errors import ConformanceError, PluginError
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
@@ -88,6 +88,31 @@ def test_a_right_backend_passes_every_check(on_trial):
     subject = on_trial("right", patience_s=20)
     for check in checks_for(subject.backend):
         check(subject)
+
+
+SPEEDS = [
+    ("caching-by-index", speed_checks.answers_content_not_indices, "the content of sample 1 was answered as sample 0"),
+    ("caching-by-index", speed_checks.computes_each_answer, "times as long as content that was answered before"),
+    ("caching-by-content", speed_checks.computes_each_answer, "times as long as content that was answered before"),
+    ("caching-calls", speed_checks.computes_each_answer, "times as long as content that was answered before"),
+    ("counting-too-many", speed_checks.counts_the_tokens_it_gives, "token count 132 for an answer of 12 tokens"),
+    ("another-first-token", speed_checks.reports_the_first_token_it_gives, "was reported, and the answer begins with"),
+    ("making-up-first", speed_checks.reports_the_first_token_it_gives, "first token 7 was reported"),
+    ("forcing-first", speed_checks.continues_its_answers, "[5-8] of 8 prompts that hold the beginning of an answer"),
+    ("cutting", speed_checks.gives_whole_answers, "has 4 tokens, want 12"),
+    ("cutting-with-end", speed_checks.gives_whole_answers, "has 4 tokens, want 12"),
+]
+
+
+@pytest.mark.parametrize(("name", "check", "words"), SPEEDS, ids=[f"{case[0]}-{case[1].__name__}" for case in SPEEDS])
+def test_a_speed_that_was_not_computed_is_caught_by_the_check_meant_for_it(on_trial, name, check, words):
+    with pytest.raises(ConformanceError, match=words) as caught:
+        check(on_trial(name, patience_s=20))
+    assert caught.value.hint
+
+
+def test_every_check_of_speed_catches_something():
+    assert {check for _, check, _ in SPEEDS} == {*speed_checks.SPEED_CHECKS, *speed_checks.GENERATION_CHECKS}
 
 
 @pytest.mark.parametrize("check", state_checks.STATE_CHECKS, ids=lambda check: check.__name__)

@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 
-from mlbench import Backend, Engine, GraphBackend, Probe, Reply, hookimpl
+from mlbench import Backend, Engine, GenerationProgram, GraphBackend, Probe, Reply, UsageError, hookimpl
 
 POISONED_INDEX = 3
 NEVER = threading.Event()
@@ -384,6 +384,9 @@ class Tampering(Engine):
     def flush(self):
         self._engine.flush()
 
+    def appetite(self):
+        return self._engine.appetite()
+
     def submit(self, samples, reply):
         self._engine.submit(samples, TamperedReply(reply, self._tamper))
 
@@ -515,6 +518,11 @@ class Zeros(Engine):
         reply.complete(samples, np.zeros((len(samples), 10), np.float32))
 
 
+def refuse_generation(model):
+    if isinstance(model.program, GenerationProgram):
+        raise UsageError("it has no words.")
+
+
 class Secretive(Backend):
     """Keeps statistics that no record can hold."""
 
@@ -525,6 +533,7 @@ class Secretive(Backend):
         return Probe(is_available=True)
 
     def engine(self, model, plan):
+        refuse_generation(model)
         engine = Zeros()
         engine.statistics = lambda: {"lock": threading.Lock()}
         return engine
@@ -559,6 +568,7 @@ class Ending(Backend):
         return Probe(is_available=True)
 
     def engine(self, model, plan):
+        refuse_generation(model)
         return EndingEngine(self._end) if plan.batch == 8 else Zeros()
 
 
