@@ -1,5 +1,7 @@
 """Samples made of others: new to any memory, and of the same cost."""
 
+import dataclasses
+import json
 from typing import NamedTuple
 
 import numpy as np
@@ -116,3 +118,11 @@ def test_variations_have_the_indices_that_they_are_given_and_others_mean_what_th
     dataset = VariedDataset(Three(), {0: Variation(base=2), 9: Variation(base=1)})
     assert [dataset.sample(index)[0] for index in (0, 1, 2, 9)] == [2, 1, 2, 1]
     assert (dataset.count, dataset.fingerprint) == (3, "three")
+
+
+@pytest.mark.parametrize("change", Change)
+def test_a_variation_travels_as_json(change):
+    variation = Variation(base=3, change=change, seed=2**31, continuation=(4, 5))
+    again = Variation.from_values(json.loads(json.dumps(dataclasses.asdict(variation))))
+    assert again == variation
+    assert again.change is change

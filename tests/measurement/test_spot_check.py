@@ -1,10 +1,12 @@
 """What an engine does with content that it cannot know, on a clock that only computing moves."""
 
 import itertools
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from mlbench import (
     Appetite,
@@ -18,10 +20,16 @@ from mlbench import (
     Prompt,
     ReplySpec,
 )
+from mlbench.cli import main
+from mlbench.execution.cores import physical_cores
 from mlbench.execution.variations import VariedDataset
 from mlbench.measurement import asking, spot_times
 from mlbench.measurement.spot_contents import Asked, can_continue, contents
 from mlbench.measurement.spot_times import Measured, times
+from mlbench.records.run_record import read
+
+PLUGIN = Path(__file__).parents[1] / "conformance" / "broken_plugin"
+needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs two cores")
 
 COMPUTED_NS, REMEMBERED_NS = 50_000_000, 100_000
 END, WORDS = 3, 97
@@ -313,3 +321,41 @@ def test_answers_too_short_to_be_timed_accuse_nobody(examined, clock, monkeypatc
 def test_a_burst_that_does_not_fill_the_engine_is_not_held_against_the_result(examined):
     _, timed = examined(OnlyWhileMeasured, Rows(), samples_per_s=0.05)
     assert timed.claimed is None
+
+
+@pytest.fixture
+def rules_of_run(tmp_path, monkeypatch):
+    """Run resnet50 on a backend, right or cheating, and return the rules of its verdict by name."""
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "none.toml"))
+
+    def rules_of_run(backend, scenario, **settings):
+        settings = {"load.min_duration_ms": 100, **{f"execution.{key}": value for key, value in settings.items()}}
+        given = [each for key, value in settings.items() for each in ("--set", f"{key}={value}")]
+        results = ["--results", str(tmp_path / "results"), "--scenario", scenario, "--no-accuracy"]
+        done = CliRunner().invoke(main, ["run", "resnet50", "--backend", backend, *results, *given])
+        folders = list((tmp_path / "results").glob("2*"))
+        assert len(folders) == 1, done.output
+        return {rule.rule: rule for rule in read(folders[0]).verdict.rules if rule.rule != "min_duration"}
+
+    return rules_of_run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["caching-by-index", "caching-by-content", "caching-calls"])
+def test_a_run_whose_answers_were_remembered_is_invalid(rules_of_run, backend):
+    rule = rules_of_run(backend, "SingleStream")["no_caching"]
+    assert not rule.passed
+    assert "times as fast as new content" in rule.fix
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scenario", "instances"), [("SingleStream", 1), pytest.param("Offline", 2, marks=needs_two_cores)]
+)
+def test_a_run_whose_answers_were_computed_is_asked_and_passes(rules_of_run, scenario, instances):
+    rules = rules_of_run("right", scenario, instances=instances)
+    assert {"no_caching", "answers_follow_content"} <= rules.keys()
+    assert [rule.fix for rule in rules.values() if not rule.passed] == []
+    assert rules["answers_follow_content"].measured > 0.9

@@ -134,7 +134,7 @@ class _Served:
         self._line.send("done", **asdict(self._engine.appetite() or Appetite(together=1, most=2 * likely)))
 
     def _vary(self, message: Message) -> None:
-        made = {int(index): Variation(**each) for index, each in message.facts["variations"].items()}
+        made = {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
         self._dataset = VariedDataset(self._part.dataset, made) if made else self._part.dataset
         self._line.send("done")
 
