@@ -41,13 +41,15 @@ class Counts:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
     samples: Samples
     reply: Reply
     prompt_tokens: int
     may_stop: bool
     """Whether a stop sequence can end the answer, after which mlbench puts the end token that no server counts."""
+    first: Any = None
+    """The part of the answer whose first token was reported."""
 
 
 class _Warmth(Reply):
@@ -183,8 +185,9 @@ class EndpointEngine(Engine):
             asked.reply.fail(asked.samples, "the process that talks to servers ended")
 
     def _give_first(self, asked: _Asked, part: Any) -> None:
-        tokens = self._wording.tokens(part, is_finished=False)[:1] or list(self._program.decoding.end_tokens[:1])
-        asked.reply.first_token(asked.samples, np.array([tokens], self._program.reply.dtype))
+        if tokens := self._wording.tokens(part, is_finished=False)[:1]:  # text can be less than a token
+            asked.first = part
+            asked.reply.first_token(asked.samples, np.array([tokens], self._program.reply.dtype))
 
     def _give(self, asked: _Asked, message: Mapping[str, Any]) -> None:
         counts = self._counts
@@ -193,10 +196,13 @@ class EndpointEngine(Engine):
             counts.failed += 1
             asked.reply.fail(asked.samples, message["failed"])
             return
-        tokens = self._wording.tokens(message["answer"], is_finished=message["finish"] == "stop")
+        is_finished = message["finish"] == "stop"
+        tokens = self._wording.tokens(message["answer"], is_finished=is_finished, first=asked.first)
         counts.answered += 1
         counts.prompts_cut_otherwise += message["prompt_tokens"] not in (None, asked.prompt_tokens)
         likely = (None, len(tokens), len(tokens) - asked.may_stop)
         counts.answers_cut_otherwise += message["answer_tokens"] not in likely
         answer = self._program.answer(tokens)
+        if asked.first is None:
+            asked.reply.first_token(asked.samples, answer[np.newaxis, :1])
         asked.reply.complete(asked.samples, [answer], [len(answer)])

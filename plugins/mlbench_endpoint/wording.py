@@ -42,15 +42,18 @@ class Wording:
                 fields["include_stop_str_in_output"] = True  # vLLM's, as are token ids
         return {name: value for name, value in fields.items() if name not in self.chosen}
 
-    def tokens(self, answer: Sequence[int] | str, *, is_finished: bool) -> list[int]:
+    def tokens(self, answer: Sequence[int] | str, *, is_finished: bool, first: str | None = None) -> list[int]:
         """Return the tokens of an answer.
 
         Args:
             answer: token ids, or text.
             is_finished: the model ended it, so it has an end token last, whether the server sent that or not.
+            first: the part of a text whose first token was reported already, with which the tokens then begin.
         """
         if isinstance(answer, str):
-            answer = self._ids(answer)
+            text, answer = answer, self._ids(answer)
+            if isinstance(first, str) and answer[:1] != (begin := self._ids(first))[:1]:
+                answer = begin + self._ids(text[len(first) :])  # the whole text is cut into tokens in another way
         tokens = list(answer)[: self.decoding.max_new_tokens]
         if is_finished and len(tokens) < self.decoding.max_new_tokens and not self._ends(tokens):
             tokens.append(self.decoding.end_tokens[0])

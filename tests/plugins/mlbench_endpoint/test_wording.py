@@ -57,3 +57,20 @@ def test_a_field_of_the_users_own_replaces_another_and_null_takes_it_away():
 def test_an_answer_in_one_piece_is_asked_for_without_options_of_a_stream(stream):
     assert not worded("text", stream=stream).common.get("stream")
     assert "stream_options" not in worded("text", stream=stream).common
+
+
+def test_tokens_begin_with_the_one_that_was_reported_when_only_a_part_of_the_text_had_come():
+    words = worded("text")
+
+    def ids(text):
+        return words.tokenizer.encode(text, add_special_tokens=False).ids
+
+    whole = "What is the sum?"
+    parts = [whole[:length] for length in range(1, 5) if ids(whole[:length])[0] != ids(whole)[0]]
+    assert parts, "some part of a word is another token than the word"
+    for part in parts:
+        tokens = words.tokens(whole, is_finished=True, first=part)
+        assert tokens[0] == ids(part)[0]
+        assert tokens[-1] == 2
+        assert words.tokenizer.decode(tokens).replace(" ", "") == whole.replace(" ", "")
+    assert words.tokens(whole, is_finished=True, first=whole) == words.tokens(whole, is_finished=True)
