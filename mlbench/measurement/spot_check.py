@@ -23,7 +23,7 @@ from mlbench.loadgen.logs import DETAIL, read_accuracy, read_detail, samples_per
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.measurement.ready import Ready
-from mlbench.measurement.spot_contents import CHANCE, Asked, can_continue, contents
+from mlbench.measurement.spot_contents import CHANCE, Asked, Known, can_continue, contents
 from mlbench.measurement.spot_times import Measured, times
 from mlbench.rules.answers import SpotCheck
 
@@ -91,11 +91,15 @@ def _found(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply]) ->
     bases = list(kept)
     answered = contents(asked, kept, bases, most=int(measured.budget_s * measured.samples_per_s))
     timed = times(asked, measured, kept, bases)
+    known = answered.worst
+    if timed.failed:
+        known = Known(kind="changed", asked=len(timed.failed), wrong=list(timed.failed))
     return SpotCheck(
         repeated=timed.repeated,
         claimed=timed.claimed,
         untimed_reason=timed.reason,
-        asked=answered.asked + len(timed.failed),
-        wrong=(*answered.wrong, *timed.failed),
+        asked=known.asked,
+        wrong=tuple(known.wrong),
+        kind=known.kind,
         first_token_steps=max(answered.steps, default=None),
     )

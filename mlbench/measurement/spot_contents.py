@@ -65,19 +65,44 @@ class Asked:
 
 
 @dataclass(slots=True, kw_only=True)
-class Contents:
-    """What is known of answers to new content."""
+class Known:
+    """What is known of answers to new content of one kind."""
 
+    kind: str
     asked: int = 0
     wrong: list[int] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Return how many of those asked are right."""
+        return 1 - len(self.wrong) / self.asked if self.asked else 1.0
+
+    def note(self, base: int, *, is_right: bool) -> None:
+        """Count an answer to what was made of a sample."""
+        self.asked += 1
+        self.wrong += [] if is_right else [base]
+
+
+@dataclass(slots=True, kw_only=True)
+class Contents:
+    """What is known of answers to new content: of each kind, since an engine may be right about all but one."""
+
+    moved: Known = field(default_factory=lambda: Known(kind="under other indices"))
+    changed: Known = field(default_factory=lambda: Known(kind="changed by less than rounding"))
+    continued: Known = field(default_factory=lambda: Known(kind="continued by their answers"))
     steps: list[float] = field(default_factory=list)
     """Time to a first token in steps, the median of each set."""
+
+    @property
+    def worst(self) -> Known:
+        """Return the kind with the fewest right answers."""
+        return min((self.moved, self.changed, self.continued), key=lambda known: (known.share, -known.asked))
 
     @property
     def is_good(self) -> bool:
         """Whether nothing speaks against the engine."""
         is_late_enough = not self.steps or max(self.steps) >= LEAST_FIRST_TOKEN_STEPS
-        return is_late_enough and self.asked - len(self.wrong) >= LEAST_RIGHT * self.asked
+        return is_late_enough and self.worst.share >= LEAST_RIGHT
 
 
 def can_continue(asked: Asked, reply: LoggedReply) -> bool:
@@ -128,9 +153,8 @@ def _ask_alike(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequence[i
             variations[next(asked.new_indices)] = new
     answers = ask(asked.engine, asked.vary(variations), list(variations), timeout_s=asked.timeout_s)
     for variation, output in zip(variations.values(), answers.outputs, strict=True):
-        found.asked += 1
-        if output is None or not _is_nearest(output, pool, variation.base):
-            found.wrong.append(variation.base)
+        known = found.moved if variation.change is Change.NONE else found.changed
+        known.note(variation.base, is_right=output is not None and _is_nearest(output, pool, variation.base))
 
 
 def _ask_continued(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequence[int], found: Contents) -> None:
@@ -141,10 +165,9 @@ def _ask_continued(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequen
         given = max(len(tokens) // 2 + 1, len(tokens) - _LEFT)
         variation = Variation(base=base, continuation=tuple(tokens[:given]))
         answers = ask(asked.engine, asked.vary({index: variation}), [index], timeout_s=asked.timeout_s)
-        found.asked += 1
         output, first_ns = answers.outputs[0], answers.first_ns[0]
-        if output is None or not output.size or output.ravel()[0] != tokens[given]:
-            found.wrong.append(base)
+        is_right = output is not None and output.size > 0 and bool(output.ravel()[0] == tokens[given])
+        found.continued.note(base, is_right=is_right)
         if output is not None and output.size > 2 and first_ns is not None and first_ns < answers.lasted_ns:
             steps.append(first_ns * (output.size - 1) / (answers.lasted_ns - first_ns))
     if len(steps) >= _LEAST_SINGLES:
