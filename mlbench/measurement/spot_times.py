@@ -98,11 +98,12 @@ class _Trial:
         self._given = [CHANCE.randint(1, max(1, len(self._answers[base]) // 2)) for base in self._bases]
         self._is_generated = isinstance(asked.model.program, GenerationProgram)
         self._is_first = True
+        self._most = min(_MOST_QUERIES * (measured.query or 0), _fitting(asked, bases))
 
     def round(self) -> tuple[float, float, Answers]:
         """Return the time of a sample, or a token, for known and for new content, and the answers to the latter."""
         new = self._ask_new()
-        while self._query and new.lasted_ns < _ENOUGH_NS and len(self._bases) < _MOST_QUERIES * self._query:
+        while self._query and new.lasted_ns < _ENOUGH_NS and 3 * len(self._bases) <= self._most:
             self._bases, self._given = 3 * self._bases, 3 * self._given
             new = self._ask_new()
         again = self._ask(self._asked.dataset, self._bases)
@@ -140,11 +141,15 @@ class _Trial:
 def _burst(asked: Asked, measured: Measured, bases: Sequence[int]) -> tuple[int, bool]:
     """Return how many samples to ask at a time, and whether the engine can be as fast on them as on very many."""
     affordable = max(1, int(measured.budget_s * measured.samples_per_s))
-    memory = max(1, _MOST_BYTES // max(1, size_bytes(asked.look_at(bases[0]))))
     if measured.query:
-        return _LEAST_QUERIES * measured.query, True
+        return max(1, min(_LEAST_QUERIES, affordable // measured.query)) * measured.query, True
     appetite = asked.engine.appetite()
     most = appetite.most if appetite else _UNTOLD
     wanted = max(most, min(_SMALL_BURST, int(measured.samples_per_s * _ENOUGH_NS / 1e9)))
-    size = min(wanted, affordable, memory)
+    size = min(wanted, affordable, _fitting(asked, bases))
     return size, size >= most
+
+
+def _fitting(asked: Asked, bases: Sequence[int]) -> int:
+    """Return how many varied samples there is room for."""
+    return max(1, _MOST_BYTES // max(1, size_bytes(asked.look_at(bases[0]))))

@@ -31,6 +31,7 @@ from mlbench.records.run_record import read
 PLUGIN = Path(__file__).parents[1] / "conformance" / "broken_plugin"
 needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs two cores")
 
+VARIED = VariedDataset
 COMPUTED_NS, REMEMBERED_NS = 50_000_000, 100_000
 END, WORDS = 3, 97
 
@@ -324,6 +325,19 @@ def test_answers_too_short_to_be_timed_accuse_nobody(examined, clock, monkeypatc
 def test_a_burst_that_does_not_fill_the_engine_is_not_held_against_the_result(examined):
     _, timed = examined(OnlyWhileMeasured, Rows(), samples_per_s=0.05)
     assert timed.claimed is None
+
+
+def test_varied_samples_take_no_more_memory_than_they_may(examined, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.COMPUTED_NS", 1000)
+    monkeypatch.setattr(spot_times, "_MOST_BYTES", 100 * 12 * 4)
+    made = []
+    monkeypatch.setattr(
+        f"{__name__}.VariedDataset",
+        lambda dataset, variations: made.append(len(variations)) or VARIED(dataset, variations),
+    )
+    for query in (None, 1, 8):
+        examined(Answering, Rows(), query=query)
+    assert 24 <= max(made) <= 100
 
 
 @pytest.fixture
