@@ -15,10 +15,10 @@ from mlbench.measurement.asking import Answers, ask
 from mlbench.measurement.spot_contents import CHANCE, Asked
 from mlbench.rules.answers import MOST_CLAIMED, MOST_REPEATED
 
-ROUNDS = 5
+ROUNDS = 7
 """So often an engine is timed before it is accused; once, if nothing speaks against it."""
 
-_PAUSE_S = 0.4
+_PAUSE_S = 0.5
 _SHORT_NS = 5_000_000
 """A burst that is answered sooner is no measure of anything."""
 
