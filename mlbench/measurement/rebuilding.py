@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,9 @@ from mlbench.measurement.job import Job
 from mlbench.measurement.judgement import judged
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
+
+UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
+"""Rules about what the engine was seen to do while LoadGen drove it or right after; no log holds it."""
 
 _OVERHEAD = "overhead"
 _SOUND = "replies_sound"
@@ -173,12 +176,26 @@ def _judged_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail:
     faults = 0 if sound is None or is_unscored else int(sound["measured"] or 0)
     with _copy_to_write_in(job.folder) as place:
         values = judged(
-            dataclasses.replace(job, folder=place), limits, detail, {Mode.PERFORMANCE: _RecordedTraffic(faults)}, metric
+            dataclasses.replace(job, folder=place),
+            limits,
+            detail,
+            {Mode.PERFORMANCE: _RecordedTraffic(faults)},
+            metric,
+            model=job.workload.model(job.variant),
+            spots=(None, ""),
         )
     for rule in values["verdict"]["rules"]:
         if rule["rule"] == _SOUND:
             del rule["measured"], rule["fix"]
-    return {**values, "limits": dataclasses.asdict(limits)}
+    verdict = values["verdict"]
+    if not _passes_unlogged(record["verdict"]["rules"]):
+        verdict = {**verdict, "is_valid": False, "is_conformant": False}
+    return {**values, "verdict": verdict, "limits": dataclasses.asdict(limits)}
+
+
+def _passes_unlogged(rules: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the rules that no log can repeat passed, by the record's word."""
+    return all(rule["passed"] for rule in rules if rule["rule"] in UNLOGGED_RULES)
 
 
 class _RecordedTraffic(Traffic):

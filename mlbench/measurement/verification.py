@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.discovery import Plugins
-from mlbench.measurement.rebuilding import rebuild
+from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
 
 _ONLY_THE_RECORD = "nothing else in the run folder says it"
 _METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"
 _ENGINE = "what the engine said of itself while it ran; LoadGen's logs do not hold it"
 _CEILINGS = "the machine's ceilings were measured apart from the run; what follows from them is checked"
 _NOT_LOGGED = "LoadGen does not log it in this scenario"
+_SEEN = "it was seen in the engine, not in LoadGen's logs; that the verdict follows from it is checked"
 _FAULTS = "LoadGen does not log which replies were not sound; what follows from their number is checked"
 
 NOT_CHECKED: Mapping[str, str] = {
@@ -48,6 +49,7 @@ NOT_CHECKED: Mapping[str, str] = {
     **{f"roofline.{name}": _CEILINGS for name in ("operations_ceiling_per_s", "bytes_ceiling_per_s", "measured")},
     "load.target_qps": _NOT_LOGGED,
     "load.expected_latency_ns": _NOT_LOGGED,
+    **{f"verdict.{part}.{rule}": _SEEN for part in ("rules", "not_applied") for rule in UNLOGGED_RULES},
     "verdict.rules.replies_sound.measured": _FAULTS,
     "verdict.rules.replies_sound.fix": _FAULTS,
 }

@@ -11,7 +11,15 @@ import pytest
 
 from mlbench.errors import DataError
 from mlbench.loadgen import scenarios
-from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, read_damaged_detail, read_detail, result_of, tokens_of
+from mlbench.loadgen.logs import (
+    AccuracyLog,
+    DetailLog,
+    read_accuracy,
+    read_damaged_detail,
+    read_detail,
+    result_of,
+    tokens_of,
+)
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 

@@ -76,7 +76,7 @@ def measured(tmp_path):
         workload = SimpleNamespace(name="sums", rules="resnet50", mini_server_latency_ms=None)
         job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload)
         limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
-        ready = Ready(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0)
+        ready = Ready(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
         channel = SimpleNamespace(progress=lambda stage, **facts: None)
         return measure_overhead(job, MODEL, limits, ready, pace=PACE, channel=channel)
 

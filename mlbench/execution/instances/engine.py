@@ -145,11 +145,6 @@ class ReplicatedEngine(Engine):
         """Return what the backend observes in the instances."""
         return alike([facts for facts in self._told("runtime") if facts is not None])
 
-    def appetite(self) -> Appetite:
-        """Want what all instances want, those together that the one wants which wants most."""
-        wanted = [instance.taker.appetite for instance in self.instances]
-        return Appetite(together=max(each.together for each in wanted), most=sum(each.most for each in wanted))
-
     def vary(self, variations: Mapping[int, Variation]) -> Dataset:
         """Have samples made of loaded ones, in all instances, until this is called again; return where they are."""
         self._asked("vary", variations={str(index): asdict(each) for index, each in variations.items()})
