@@ -119,6 +119,16 @@ def test_the_best_of_each_level_go_on_and_of_all_the_best():
     assert detections.boxes[:, :2].tolist() == [[0, 0], [40, 0], [0, 50]]
 
 
+def test_a_thousand_of_a_level_go_on_and_three_hundred_are_answered_unless_said_otherwise():
+    # the official post-processing's numbers, which are torchvision's
+    places = [(10 * (number % 20), 10 * (number // 20)) for number in range(200)]
+    apart = [[x, y, x + 9, y + 9] for x, y in places]
+    logits = np.full((200, 6), WANTED)  # 1,200 candidates
+    assert len(found([apart], logits, at_most=5000).scores) == 1000
+    assert len(found([apart], logits).scores) == 300
+    assert Selection() == Selection(lowest_score=0.05, per_level=1000, largest_overlap=0.5, at_most=300)
+
+
 def test_nothing_found_is_no_rows():
     detections = found([[[0, 0, 10, 10]], [[0, 0, 20, 20]]], [[-9, -9], [-9, -9]])
     assert [part.shape for part in detections] == [(0, 4), (0,), (0,)]
