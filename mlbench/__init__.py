@@ -18,7 +18,7 @@ from mlbench.contracts.graph import (
     Tolerance,
 )
 from mlbench.contracts.hookspecs import hookimpl
-from mlbench.contracts.metric import LoggedReply, Metric, Target
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
 from mlbench.contracts.model import BatchProgram, Model, ReplySpec
 from mlbench.contracts.power import Energy, PowerMeter
 from mlbench.contracts.scenario import Scenario
@@ -44,6 +44,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "Decoding",
+    "DifferenceLimits",
     "Dim",
     "Energy",
     "Engine",

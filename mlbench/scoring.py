@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlbench.contracts.metric import LoggedReply, Metric, Target
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,11 @@ class Agreement:
     checked: int
     """How many replies were held against the accuracy run's."""
     differing: tuple[int, ...]
-    """Sample indices of those that differ, one entry per reply."""
+    """Sample indices of those that differ by more than `DifferenceLimits.one`, one entry per reply."""
+    mean: float
+    """Of all differences."""
+    largest: float
+    limits: DifferenceLimits
 
 
 def score(metric: Metric, replies: Sequence[LoggedReply]) -> Accuracy:
@@ -59,18 +64,28 @@ def score(metric: Metric, replies: Sequence[LoggedReply]) -> Accuracy:
     return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores))
 
 
-def agreement(metric: Metric, sampled: Sequence[LoggedReply], reference: Iterable[LoggedReply]) -> Agreement:
+def agreement(
+    metric: Metric, sampled: Sequence[LoggedReply], reference: Iterable[LoggedReply], precision: Precision
+) -> Agreement:
     """Hold sampled replies of a performance run against the accuracy run's to the same samples.
 
     Of a sample that the accuracy run was asked twice (MultiStream fills its last query) the first reply counts, as in
-    the official scripts. A sample that it never answered differs.
+    the official scripts. A sample that it never answered differs wholly.
     """
     waiting: dict[int, list[int]] = {}
     for position, reply in enumerate(sampled):
         waiting.setdefault(reply.index, []).append(position)
-    agrees = [False] * len(sampled)
+    differences = [1.0] * len(sampled)
     for reply in reference:
         for position in waiting.pop(reply.index, ()):
-            agrees[position] = metric.agrees(sampled[position].data, reply.data)
-    differing = [reply.index for reply, is_same in zip(sampled, agrees, strict=True) if not is_same]
-    return Agreement(checked=len(sampled), differing=tuple(differing))
+            found = metric.difference(sampled[position].data, reply.data)
+            differences[position] = found if 0 <= found <= 1 else 1.0  # a NaN, too
+    limits = metric.difference_limits(precision)
+    differing = [reply.index for reply, found in zip(sampled, differences, strict=True) if found > limits.one]
+    return Agreement(
+        checked=len(sampled),
+        differing=tuple(differing),
+        mean=sum(differences) / len(differences) if differences else 0.0,
+        largest=max(differences, default=0.0),
+        limits=limits,
+    )

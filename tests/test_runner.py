@@ -154,6 +154,7 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
     for name in (
         "replies_sound",
         "replies_agree",
+        "reply_difference",
         "loadgen_errors",
         "seeds",
         "performance_sample_count",

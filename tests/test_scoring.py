@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from mlbench.contracts.metric import LoggedReply, Metric, Target
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
 from mlbench.scoring import agreement, score
 
 
@@ -51,32 +52,74 @@ def test_a_score_that_is_missing_or_no_number_meets_no_target(scores):
     assert not score(Broken(), [reply(1, 1)]).is_met
 
 
+def compared(sampled, reference, metric=None):
+    return agreement(metric or ShareRight(), sampled, reference, Precision.FP32)
+
+
 def test_replies_to_the_same_sample_are_compared_in_any_order():
     reference = [reply(3, 3), reply(1, 1), reply(2, 2)]
-    agreed = agreement(ShareRight(), [reply(1, 1), reply(2, 9), reply(1, 8), reply(3, 3)], reference)
+    agreed = compared([reply(1, 1), reply(2, 9), reply(1, 8), reply(3, 3)], reference)
     assert agreed.checked == 4
     assert agreed.differing == (2, 1)
+    assert agreed.mean == 0.5
 
 
 def test_of_a_sample_answered_twice_in_the_accuracy_run_the_first_reply_counts():
     reference = [reply(1, 1), reply(1, 9)]
-    assert agreement(ShareRight(), [reply(1, 1)], reference).differing == ()
-    assert agreement(ShareRight(), [reply(1, 9)], reference).differing == (1,)
+    assert compared([reply(1, 1)], reference).differing == ()
+    assert compared([reply(1, 9)], reference).differing == (1,)
 
 
 def test_the_accuracy_runs_replies_may_come_one_at_a_time():
     reference = (reply(index, index) for index in (2, 1, 3))
-    assert agreement(ShareRight(), [reply(1, 1), reply(3, 9), reply(1, 1)], reference).differing == (3,)
+    assert compared([reply(1, 1), reply(3, 9), reply(1, 1)], reference).differing == (3,)
 
 
 def test_a_sample_that_the_accuracy_run_never_answered_differs():
-    assert agreement(ShareRight(), [reply(7, 7)], []).differing == (7,)
+    agreed = compared([reply(7, 7)], [])
+    assert agreed.differing == (7,)
+    assert agreed.mean == 1
 
 
-def test_the_metric_decides_what_is_the_same():
-    class Rounding(ShareRight):
-        def agrees(self, reply, reference):
-            return abs(reply[0] - reference[0]) <= 1
+def test_no_reply_at_all_has_no_difference():
+    agreed = compared([], [reply(1, 1)])
+    assert (agreed.checked, agreed.mean, agreed.largest) == (0, 0, 0)
 
-    agreed = agreement(Rounding(), [reply(1, 10), reply(2, 12)], [reply(1, 11), reply(2, 10)])
+
+class Rounding(ShareRight):
+    """Measures how far replies are from each other, in tenths."""
+
+    def difference(self, reply, reference):
+        return (reply[0] - reference[0]) / 10
+
+    def difference_limits(self, precision):
+        return DifferenceLimits(one=0.2 if precision is Precision.FP32 else 0.5, mean=0.15)
+
+
+def test_the_metric_says_how_far_replies_are_apart_and_may_be():
+    agreed = compared([reply(1, 12), reply(2, 13)], [reply(1, 10), reply(2, 10)], Rounding())
     assert agreed.differing == (2,)
+    assert agreed.mean == pytest.approx(0.25)
+    assert agreed.largest == pytest.approx(0.3)
+    assert agreed.limits.mean == 0.15
+
+
+def test_the_limits_are_those_of_the_runs_precision():
+    assert agreement(Rounding(), [reply(2, 13)], [reply(2, 10)], Precision.BF16).differing == ()
+
+
+@pytest.mark.parametrize("found", [math.nan, math.inf, 7.0, -0.5])
+def test_a_difference_that_is_none_counts_as_the_largest(found):
+    class Broken(Rounding):
+        def difference(self, reply, reference):
+            return found
+
+    agreed = compared([reply(1, 1)], [reply(1, 1)], Broken())
+    assert (agreed.differing, agreed.mean) == ((1,), 1)
+
+
+def test_limits_of_a_difference_lie_between_none_and_all():
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        DifferenceLimits(one=0.1, mean=1.5)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        DifferenceLimits(one=-0.1, mean=0.5)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.contracts.graph import Precision
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedReply:
@@ -41,6 +43,21 @@ class Target:
         return self.lower <= score and (self.upper is None or score <= self.upper)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceLimits:
+    """How far replies of the performance run may be from the accuracy run's; in the unit of `Metric.difference`."""
+
+    one: float
+    """A reply that is further off differs. One in a hundred may."""
+    mean: float
+    """Of all replies that were checked, those that differ among them. Rounding moves few replies far or all by little;
+    damage moves all, which shows here first."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.one <= 1 and 0 <= self.mean <= 1):
+            raise ValueError(f"limits of a difference lie from 0 to 1: {self}")
+
+
 class Metric(ABC):
     """Scores the accuracy log exactly as the official script does."""
 
@@ -64,9 +81,18 @@ class Metric(ABC):
         Called after `score`, with the same replies; nothing by default.
         """
 
-    def agrees(self, reply: bytes, reference: bytes) -> bool:
-        """Tell whether a reply seen while measuring is the accuracy run's reply to the same sample.
+    def difference(self, reply: bytes, reference: bytes) -> float:
+        """Return how far a reply seen while measuring is from the accuracy run's reply to the same sample.
 
-        Equal bytes unless a metric says otherwise; one that compares logits allows for another batch's rounding.
+        0 is the same, 1 has nothing to do with it or cannot be a reply to this sample; what is no number or beyond 1
+        counts as 1. Equal bytes unless a metric says otherwise: one that compares logits sees how far they moved.
         """
-        return reply == reference
+        return float(reply != reference)
+
+    def difference_limits(self, precision: Precision) -> DifferenceLimits:
+        """Return what batching may change at a precision: the same samples in batches of another make-up.
+
+        No reply but one in a hundred may change unless a metric says otherwise. Set limits from what was measured, far
+        above it and far below what damage does: `benchmarks/reply_agreement.py` measures both.
+        """
+        return DifferenceLimits(one=0.0, mean=0.01)

@@ -57,6 +57,8 @@ def judged(  # noqa: PLR0913 - a verdict looks at all of a run
             reply_faults=faults,
             replies_checked=agreed.checked if agreed else None,
             replies_differing=agreed.differing if agreed else (),
+            reply_difference=agreed.mean if agreed else None,
+            reply_difference_limit=agreed.limits.mean if agreed else 0.0,
             unchecked_reason=unscored,
             length_across_passes=length_across_passes,
             spot_check=spots[0],
@@ -94,7 +96,7 @@ def _scored(
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
     accuracy = score(metric, reference)
     metric.exhibit(reference, folder / Mode.ACCURACY)
-    return accuracy, agreement(metric, kept, reference), ""
+    return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
 
 
 def _accuracy_values(accuracy: Accuracy | None) -> Mapping[str, Any] | None:

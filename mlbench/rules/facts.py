@@ -38,6 +38,10 @@ class RunFacts:
     """How many replies of the performance run were held against the accuracy run's; None: none could be."""
     replies_differing: Sequence[int] = ()
     """Sample indices of those that differ, one entry per reply."""
+    reply_difference: float | None = None
+    """The mean of how far those replies are from the accuracy run's, 0 to 1; None: nobody measured it."""
+    reply_difference_limit: float = 0.0
+    """What the metric allows at the run's precision; see `mlbench.contracts.metric.DifferenceLimits`."""
     unchecked_reason: str = ""
     """Why none could be checked."""
     length_across_passes: float | None = None

@@ -8,7 +8,7 @@ from mlbench.contracts.metric import Target
 from mlbench.rules.facts import RuleKind, RuleResult, RunFacts
 
 LEAST_AGREEMENT = 0.99
-"""The share of sampled replies that must equal the accuracy run's.
+"""The share of sampled replies that must be the accuracy run's, as far as the metric can tell.
 
 The rules demand the same output of the same code; batches of another make-up round differently, and at low precision a
 reply in some hundreds tips over. One in a hundred is what the accuracy target itself may lose.
@@ -57,6 +57,27 @@ def _agree(checked: int, differing: list[int]) -> str:
         return "Raise load.reply_checks: no reply of the performance run was kept."
     named = ", ".join(map(str, differing[:NAMED])) + (", ..." if len(differing) > NAMED else "")
     return f"Answer alike in both runs; of {checked} replies checked, those to these samples differ: {named}."
+
+
+def reply_difference(facts: RunFacts) -> RuleResult | None:
+    """Replies sampled while measuring are on average no further from the accuracy run's than batching moves them.
+
+    What `replies_agree` lets pass one by one, because rounding may move a single reply far, adds up here: other
+    weights, other inputs or another precision move all replies.
+    """
+    if facts.reply_difference is None or not facts.replies_checked:
+        return None
+    found, limit = facts.reply_difference, facts.reply_difference_limit
+    return RuleResult(
+        rule="reply_difference",
+        measured=found,
+        limit=limit,
+        unit="",
+        passed=found <= limit,
+        fix=f"Compute alike in both runs: the mean difference of {facts.replies_checked} replies from the accuracy "
+        f"run's is {found:.3g}, where batching at this precision explains {limit:.3g}.",
+        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; TEST01",
+    )
 
 
 def accuracy(facts: RunFacts) -> list[RuleResult]:

@@ -20,7 +20,7 @@ from mlbench.rules.answers import (
     token_compliance,
 )
 from mlbench.rules.facts import RuleResult, RunFacts, Verdict
-from mlbench.rules.quality import accuracy, replies_agree, replies_sound
+from mlbench.rules.quality import accuracy, replies_agree, replies_sound, reply_difference
 from mlbench.rules.tempo import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
 from mlbench.rules.tiers import Tier
 from mlbench.rules.traffic import (
@@ -52,6 +52,7 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     pass_order,
     replies_sound,
     replies_agree,
+    reply_difference,
     token_compliance,
     answers_whole,
     answers_as_long,

@@ -5,6 +5,7 @@ from mlbench.execution.side_process import SideProcess
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
 from mlbench.toolkit.cores import cores_each
+from mlbench.toolkit.difference_limits import limits_by_precision
 from mlbench.toolkit.distributions import installed_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpacked, verified
 from mlbench.toolkit.language_graphs import CacheShape, language_graphs
@@ -42,6 +43,7 @@ __all__ = [
     "in_pieces",
     "installed_versions",
     "language_graphs",
+    "limits_by_precision",
     "load_weights",
     "made_once",
     "onnx_identity",

@@ -223,8 +223,17 @@ def test_one_reply_in_a_hundred_may_differ_from_the_accuracy_run(facts_of):
     assert "7, 9" in failed.fix
 
 
+def test_replies_may_be_no_further_off_on_average_than_the_metric_allows(facts_of):
+    checked = {"replies_checked": 100, "reply_difference_limit": 0.002}
+    assert judge(facts_of("offline", "OFFLINE", reply_difference=0.002, **checked)).is_valid
+    (failed,) = failures(facts_of("offline", "OFFLINE", reply_difference=0.0021, **checked)).values()
+    assert (failed.rule, failed.measured, failed.limit) == ("reply_difference", 0.0021, 0.002)
+    assert "0.0021" in failed.fix
+    assert "100 replies" in failed.fix
+
+
 def test_checking_no_reply_is_not_agreement(facts_of):
-    assert failures(facts_of("offline", "OFFLINE", replies_checked=0)).keys() == {"replies_agree"}
+    assert failures(facts_of("offline", "OFFLINE", replies_checked=0, reply_difference=0.0)).keys() == {"replies_agree"}
 
 
 def test_what_could_not_be_judged_says_why(facts_of):

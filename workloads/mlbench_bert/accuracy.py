@@ -14,15 +14,20 @@ from typing import Literal
 
 import numpy as np
 
-from mlbench import InvalidRunError, LoggedReply, Metric, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench.toolkit import limits_by_precision
 from mlbench_bert.squad import Feature, Question, Vocabulary, basic_tokens
 
 CANDIDATES = 20
 LONGEST_ANSWER = 30
 """In tokens."""
 
-AGREEMENT = 0.25
-"""How far a logit may be from the accuracy run's, as a share of the range of the sample's logits."""
+LIMITS = limits_by_precision(
+    fp32=DifferenceLimits(one=0.01, mean=0.001),
+    half=DifferenceLimits(one=0.15, mean=0.03),
+    eight_bits=DifferenceLimits(one=0.25, mean=0.05),
+)
+"""How far logits may be from the accuracy run's; the README says what was measured."""
 
 MISSING_LOGIT = -10000.0
 """What stands for the tail of a reply shorter than the window."""
@@ -101,19 +106,22 @@ class SquadF1(Metric):
         """Return ``{"exact_match": 83.78429517502366, "f1": 90.53885196505269}``."""
         return json.dumps({name: scores[name] for name in ("exact_match", "f1")})
 
-    def agrees(self, reply: bytes, reference: bytes) -> bool:
-        """Tell whether no logit differs by more than a quarter of the reference's range, largest minus smallest.
+    def difference(self, reply: bytes, reference: bytes) -> float:
+        """Return how far the logit that moved most is off, as a share of the reference's range, largest minus smallest.
 
-        Another batch means other padding, other kernels and another order of summation. On the mini model bf16 moved a
-        logit by up to 4 % of the range against fp32, and INT8 activations, quantised batch by batch, by up to 20 %
-        between batch sizes. A reply of zeros is half a range off at least. The limit is per logit because one wrong
-        logit changes an answer, where an average over a window would hide it.
+        Another batch means other padding, other kernels and another order of summation. A reply of zeros is half a
+        range off at least. The furthest logit decides because one wrong logit changes an answer, where an average over
+        a window would hide it.
         """
         if len(reply) != len(reference) or not self._can_be_logits(len(reply)):
-            return False
+            return 1.0
         wanted = _decode(reference, self._dtype, self._layout)
-        difference = np.abs(_decode(reply, self._dtype, self._layout) - wanted).max()
-        return bool(difference <= AGREEMENT * (wanted.max() - wanted.min()))
+        furthest, span = np.abs(_decode(reply, self._dtype, self._layout) - wanted).max(), wanted.max() - wanted.min()
+        return float(furthest / span) if span else float(furthest > 0)
+
+    def difference_limits(self, precision: Precision) -> DifferenceLimits:
+        """Return what batching may change; see `LIMITS`."""
+        return LIMITS[precision]
 
     def _logits(self, reply: LoggedReply) -> np.ndarray:
         """Return (tokens of the reply, 2) float64."""

@@ -64,7 +64,7 @@ class GptJ(Workload):
             return None
         assert isinstance(dataset, Articles)
         profile = _profile(variant)
-        return SummaryRouge(dataset.references, profile.tokenizer(), targets=profile.targets)
+        return SummaryRouge(dataset.references, profile.tokenizer(), targets=profile.targets, profile=variant.profile)
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:

@@ -62,7 +62,7 @@ class Llama2(Workload):
             return None
         assert isinstance(dataset, Conversations)
         profile = _profile(variant)
-        return AnswerRouge(dataset.references, profile.tokenizer(), targets=profile.targets)
+        return AnswerRouge(dataset.references, profile.tokenizer(), targets=profile.targets, profile=variant.profile)
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:

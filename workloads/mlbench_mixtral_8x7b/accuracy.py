@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlbench import LoggedReply, Target
+from mlbench import LoggedReply, Profile, Target
 from mlbench.toolkit import Sandbox, share_targets
 from mlbench.toolkit.language import ROUGE_SCORES, Sentences, TokenMetric, decoded, text_scores
 from mlbench_mixtral_8x7b.dataset import GSM8K, MBXP, OPENORCA, Task
@@ -68,6 +68,7 @@ class MixedScores(TokenMetric):
         targets: tuple[Target, ...],
         dtype: str = "int64",
         sentences: Sentences | None = None,
+        profile: Profile = Profile.FULL,
         sandbox: Sandbox | None = None,
     ) -> None:
         """Store what to score against; the other arguments are `TokenMetric`'s.
@@ -78,10 +79,11 @@ class MixedScores(TokenMetric):
             targets: what the scores must reach.
             dtype: how a token is stored.
             sentences: splits a text into sentences.
+            profile: whose limits hold between two answers to a sample.
             sandbox: where the programs of MBXP are run; None for the strongest that stands here.
         """
         truths = [task.truth for task in tasks]
-        super().__init__(truths, tokenizer, targets=targets, dtype=dtype, sentences=sentences)
+        super().__init__(truths, tokenizer, targets=targets, dtype=dtype, sentences=sentences, profile=profile)
         self._tasks = tasks
         self._sandbox = sandbox
 

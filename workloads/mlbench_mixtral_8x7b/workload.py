@@ -71,7 +71,13 @@ class Mixtral(Workload):
         profile = _profile(variant)
         insist = variant.options.run_unprotected
         sandbox = Sandbox.available(insist=insist, setting="--set workload.run_unprotected=true")
-        return MixedScores(dataset.tasks, profile.tokenizer(), targets=profile.targets, sandbox=sandbox)
+        return MixedScores(
+            dataset.tasks,
+            profile.tokenizer(),
+            targets=profile.targets,
+            profile=variant.profile,
+            sandbox=sandbox,
+        )
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:

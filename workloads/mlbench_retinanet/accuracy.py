@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mlbench import InvalidRunError, LoggedReply, Metric, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench.toolkit import limits_by_precision
 from mlbench_retinanet.program import COLUMNS
 
 REFERENCE_MAP = 37.55
@@ -20,17 +21,12 @@ REFERENCE_MAP = 37.55
 
 TARGET_SHARE = 0.99
 
-SAME_PLACE = 0.02
-"""How far a side of a box may be from the accuracy run's, as a share of the image."""
-
-SAME_SCORE = 0.1
-"""How far a score may be from the accuracy run's."""
-
-WITHOUT_PARTNER = 0.25
-"""How much of a reply, weighed by its scores, may be missing from the other."""
-
-WEAK = 0.15
-"""A sum of scores that may always be missing: three detections just above the lowest score."""
+LIMITS = limits_by_precision(
+    fp32=DifferenceLimits(one=0.05, mean=0.002),
+    half=DifferenceLimits(one=0.25, mean=0.03),
+    eight_bits=DifferenceLimits(one=0.25, mean=0.05),
+)
+"""How far detections may be from the accuracy run's; the README says what was measured."""
 
 
 class MeanAveragePrecision(Metric):
@@ -82,24 +78,28 @@ class MeanAveragePrecision(Metric):
         """Return ``mAP=37.283%``."""
         return f"mAP={scores['mAP']:.3f}%"
 
-    def agrees(self, reply: bytes, reference: bytes) -> bool:
-        """Tell whether both replies are to one sample and find the same.
+    def difference(self, reply: bytes, reference: bytes) -> float:
+        """Return how far detections are from those of the other reply, on average, weighed by their scores.
 
-        A detection is found again if the other reply has one of its class with a like box and a like score. Another
-        batch rounds differently, which now and then tips a box over the lowest score or the largest overlap: so a
-        quarter of what either reply found, weighed by its scores, may be missing from the other, or a few weak ones.
+        A detection is as far from another of its class as the side of the box, as a share of the image, or the score
+        that moved most; from one of another class it is 1. The nearest counts. A reply is as far off as what it found,
+        or as what it should have found, whichever is more. Another batch rounds differently, which now and then tips a
+        weak box over the lowest score or the largest overlap: scores that sum to less than 1 are weighed as though they
+        summed to 1.
         """
         if len(reply) % (COLUMNS * 4) or len(reference) % (COLUMNS * 4):
-            return False
+            return 1.0
         found, wanted = (np.frombuffer(data, "<f4").reshape(-1, COLUMNS) for data in (reply, reference))
         if not (np.isfinite(found).all() and len(np.unique([*found[:, 0], *wanted[:, 0]])) <= 1):
-            return False
-        are_alike = (
-            (found[:, None, 6] == wanted[:, 6])
-            & (np.abs(found[:, None, 5] - wanted[:, 5]) <= SAME_SCORE)
-            & (np.abs(found[:, None, 1:5] - wanted[:, 1:5]) <= SAME_PLACE).all(axis=2)
-        )
-        return _is_found(found[:, 5], are_alike.any(axis=1)) and _is_found(wanted[:, 5], are_alike.any(axis=0))
+            return 1.0
+        distances = np.abs(found[:, None, 1:6] - wanted[:, 1:6]).max(axis=2).clip(max=1)
+        distances[found[:, None, 6] != wanted[:, 6]] = 1
+        nearest = (distances.min(axis=axis, initial=1) for axis in (1, 0))
+        return max(_weighed(each, rows[:, 5]) for each, rows in zip(nearest, (found, wanted), strict=True))
+
+    def difference_limits(self, precision: Precision) -> DifferenceLimits:
+        """Return what batching may change; see `LIMITS`."""
+        return LIMITS[precision]
 
     def _found(self, reply: LoggedReply) -> np.ndarray:
         """Return (N, 7) float64: image id, x, y, width, height, score and class, in pixels of the original image."""
@@ -117,6 +117,5 @@ class MeanAveragePrecision(Metric):
         return np.stack([ids, x1, y1, x2 - x1, y2 - y1, rows[:, 5], np.trunc(rows[:, 6])], axis=1)
 
 
-def _is_found(scores: np.ndarray, has_partner: np.ndarray) -> bool:
-    """Tell whether enough detections have a partner in the other reply, weighed by their scores."""
-    return bool(scores[~has_partner].sum() <= max(WITHOUT_PARTNER * scores.sum(), WEAK))
+def _weighed(distances: np.ndarray, scores: np.ndarray) -> float:
+    return float((distances * scores).sum() / max(1.0, scores.sum()))

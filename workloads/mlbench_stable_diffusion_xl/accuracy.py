@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlbench import InvalidRunError, LoggedReply, Metric, Target
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench.toolkit import limits_by_precision
 
 if TYPE_CHECKING:
     from mlbench_stable_diffusion_xl.fid import Extractor, Statistics
@@ -32,8 +33,14 @@ OFFICIAL_TARGETS = (
 )
 """The rules give ranges; the reference is the middle. Source: MLPerf Inference v4.1, submission_checker.py."""
 
-LARGEST_DIFFERENCE = 4.0
-"""Of 255: how far a reply's pixels may be, on average, from those of the accuracy run's."""
+LEVELS = 255
+
+LIMITS = limits_by_precision(
+    fp32=DifferenceLimits(one=2 / LEVELS, mean=0.5 / LEVELS),
+    half=DifferenceLimits(one=8 / LEVELS, mean=4 / LEVELS),
+    eight_bits=DifferenceLimits(one=8 / LEVELS, mean=4 / LEVELS),
+)
+"""How far pixels may be from the accuracy run's on average; the README says what was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,17 +103,20 @@ class ImageQuality(Metric):
         """Return ``Accuracy Results: {'FID_SCORE': 23.454395533934246, 'CLIP_SCORE': 31.78304835319519}``."""
         return f"Accuracy Results: { {name: float(scores[name]) for name in (FID_SCORE, CLIP_SCORE)} }"
 
-    def agrees(self, reply: bytes, reference: bytes) -> bool:
-        """Tell whether two images are the same to the eye.
+    def difference(self, reply: bytes, reference: bytes) -> float:
+        """Return how far pixels are off on average, as a share of the 255 levels.
 
         Another number of images in a batch means other kernels and another order of summation, which 20 steps carry on.
-        In fp32 that moves hardly a pixel, by a level. How far it can go in bf16 shows where that stands in for fp32:
-        on the mini model an image moves by 2.8 levels at most. Images of other captions are dozens of levels apart.
+        In fp32 that moves hardly a pixel, by a level. Images of other captions are dozens of levels apart.
         """
-        if len(reply) != len(reference):
-            return False
+        if len(reply) != len(reference) or not reply:
+            return 1.0
         found, wanted = (np.frombuffer(data, np.uint8).astype(np.int16) for data in (reply, reference))
-        return bool(np.abs(found - wanted).mean() <= LARGEST_DIFFERENCE)
+        return float(np.abs(found - wanted).mean()) / LEVELS
+
+    def difference_limits(self, precision: Precision) -> DifferenceLimits:
+        """Return what batching may change; see `LIMITS`."""
+        return LIMITS[precision]
 
     def exhibit(self, replies: Sequence[LoggedReply], folder: Path) -> None:
         """Write the ten images of a submission with their captions, and a sheet of the first hundred."""

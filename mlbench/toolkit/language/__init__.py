@@ -7,7 +7,7 @@ from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
 from mlbench.toolkit.language.tables import Table, read_table
 from mlbench.toolkit.language.token_metric import TokenMetric
 from mlbench.toolkit.language.token_program import TokenProgram
-from mlbench.toolkit.language.token_replies import decoded, logged_tokens, tokens_agree
+from mlbench.toolkit.language.token_replies import decoded, logged_tokens, token_difference
 from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, read_tokenizer
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "read_table",
     "read_tokenizer",
     "text_scores",
-    "tokens_agree",
+    "token_difference",
     "weight_files",
     "weights_fingerprint",
 ]

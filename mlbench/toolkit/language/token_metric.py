@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from mlbench.contracts.metric import LoggedReply, Metric, Target
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
+from mlbench.contracts.workload import Profile
 from mlbench.toolkit.language.rouge import Sentences
-from mlbench.toolkit.language.token_replies import logged_tokens, tokens_agree
+from mlbench.toolkit.language.token_replies import logged_tokens, token_difference, token_limits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +22,7 @@ class TokenMetric(Metric):
     printed: ClassVar[tuple[str, ...]]
     """The scores that the official script prints, in its order."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is compared with, and how replies are stored
         self,
         references: Sequence[str],
         tokenizer: Tokenizer,
@@ -28,6 +30,7 @@ class TokenMetric(Metric):
         targets: tuple[Target, ...],
         dtype: str = "int64",
         sentences: Sentences | None = None,
+        profile: Profile = Profile.FULL,
     ) -> None:
         """Store what to compare with.
 
@@ -37,12 +40,14 @@ class TokenMetric(Metric):
             targets: what the scores must reach.
             dtype: how a token is stored: int64 or int32.
             sentences: splits a text into sentences; None for NLTK's splitter, where its data is installed.
+            profile: whose limits hold between two answers to a sample.
         """
         self.targets = targets
         self.references = references
         self.tokenizer = tokenizer
         self.sentences = sentences
         self._dtype = dtype
+        self._profile = profile
 
     def tokens(self, replies: Sequence[LoggedReply]) -> Mapping[int, np.ndarray]:
         """Return the tokens of the first reply to each sample; see `logged_tokens`."""
@@ -52,6 +57,10 @@ class TokenMetric(Metric):
         """Return the printed scores, those that are there, as Python prints a dictionary of plain numbers."""
         return str({name: scores[name] for name in self.printed if name in scores})
 
-    def agrees(self, reply: bytes, reference: bytes) -> bool:
-        """Tell whether two answers share half their tokens; see `tokens_agree`."""
-        return tokens_agree(reply, reference, dtype=self._dtype)
+    def difference(self, reply: bytes, reference: bytes) -> float:
+        """Return which share of two answers is not the same; see `token_difference`."""
+        return token_difference(reply, reference, dtype=self._dtype)
+
+    def difference_limits(self, precision: Precision) -> DifferenceLimits:
+        """Return the limits of the profile; see `token_limits`."""
+        return token_limits(self._profile)[precision]

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply
+from mlbench.contracts.workload import Profile
 from mlbench.errors import InvalidRunError
+from mlbench.toolkit.difference_limits import limits_by_precision
 
 if TYPE_CHECKING:
     import numpy as np
     from tokenizers import Tokenizer
 
-LEAST_SHARED = 0.5
-"""What two answers to one sample must share at least; see `tokens_agree`."""
+MINI_LIMITS = limits_by_precision(
+    fp32=DifferenceLimits(one=0.1, mean=0.005),
+    half=DifferenceLimits(one=0.9, mean=0.03),
+    eight_bits=DifferenceLimits(one=0.9, mean=0.06),
+)
+"""Of mini models, how far answers may be from the accuracy run's; the workloads' READMEs say what was measured."""
+
+FULL_LIMITS = limits_by_precision(
+    fp32=DifferenceLimits(one=0.9, mean=0.02),
+    half=DifferenceLimits(one=1.0, mean=0.5),
+    eight_bits=DifferenceLimits(one=1.0, mean=0.5),
+)
+"""Of full models. Not measured: at low precision long answers part after some hundred tokens, and are worded anew."""
 
 _BLANKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
@@ -69,19 +82,38 @@ def _tidied(text: str) -> str:
     return text
 
 
-def tokens_agree(reply: bytes, reference: bytes, *, dtype: str) -> bool:
-    """Tell whether two answers to one sample are the same work: they share half their tokens, in any order.
+def token_difference(reply: bytes, reference: bytes, *, dtype: str) -> float:
+    """Return which share of the longer of two answers to one sample is not in the other in the same order, 0 to 1.
 
-    The share is twice the common tokens over the tokens of both. Equal bytes would ask too much: another batch rounds
-    differently, a token whose rival is as likely tips over, and the rest of the answer follows it. What this does see
-    are empty and constant answers, those cut off (below a third of the length none agrees), and those to other samples.
+    Equal bytes would ask too much of lower precisions: another batch rounds differently, a token whose rival is as
+    likely tips over, and what follows may be worded in another way. An answer that is cut to a half is 0.5 off.
     """
     import numpy as np
 
     if reply == reference:
-        return True
+        return 0.0
     element = np.dtype(dtype).newbyteorder("<")
     if len(reply) % element.itemsize or len(reference) % element.itemsize:
-        return False
-    ours, theirs = (Counter(np.frombuffer(data, element).tolist()) for data in (reply, reference))
-    return 2 * (ours & theirs).total() >= LEAST_SHARED * (ours.total() + theirs.total())
+        return 1.0
+    ours, theirs = (np.frombuffer(data, element).tolist() for data in (reply, reference))
+    return 1 - _longest_common(ours, theirs) / max(len(ours), len(theirs))
+
+
+def _longest_common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return the length of the longest list that both hold in order, with gaps.
+
+    A bit stands for each place of ``first``. Source: H. Hyyro, Bit-parallel LCS-length computation revisited, 2004.
+    """
+    places: dict[int, int] = {}
+    for place, token in enumerate(first):
+        places[token] = places.get(token, 0) | 1 << place
+    everywhere = open_places = (1 << len(first)) - 1
+    for token in second:
+        matched = open_places & places.get(token, 0)
+        open_places = (open_places + matched | open_places - matched) & everywhere
+    return len(first) - open_places.bit_count()
+
+
+def token_limits(profile: Profile) -> Mapping[Precision, DifferenceLimits]:
+    """Return how far answers of a profile's model may be from the accuracy run's, at each precision."""
+    return MINI_LIMITS if profile is Profile.MINI else FULL_LIMITS

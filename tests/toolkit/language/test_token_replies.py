@@ -5,7 +5,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from mlbench import InvalidRunError, LoggedReply
-from mlbench.toolkit.language import decoded, logged_tokens, tokens_agree
+from mlbench.toolkit.language import decoded, logged_tokens, token_difference
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -57,33 +57,43 @@ class TestDecoding:
         assert decoded(tokens, tokenizer, tidies_blanks=True) == [tidied]
 
 
-class TestAgreement:
-    """Two answers agree when they share half their tokens."""
+class TestDifference:
+    """The share of the longer answer that the other does not hold in the same order."""
 
-    def agree(self, reply, reference):
-        return tokens_agree(np.array(reply, "<i8").tobytes(), np.array(reference, "<i8").tobytes(), dtype="int64")
+    def difference(self, reply, reference):
+        return token_difference(np.array(reply, "<i8").tobytes(), np.array(reference, "<i8").tobytes(), dtype="int64")
 
-    def test_equal_answers_agree(self):
-        assert self.agree([5, 6, 7], [5, 6, 7])
+    def test_equal_answers_do_not_differ(self):
+        assert self.difference([5, 6, 7], [5, 6, 7]) == 0
+        assert self.difference([], []) == 0
 
-    def test_a_token_that_tipped_over_does_not_matter(self):
-        assert self.agree([5, 6, 9, 8], [5, 6, 7, 8])
+    def test_a_token_that_tipped_over_is_one_of_all(self):
+        assert self.difference([5, 6, 9, 8], [5, 6, 7, 8]) == 0.25
 
-    def test_half_the_tokens_are_enough_and_fewer_are_not(self):
-        assert self.agree([1, 2, 3, 4], [1, 2, 8, 9])
-        assert not self.agree([1, 2, 3, 4], [1, 7, 8, 9])
+    def test_a_token_put_in_shifts_the_rest_and_is_still_one(self):
+        assert self.difference([5, 9, 6, 7], [5, 6, 7]) == 0.25
+        assert self.difference([5, 6, 7], [5, 9, 6, 7]) == 0.25
+
+    def test_the_order_counts(self):
+        assert self.difference([4, 3, 2, 1], [1, 2, 3, 4]) == 0.75
+        assert self.difference([1, 2, 4, 3], [1, 2, 3, 4]) == 0.25
 
     def test_a_token_counts_as_often_as_both_have_it(self):
-        assert not self.agree([5, 5, 5, 5], [5, 6, 7, 8])
+        assert self.difference([5, 5, 5, 5], [5, 6, 7, 8]) == 0.75
+        assert self.difference([5, 6, 5, 7], [5, 5, 6, 7]) == 0.25
 
-    def test_an_answer_cut_to_a_third_agrees_and_a_shorter_one_does_not(self):
-        assert self.agree(range(10), range(30))
-        assert not self.agree(range(9), range(30))
+    def test_an_answer_cut_to_a_third_is_two_thirds_off(self):
+        assert self.difference(range(10), range(30)) == pytest.approx(2 / 3)
+        assert self.difference(range(30), range(10)) == pytest.approx(2 / 3)
 
-    def test_an_empty_answer_disagrees_with_any_other(self):
-        assert not self.agree([], [5])
-        assert not self.agree([5], [])
+    def test_long_answers_are_compared_whole(self):
+        answer = list(range(1000))
+        assert self.difference([*answer[:500], 9999, *answer[501:]], answer) == pytest.approx(0.001)
 
-    def test_bytes_that_are_no_tokens_disagree(self):
-        assert not tokens_agree(bytes(8), bytes(9), dtype="int64")
-        assert not tokens_agree(bytes(9), bytes(8), dtype="int64")
+    def test_an_empty_answer_has_nothing_of_another(self):
+        assert self.difference([], [5]) == 1
+        assert self.difference([5], []) == 1
+
+    def test_bytes_that_are_no_tokens_have_nothing_of_any(self):
+        assert token_difference(bytes(8), bytes(9), dtype="int64") == 1
+        assert token_difference(bytes(9), bytes(8), dtype="int64") == 1

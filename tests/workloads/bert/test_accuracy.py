@@ -147,28 +147,39 @@ def test_the_targets_are_those_of_the_submission_checker():
     assert (stricter.name, stricter.lower, stricter.required) == ("99.9", 90.783126, False)
 
 
-class TestAgreement:
+class TestDifference:
+    """The logit that moved most, as a share of the reference's range, which is 20 here."""
+
     accuracy_run = reply([0.0, 10.0, -10.0], [5.0, -5.0, 0.0]).data
 
-    def test_another_rounding_agrees(self):
-        assert metric().agrees(reply([0.3, 9.8, -10.1], [5.0, -4.5, 4.9]).data, self.accuracy_run)
+    def difference(self, data):
+        return metric().difference(data, self.accuracy_run)
 
-    def test_one_wrong_logit_disagrees(self):
-        assert not metric().agrees(reply([0.0, 4.9, -10.0], [5.0, -5.0, 0.0]).data, self.accuracy_run)
+    def test_the_same_does_not_differ(self):
+        assert self.difference(self.accuracy_run) == 0
+
+    def test_the_logit_that_moved_most_decides(self):
+        found = self.difference(reply([0.3, 9.8, -10.1], [5.0, -4.5, 4.0]).data)
+        assert found == pytest.approx(4 / 20)
+        assert self.difference(reply([0.002, 10.0, -10.0], [5.0, -5.0, 0.0]).data) == pytest.approx(0.0001)
 
     def test_small_integers_are_compared_without_overflow(self):
-        data = np.array([100, -100], "i1").tobytes()
-        assert metric(dtype="int8").agrees(data, data)
+        found = metric(dtype="int8").difference(
+            *(np.array(each, "i1").tobytes() for each in ([-100, 100], [100, -100]))
+        )
+        assert found == 1
 
-    def test_zeros_disagree(self):
-        assert not metric().agrees(bytes(24), self.accuracy_run)
+    def test_zeros_are_half_a_range_off(self):
+        assert self.difference(bytes(24)) == 0.5
 
-    def test_another_length_disagrees(self):
-        assert not metric().agrees(self.accuracy_run + bytes(8), self.accuracy_run)
+    def test_a_reply_of_another_form_has_nothing_of_it(self):
+        assert self.difference(self.accuracy_run + bytes(8)) == 1
+        assert self.difference(b"") == 1
+        assert metric().difference(b"", b"") == 1
 
-    def test_not_a_number_disagrees(self):
-        assert not metric().agrees(reply([np.nan, 10.0, -10.0], [5.0, -5.0, 0.0]).data, self.accuracy_run)
+    def test_not_a_number_stays_none(self):
+        assert np.isnan(self.difference(reply([np.nan, 10.0, -10.0], [5.0, -5.0, 0.0]).data))
 
-    def test_an_empty_or_odd_reply_disagrees(self):
-        assert not metric().agrees(b"", self.accuracy_run)
-        assert not metric().agrees(b"", b"")
+    def test_any_logit_is_off_from_logits_that_are_all_alike(self):
+        assert metric().difference(reply([1.0], [2.0]).data, reply([1.0], [1.0]).data) == 1
+        assert metric().difference(reply([1.0], [1.0]).data, reply([1.0], [1.0]).data) == 0

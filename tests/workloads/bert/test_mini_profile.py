@@ -7,7 +7,7 @@ import torch
 from mlbench_bert.accuracy import SquadF1
 from mlbench_bert.mini_profile import MiniProfile, shipped_profile
 
-from mlbench import DataError, LoggedReply, Weights
+from mlbench import DataError, LoggedReply, Precision, Weights
 from mlbench.toolkit import read_mini
 
 BATCH = 32
@@ -83,10 +83,22 @@ def test_a_fault_in_the_pipeline_misses_the_target(fault):
 def test_a_reply_agrees_with_the_reply_in_another_batch_and_with_no_other_sample():
     pipeline = Pipeline()
     alone, batched = list(pipeline.replies(batch=1, count=96)), list(pipeline.replies(count=96))
-    agrees = pipeline.metric.agrees
-    assert all(agrees(one.data, other.data) for one, other in zip(alone, batched, strict=True))
-    neighbours = pairwise(alone)
-    assert not any(agrees(one.data, other.data) for one, other in neighbours)
+    difference, limits = pipeline.metric.difference, pipeline.metric.difference_limits
+    batching = [difference(one.data, other.data) for one, other in zip(alone, batched, strict=True)]
+    assert np.mean(batching) <= limits(Precision.FP32).mean / 10
+    assert all(difference(one.data, other.data) > limits(Precision.INT8).one for one, other in pairwise(alone))
+
+
+def test_weights_with_noise_that_no_score_shows_give_replies_that_differ():
+    right, noisy = Pipeline(), Pipeline()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weights in noisy.module.parameters():
+            weights.mul_(1 + 0.05 * torch.randn(weights.shape, generator=generator))
+    pairs = zip(noisy.replies(count=16), right.replies(count=16), strict=True)
+    found = np.mean([right.metric.difference(one.data, other.data) for one, other in pairs])
+    for precision in Precision:
+        assert found > right.metric.difference_limits(precision).mean, precision
 
 
 def test_calibration_windows_are_100_and_of_no_validation_passage():

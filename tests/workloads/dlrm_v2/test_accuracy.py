@@ -123,14 +123,15 @@ def test_a_label_that_is_none_makes_the_run_invalid():
         auc(None).score([LoggedReply(index=0, data=pairs.tobytes())])
 
 
-def test_a_reply_agrees_within_what_another_batch_rounds():
+def test_a_reply_differs_by_the_probability_that_moved_most():
     reference = np.full(200, 0.5, dtype="<f4")
-    rounded, one_off, all_off = reference.copy(), reference.copy(), reference + np.float32(0.06)
-    rounded[::2] += 0.04
+    rounded, one_off = reference.copy(), reference.copy()
+    rounded[::2] += 0.0001
+    rounded[3] -= 0.0003
     one_off[7] = 0.8
-    agrees = auc().agrees
-    assert agrees(rounded.tobytes(), reference.tobytes())
-    assert not agrees(one_off.tobytes(), reference.tobytes())
-    assert not agrees(all_off.tobytes(), reference.tobytes())
-    assert not agrees(reference[:-1].tobytes(), reference.tobytes())
-    assert not agrees(b"", b"")
+    difference = auc().difference
+    assert difference(reference.tobytes(), reference.tobytes()) == 0
+    assert difference(rounded.tobytes(), reference.tobytes()) == pytest.approx(0.0003, rel=1e-3)
+    assert difference(one_off.tobytes(), reference.tobytes()) == pytest.approx(0.3)
+    assert difference(reference[:-1].tobytes(), reference.tobytes()) == 1
+    assert difference(b"", b"") == 1

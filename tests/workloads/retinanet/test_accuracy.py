@@ -125,35 +125,52 @@ def test_a_reply_to_an_unknown_sample_makes_the_run_invalid(index):
         metric().score([LoggedReply(index=index, data=packed(CAT))])
 
 
-def test_replies_agree_that_differ_by_rounding_or_by_a_weak_detection():
-    mouse = [0, 0.5, 0.5, 0.6, 0.6, 0.06, 1]
-    wanted = packed(CAT, mouse)
-    assert metric().agrees(wanted, wanted)
-    assert metric().agrees(packed(mouse, changed(CAT, score=0.87, right=0.305)), wanted)
-    assert metric().agrees(packed(CAT), wanted)
-    assert metric().agrees(wanted, packed(CAT))
-    assert metric().agrees(b"", b"")
-    assert metric().agrees(packed(mouse), b"")
-    assert metric().agrees(b"", packed(mouse))
+MOUSE = [0, 0.5, 0.5, 0.6, 0.6, 0.06, 1]
+
+
+def difference(found, wanted):
+    return metric().difference(packed(*found), packed(*wanted))
+
+
+def test_the_same_detections_do_not_differ_in_whatever_order():
+    assert difference([CAT, MOUSE], [MOUSE, CAT]) == 0
+    assert difference([], []) == 0
+
+
+def test_a_detection_differs_by_what_moved_most_weighed_by_its_score():
+    assert difference([changed(CAT, right=CAT[4] + 0.001)], [CAT]) == pytest.approx(0.001 * 0.9, rel=1e-3)
+    assert difference([changed(CAT, score=0.88, right=CAT[4] + 0.001)], [CAT]) == pytest.approx(0.02 * 0.9, rel=1e-3)
+    dogs = [changed(DOG, index=0), changed(DOG, index=0, left=0.0)]  # which do not move, and weigh more than 1 with it
+    total = CAT[5] + sum(dog[5] for dog in dogs)
+    found = difference([changed(CAT, right=CAT[4] + 0.01), *dogs], [CAT, *dogs])
+    assert found == pytest.approx(0.01 * CAT[5] / total, rel=1e-3)
+
+
+def test_a_weak_detection_that_tips_over_weighs_no_more_than_its_score():
+    for found, wanted in (([CAT], [CAT, MOUSE]), ([MOUSE], [])):
+        assert difference(found, wanted) == pytest.approx(0.06)
+        assert difference(wanted, found) == pytest.approx(0.06)
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "least"),
     [
-        [],
-        [changed(CAT, right=0.35)],
-        [changed(CAT, score=0.7)],
-        [changed(CAT, label=1)],
-        [changed(CAT, index=1)],
-        [changed(CAT, top=np.nan)],
-        [CAT, changed(CAT, top=0.6, bottom=0.9)],
+        ([], 0.89),
+        ([changed(CAT, right=0.35)], 0.04),
+        ([changed(CAT, score=0.7)], 0.13),
+        ([changed(CAT, label=1)], 0.7),
+        ([changed(CAT, index=1)], 1),
+        ([changed(CAT, top=np.nan)], 1),
+        ([CAT, changed(CAT, top=0.6, bottom=0.9)], 0.25),
     ],
     ids=["nothing", "another box", "another score", "another class", "another sample", "no number", "one more"],
 )
-def test_replies_do_not_agree_that_find_something_else(other):
-    assert not metric().agrees(packed(*other), packed(CAT))
-    assert not metric().agrees(packed(CAT), packed(*other))
+def test_replies_differ_that_find_something_else(other, least):
+    assert difference(other, [CAT]) >= least
+    if not np.isnan(other).any():
+        assert difference([CAT], other) == difference(other, [CAT])
 
 
-def test_a_reply_of_an_odd_size_agrees_with_none():
-    assert not metric().agrees(packed(CAT)[:-4], packed(CAT)[:-4])
+def test_a_reply_of_an_odd_size_has_nothing_of_any():
+    assert metric().difference(packed(CAT)[:-4], packed(CAT)) == 1
+    assert metric().difference(packed(CAT), packed(CAT)[:-4]) == 1

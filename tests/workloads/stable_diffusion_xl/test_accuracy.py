@@ -136,13 +136,17 @@ def test_replies_that_cannot_be_scored_make_the_run_invalid(replies, complaint):
         score(metric(), replies)
 
 
-def test_a_reply_may_differ_from_the_accuracy_runs_by_rounding_but_not_by_content():
-    image = np.random.default_rng(0).integers(4, 252, (4, 4, 3), dtype=np.uint8)
-    nearby = image + np.random.default_rng(1).integers(0, 3, image.shape, dtype=np.uint8)
-    assert metric().agrees(nearby.tobytes(), image.tobytes())
-    assert not metric().agrees(image[::-1].tobytes(), image.tobytes())
-    assert not metric().agrees(np.zeros_like(image).tobytes(), image.tobytes())
-    assert not metric().agrees(image.tobytes()[:-1], image.tobytes())
+def test_a_reply_differs_by_its_pixels_on_average():
+    image = np.full((4, 4, 3), 204, dtype=np.uint8)
+    nearby = image.copy()
+    nearby[0] += 2  # a quarter of all
+    difference = metric().difference
+    assert difference(image.tobytes(), image.tobytes()) == 0
+    assert difference(nearby.tobytes(), image.tobytes()) == difference(image.tobytes(), nearby.tobytes())
+    assert difference(nearby.tobytes(), image.tobytes()) == pytest.approx(0.5 / 255)
+    assert difference(np.zeros_like(image).tobytes(), image.tobytes()) == pytest.approx(0.8)
+    assert difference(image.tobytes()[:-1], image.tobytes()) == 1
+    assert difference(b"", b"") == 1
 
 
 def test_images_to_look_at_are_written_beside_the_scores(tmp_path):

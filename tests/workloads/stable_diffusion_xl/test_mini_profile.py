@@ -11,7 +11,7 @@ from mlbench_stable_diffusion_xl.digits import all_captions
 from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, shipped_profile
 from mlbench_stable_diffusion_xl.program import TextToImage
 
-from mlbench import DataError, LoggedReply, Weights
+from mlbench import DataError, LoggedReply, Precision, Weights
 from mlbench.scoring import score
 
 PROFILE = shipped_profile()
@@ -86,11 +86,12 @@ def test_a_fault_misses_a_target(shipped, fault):
 @pytest.mark.slow
 def test_what_is_painted_alone_agrees_with_what_is_painted_in_a_batch_and_with_nothing_else(shipped):
     (alone,) = PROFILE.program().run(shipped.samples[7:8], shipped.graphs)
-    assert shipped.metric.agrees(alone.tobytes(), shipped.images[7].tobytes())
-    assert not shipped.metric.agrees(alone.tobytes(), shipped.images[8].tobytes())
+    difference, limits = shipped.metric.difference, shipped.metric.difference_limits
+    assert difference(alone.tobytes(), shipped.images[7].tobytes()) <= limits(Precision.FP32).mean / 10
+    assert difference(alone.tobytes(), shipped.images[8].tobytes()) > limits(Precision.INT8).one
     fewer_steps = TextToImage(replace(PROFILE.program().constants, schedule=PROFILE.checkpoint.schedule(3)))
     (hasty,) = fewer_steps.run(shipped.samples[7:8], shipped.graphs)
-    assert not shipped.metric.agrees(hasty.tobytes(), shipped.images[7].tobytes())
+    assert difference(hasty.tobytes(), shipped.images[7].tobytes()) > limits(Precision.INT8).one
 
 
 def test_128_captions_are_asked_for_in_three_wordings():

@@ -113,29 +113,29 @@ def test_a_reply_to_an_unknown_sample_is_named(index):
         dice(HALVES).score([reply(index, HALVES)])
 
 
-class TestAgreement:
-    """Replies that two runs gave to the same sample: 1,000 voxels, 200 of them kidney or tumour."""
+class TestDifference:
+    """Of replies that two runs gave to the same sample: 1,000 voxels, 200 of them kidney or tumour."""
 
     REFERENCE = np.repeat(np.array([0, 1, 2], np.uint8), [800, 150, 50])
 
-    def agrees(self, changed, label):
+    def difference(self, changed, label):
         found = self.REFERENCE.copy()
         found[changed] = label
-        return dice(HALVES).agrees(found.tobytes(), self.REFERENCE.tobytes())
+        return dice(HALVES).difference(found.tobytes(), self.REFERENCE.tobytes())
 
-    def test_a_voxel_in_a_hundred_of_those_may_differ(self):
-        assert self.agrees([], 0)
-        assert self.agrees([0, 800], 2)
-        assert not self.agrees([0, 1, 800], 2)
+    def test_voxels_that_differ_are_measured_by_those_that_show_something(self):
+        assert self.difference([], 0) == 0
+        assert self.difference([0, 800], 2) == 0.01
+        assert self.difference([0, 1, 800], 2) == 0.015
 
-    def test_a_reply_that_calls_all_background_differs_though_it_has_most_voxels_right(self):
-        assert not self.agrees(range(1000), 0)
+    def test_a_reply_that_calls_all_background_differs_wholly_though_it_has_most_voxels_right(self):
+        assert self.difference(range(1000), 0) == 1
 
-    def test_a_reply_of_another_size_differs(self):
+    def test_a_reply_of_another_size_differs_wholly(self):
         metric, reference = dice(HALVES), self.REFERENCE.tobytes()
-        assert not metric.agrees(reference[:-1], reference)
+        assert metric.difference(reference[:-1], reference) == 1
 
-    def test_where_nothing_was_found_nothing_may_be(self):
+    def test_where_nothing_was_found_a_voxel_is_all(self):
         metric = dice(HALVES)
-        assert metric.agrees(bytes(8), bytes(8))
-        assert not metric.agrees(bytes(7) + b"\x01", bytes(8))
+        assert metric.difference(bytes(8), bytes(8)) == 0
+        assert metric.difference(bytes(7) + b"\x01", bytes(8)) == 1
