@@ -126,7 +126,7 @@ class NoisyGraph(Graph):
                 if not getattr(weights, "is_noisy", False):
                     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
                     weights.mul_(1 + self._size * torch.randn(weights.shape, generator=generator))
-                    weights.is_noisy = True
+                    weights.is_noisy = True  # type: ignore[attr-defined]
         return module
 
     def onnx(self) -> Path:
@@ -217,11 +217,11 @@ class Bench:
         """Return the same on another backend, or at another precision."""
         return dataclasses.replace(self, backend=_graph_backend(backend_name), precision=precision)
 
-    def moved(self) -> Bench:
+    def with_moved_images(self) -> Bench:
         """Return the same with all images moved by a pixel to the right."""
-        return dataclasses.replace(self, dataset=ChangedSamples(self.dataset, moved))
+        return dataclasses.replace(self, dataset=ChangedSamples(self.dataset, move))
 
-    def compared(self, replies: Sequence[LoggedReply], reference: Sequence[LoggedReply]) -> Agreement:
+    def compare(self, replies: Sequence[LoggedReply], reference: Sequence[LoggedReply]) -> Agreement:
         """Hold replies against others as the verdict does."""
         return agreement(self.metric, replies, reference, self.precision)
 
@@ -232,7 +232,7 @@ def _graph_backend(name: str) -> GraphBackend:
     return backend
 
 
-def moved(sample: Any) -> Any:
+def move(sample: Any) -> Any:
     """Return an image moved by a pixel to the right, or what holds one with it moved."""
     if isinstance(sample, np.ndarray):
         return np.roll(sample, 1, axis=-1)
@@ -246,13 +246,13 @@ def is_passed(found: Agreement) -> bool:
     return len(found.differing) <= (1 - LEAST_AGREEMENT) * found.checked and found.mean <= found.limits.mean
 
 
-def with_noise(
+def show_noise(
     bench: Bench, reference: Sequence[LoggedReply], sizes: Sequence[float], show: Callable[[str, Agreement], None]
 ) -> None:
     """Show noise of these sizes; without any, of those between the largest that passes and the smallest that fails."""
 
     def shown(size: float) -> Agreement:
-        found = bench.compared(bench.with_noise(size).replies(Way()), reference)
+        found = bench.compare(bench.with_noise(size).replies(Way()), reference)
         show(f"noise of {size:.2%} on all weights", found)
         return found
 
@@ -264,7 +264,7 @@ def with_noise(
         low, high = (middle, high) if is_passed(shown(NOISE[middle])) else (low, middle)
 
 
-def cut(replies: Sequence[LoggedReply], share: float) -> list[LoggedReply]:
+def shorten(replies: Sequence[LoggedReply], share: float) -> list[LoggedReply]:
     """Return answers of tokens cut to a share of their length."""
     return [dataclasses.replace(reply, data=reply.data[: 8 * round(share * len(reply.data) / 8)]) for reply in replies]
 
@@ -299,17 +299,17 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
 
     reference = bench.replies(Way())
     for name, way in WAYS.items():
-        show(name, bench.compared(bench.replies(way), reference))
+        show(name, bench.compare(bench.replies(way), reference))
     for other in against:
         name, _, number_format = other.partition(":")
-        show(other, bench.compared(bench.on(name, Precision(number_format)).replies(Way()), reference))
+        show(other, bench.compare(bench.on(name, Precision(number_format)).replies(Way()), reference))
     if damage:
-        with_noise(bench, reference, noise, show)
+        show_noise(bench, reference, noise, show)
         if workload in IMAGES:
-            show("images moved by a pixel", bench.compared(bench.moved().replies(Way()), reference))
+            show("images moved by a pixel", bench.compare(bench.with_moved_images().replies(Way()), reference))
         if isinstance(bench.model.program, GenerationProgram):
             for share in (0.95, 0.9, 0.75):
-                show(f"answers cut to {share:.0%}", bench.compared(cut(reference, share), reference))
+                show(f"answers cut to {share:.0%}", bench.compare(shorten(reference, share), reference))
     Console(width=140).print(table)
 
 

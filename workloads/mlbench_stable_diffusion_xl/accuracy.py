@@ -36,8 +36,8 @@ OFFICIAL_TARGETS = (
 LEVELS = 255
 
 LIMITS = limits_by_precision(
-    fp32=DifferenceLimits(one=2 / LEVELS, mean=0.5 / LEVELS),
-    half=DifferenceLimits(one=8 / LEVELS, mean=4 / LEVELS),
+    fp32=DifferenceLimits(one=1 / LEVELS, mean=0.2 / LEVELS),
+    half=DifferenceLimits(one=4 / LEVELS, mean=2 / LEVELS),
     eight_bits=DifferenceLimits(one=8 / LEVELS, mean=4 / LEVELS),
 )
 """How far pixels may be from the accuracy run's on average; the README says what was measured."""

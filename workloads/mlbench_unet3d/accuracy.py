@@ -97,7 +97,7 @@ class Dice(Metric):
         if len(reply) != len(reference):
             return 1.0
         found, wanted = (np.frombuffer(data, self._dtype) for data in (reply, reference))
-        return np.count_nonzero(found != wanted) / max(1, np.count_nonzero(wanted))
+        return int(np.count_nonzero(found != wanted)) / max(1, int(np.count_nonzero(wanted)))
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
         """Return what batching may change; see `LIMITS`."""
