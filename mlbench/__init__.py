@@ -18,7 +18,7 @@ from mlbench.contracts.graph import (
     Tolerance,
 )
 from mlbench.contracts.hookspecs import hookimpl
-from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
 from mlbench.contracts.model import BatchProgram, Model, ReplySpec
 from mlbench.contracts.power import Energy, PowerMeter
 from mlbench.contracts.scenario import Scenario
@@ -62,6 +62,7 @@ __all__ = [
     "MlbenchError",
     "Model",
     "NoOptions",
+    "OutputReference",
     "PluginError",
     "PowerMeter",
     "Precision",

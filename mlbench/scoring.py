@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlbench.contracts.graph import Precision
-from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputDifference, OutputReference, Target
+from mlbench.errors import InvalidRunError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +35,14 @@ class Accuracy:
     targets: tuple[TargetResult, ...]
     line: str
     """The last line the official script prints for these scores."""
+    output_difference: OutputDifference | None = None
+    """How far outputs are from the fp32 model's; None where the metric has no `OutputReference`."""
 
     @property
     def is_met(self) -> bool:
-        """Whether all required targets are met."""
-        return all(result.is_met for result in self.targets if result.target.required)
+        """Whether all required targets are met, and outputs are as near the fp32 model's as they have to be."""
+        is_near = self.output_difference is None or self.output_difference.is_met
+        return is_near and all(result.is_met for result in self.targets if result.target.required)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +59,54 @@ class Agreement:
     limits: DifferenceLimits
 
 
-def score(metric: Metric, replies: Sequence[LoggedReply]) -> Accuracy:
-    """Score an accuracy run.
+def score(metric: Metric, replies: Sequence[LoggedReply], precision: Precision = Precision.FP32) -> Accuracy:
+    """Score an accuracy run that says it computed in a precision.
 
     Raises:
-        InvalidRunError: the metric cannot score a reply, which it names.
+        InvalidRunError: the metric cannot score a reply, which it names, or one that it has a reference for is missing.
     """
     scores = metric.score(replies)
     results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in metric.targets]
-    return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores))
+    difference = metric.output_reference and output_difference(metric, metric.output_reference, replies, precision)
+    return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores), output_difference=difference)
+
+
+def output_difference(
+    metric: Metric, reference: OutputReference, replies: Iterable[LoggedReply], precision: Precision
+) -> OutputDifference:
+    """Return how far replies are from the fp32 model's; the first reply to a sample counts.
+
+    Raises:
+        InvalidRunError: there is no reply to a sample that the reference holds.
+    """
+    apart: dict[int, tuple[float, int]] = {}
+    for reply in replies:
+        if reply.index in reference.outputs and reply.index not in apart:
+            apart[reply.index] = _apart(metric.outputs(reply), reference.outputs[reply.index])
+    if unanswered := sorted(set(reference.outputs) - set(apart)):
+        raise InvalidRunError(f"sample {unanswered[0]} was not answered, and its answer is to be compared.")
+    total, count = (sum(part) for part in zip(*apart.values(), strict=True))
+    return OutputDifference(
+        value=total / count,
+        precision=precision,
+        bounds=reference.bounds,
+        unit=reference.unit,
+        samples=len(apart),
+    )
+
+
+def _apart(found: np.ndarray, wanted: np.ndarray) -> tuple[float, int]:
+    """Return by how much two outputs differ in all, and in how many places they were compared.
+
+    Of names (integers) each place that holds another, or that only one of them has, counts 1; of numbers the absolute
+    difference counts, where only one has a place that to 0.
+    """
+    shared, longest = min(len(found), len(wanted)), max(len(found), len(wanted))
+    if found.dtype.kind in "iu":
+        return longest - int((found[:shared] == wanted[:shared]).sum()), longest
+    both = np.zeros((2, longest))
+    both[0, : len(found)], both[1, : len(wanted)] = found, wanted
+    return float(np.abs(both[0] - both[1]).sum()), longest
 
 
 def agreement(

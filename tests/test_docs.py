@@ -25,6 +25,7 @@ from mlbench.records.run_record import (
     AccuracyRecord,
     EnergyRecord,
     GraphWorkRecord,
+    OutputDifferenceRecord,
     ResultRecord,
     RooflineRecord,
     RunRecord,
@@ -215,7 +216,7 @@ def test_every_field_of_a_record_is_explained(field):
 
 
 PARTS = [
-    *(ResultRecord, AccuracyRecord, TargetRecord, VerdictRecord, Environment, Allowance),
+    *(ResultRecord, AccuracyRecord, OutputDifferenceRecord, TargetRecord, VerdictRecord, Environment, Allowance),
     *(EnergyRecord, GraphWorkRecord, WorkRecord, RooflineRecord),
 ]
 
@@ -229,7 +230,7 @@ def test_every_field_of_a_part_of_a_record_is_named(record):
 def test_every_rule_is_explained_and_no_other():
     table = READING[READING.index("## The rules") : READING.index("## The harness column")]
     explained = re.findall(r"^\| `([\w.<>@]+)` \|", table, flags=re.MULTILINE)
-    assert explained == [rule.__name__ for rule in RULES] + ["accuracy.<score>@<variant>"]
+    assert explained == [rule.__name__ for rule in RULES] + ["accuracy.<score>@<variant>", "output_difference"]
 
 
 def test_every_kind_of_failure_is_explained():

@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from mlbench.contracts.graph import Precision
-from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
+from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
+from mlbench.errors import InvalidRunError
 from mlbench.scoring import agreement, score
 
 
@@ -123,3 +125,90 @@ def test_limits_of_a_difference_lie_between_none_and_all():
         DifferenceLimits(one=0.1, mean=1.5)
     with pytest.raises(ValueError, match="from 0 to 1"):
         DifferenceLimits(one=-0.1, mean=0.5)
+
+
+class Halves(ShareRight):
+    """A reply is bytes of numbers, as many halves each; an answer is right whatever it holds."""
+
+    def __init__(self, wanted, bounds=None):
+        self.output_reference = OutputReference(
+            outputs={index: np.array(halves) / 2 for index, halves in wanted.items()},
+            bounds=bounds or {Precision.FP32: 0.1, Precision.BF16: 0.5},
+            unit="halves",
+        )
+
+    def outputs(self, reply):
+        return np.frombuffer(reply.data, np.uint8).astype(np.float32) / 2
+
+
+class Names(ShareRight):
+    """A reply is bytes of names."""
+
+    def __init__(self, wanted):
+        outputs = {index: np.array(names, dtype=np.int16) for index, names in wanted.items()}
+        self.output_reference = OutputReference(outputs=outputs, bounds={Precision.FP32: 0.1}, unit="of the names")
+
+
+def replies(**data):
+    return [LoggedReply(index=int(name[1:]), data=bytes(values)) for name, values in data.items()]
+
+
+def test_outputs_that_are_numbers_differ_by_their_mean_absolute_difference():
+    metric = Halves({3: [2, 4], 5: [6, 6]})
+    found = score(metric, replies(_3=[2, 5], _4=[99], _5=[4, 7])).output_difference
+    assert found.value == pytest.approx((0 + 0.5 + 1 + 0.5) / 4)
+    assert (found.samples, found.unit, found.precision, found.bound) == (2, "halves", "fp32", 0.1)
+
+
+def test_outputs_that_are_names_differ_by_the_share_of_places_that_hold_another_or_only_one_has():
+    metric = Names({1: [7, 8, 9], 2: [7]})
+    found = score(metric, replies(_1=[7, 9, 9], _2=[7, 7])).output_difference
+    assert found.value == pytest.approx(2 / 5)  # the second of three, and what follows the one
+
+
+def test_a_number_that_only_one_side_has_is_as_far_away_as_it_is_large():
+    assert score(Halves({1: [2, 4]}), replies(_1=[2])).output_difference.value == pytest.approx((0 + 2) / 2)
+
+
+def test_the_precision_of_the_run_decides_how_far_outputs_may_be():
+    metric, answered = Halves({1: [2, 4]}), replies(_1=[2, 5])
+    accuracies = {each: score(metric, answered, Precision(each)) for each in ("fp32", "bf16", "int8")}
+    assert {each: found.output_difference.is_met for each, found in accuracies.items()} == {
+        "fp32": False,
+        "bf16": True,
+        "int8": True,  # which nobody has measured
+    }
+    assert accuracies["int8"].output_difference.bound is None
+
+
+def test_outputs_too_far_away_are_not_accurate_though_the_score_is():
+    class Right(Halves):
+        def score(self, replies):
+            return {"right": 1.0}
+
+    found = score(Right({1: [2]}), replies(_1=[9]))
+    assert all(result.is_met for result in found.targets)
+    assert not found.is_met
+
+
+def test_the_first_reply_to_a_sample_is_compared():
+    metric = Halves({1: [2]})
+    answered = [*replies(_1=[2]), *replies(_1=[9])]
+    assert score(metric, answered).output_difference.value == 0
+
+
+def test_a_number_that_is_none_is_never_near():
+    class Broken(Halves):
+        def outputs(self, reply):
+            return np.array([np.nan])
+
+    assert not score(Broken({1: [2]}), replies(_1=[2])).output_difference.is_met
+
+
+def test_a_sample_with_a_reference_must_have_been_answered():
+    with pytest.raises(InvalidRunError, match="sample 5 was not answered"):
+        score(Halves({1: [2], 5: [2]}), replies(_1=[2]))
+
+
+def test_a_metric_without_a_reference_says_nothing_of_outputs():
+    assert score(ShareRight(), [reply(1, 1)]).output_difference is None

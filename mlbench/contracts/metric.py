@@ -6,8 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlbench.contracts.graph import Precision
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +62,55 @@ class DifferenceLimits:
             raise ValueError(f"limits of a difference lie from 0 to 1: {self}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OutputReference:
+    """What the fp32 model answers to some samples, and how far an honest run's answers are from that at most.
+
+    A small data set leaves an official score room: weights with 10 % noise may still meet the target. The answers
+    themselves leave none.
+    """
+
+    outputs: Mapping[int, np.ndarray]
+    """By sample index, as `Metric.outputs` reads a reply."""
+    bounds: Mapping[Precision, float]
+    """The largest mean difference that a run of a precision may have; one that is not here has not been measured."""
+    unit: str
+    """Of what the difference is: ``in logits``, ``of the tokens``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDifference:
+    """How far a run's outputs are from the fp32 model's.
+
+    Of numbers the mean absolute difference; of names (integers: labels, tokens) the share that is another.
+    """
+
+    value: float
+    precision: Precision
+    """What the run says it computed in."""
+    bounds: Mapping[Precision, float]
+    """What each precision may differ by."""
+    unit: str
+    samples: int
+    """How many samples were compared."""
+
+    @property
+    def bound(self) -> float | None:
+        """The largest difference for the run's precision; None: nobody has measured it."""
+        return self.bounds.get(self.precision)
+
+    @property
+    def is_met(self) -> bool:
+        """Whether there is no bound or the difference is within it; a NaN never is."""
+        return self.bound is None or self.value <= self.bound
+
+
 class Metric(ABC):
     """Scores the accuracy log exactly as the official script does."""
 
     targets: tuple[Target, ...]
+    output_reference: OutputReference | None = None
+    """What the accuracy run's outputs are held against beside the scores; None, as with official models: nothing."""
 
     @abstractmethod
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
@@ -70,6 +119,15 @@ class Metric(ABC):
         Raises `InvalidRunError` for a log the official script cannot score (an empty payload, a wrong size), naming the
         sample.
         """
+
+    def outputs(self, reply: LoggedReply) -> np.ndarray:
+        """Read a reply as what an `OutputReference` holds: one axis of float32 for numbers, of integers for names.
+
+        The bytes, unless a metric says otherwise. Only replies that `score` took are asked for.
+        """
+        import numpy as np
+
+        return np.frombuffer(reply.data, np.uint8)
 
     @abstractmethod
     def line(self, scores: Mapping[str, float]) -> str:

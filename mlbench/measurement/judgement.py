@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlbench.contracts.metric import Metric
+from mlbench.contracts.metric import Metric, OutputDifference
 from mlbench.contracts.model import Model
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
@@ -67,6 +67,7 @@ def judged(  # noqa: PLR0913 - a verdict looks at all of a run
             scores=accuracy.scores if accuracy else None,
             targets=metric.targets if metric else (),
             unscored_reason=unscored,
+            output_difference=accuracy.output_difference if accuracy else None,
         )
     )
     result = result_of(detail, job.scenario, token_key=rules.reported_key(job.scenario.loadgen))
@@ -94,7 +95,7 @@ def _scored(
         return None, None, "replies were not sound"
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
-    accuracy = score(metric, reference)
+    accuracy = score(metric, reference, job.plan.precision)
     metric.exhibit(reference, folder / Mode.ACCURACY)
     return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
 
@@ -106,7 +107,20 @@ def _accuracy_values(accuracy: Accuracy | None) -> Mapping[str, Any] | None:
         {**dataclasses.asdict(result.target), "value": result.score, "is_met": result.is_met}
         for result in accuracy.targets
     ]
-    return {"scores": dict(accuracy.scores), "targets": targets, "line": accuracy.line, "is_met": accuracy.is_met}
+    return {
+        "scores": dict(accuracy.scores),
+        "targets": targets,
+        "line": accuracy.line,
+        "is_met": accuracy.is_met,
+        "output_difference": _difference_values(accuracy.output_difference),
+    }
+
+
+def _difference_values(difference: OutputDifference | None) -> Mapping[str, Any] | None:
+    if difference is None:
+        return None
+    shown = {name: getattr(difference, name) for name in ("value", "bound", "unit", "samples", "is_met")}
+    return {**shown, "bounds": dict(difference.bounds)}
 
 
 def _verdict_values(verdict: Verdict) -> Mapping[str, Any]:

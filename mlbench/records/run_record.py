@@ -51,6 +51,23 @@ class TargetRecord(Stored):
     """False too where nobody said."""
 
 
+class OutputDifferenceRecord(Stored):
+    """How far the accuracy run's outputs are from the fp32 model's, on average; of labels and tokens the share."""
+
+    value: Score
+    """Null where it is not a number."""
+    bound: float | None
+    """What the run's precision may differ by; null where nobody has measured it."""
+    unit: str
+    """Of what: ``in logits``, ``of the tokens``."""
+    samples: int
+    """How many were compared."""
+    is_met: bool
+    """False: further than the bound."""
+    bounds: dict[str, float]
+    """What each precision may differ by."""
+
+
 class AccuracyRecord(Stored):
     """How right the accuracy run was."""
 
@@ -59,7 +76,9 @@ class AccuracyRecord(Stored):
     line: str
     """The last line the official script prints for these scores."""
     is_met: bool
-    """Whether all required targets are."""
+    """Whether all required targets are, and outputs are as near the fp32 model's as they have to be."""
+    output_difference: OutputDifferenceRecord | None = None
+    """Null where there are no reference outputs: only the mini profiles ship them."""
 
 
 class RuleRecord(Stored):
@@ -219,7 +238,7 @@ class RunRecord(Stored):
 
     - 1: the first.
     - 2: targets say whether a lower score is better; the environment has the container's image, and the commits of
-      mlbench and of plugins.
+      mlbench and of plugins; `AccuracyRecord.output_difference`.
     """
 
     format: Literal[1, 2] = 2

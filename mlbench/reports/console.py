@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from mlbench.records.run_record import RuleRecord, RunRecord, TargetRecord
+from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, TargetRecord
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
@@ -71,7 +71,15 @@ def accuracy(record: RunRecord) -> str:
             reached, window = spell_target(target)
             sign = ">=" if target.upper is None else "in"
             shown.append(f"{target.score} {reached} {sign if target.is_met else 'MISSES'} {window}")
-    return ", ".join(shown) or record.accuracy.line
+    return ", ".join([*shown, *_distant_outputs(record.accuracy)]) or record.accuracy.line
+
+
+def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
+    """Yield how far outputs are from the fp32 model's where that is too far."""
+    found = accuracy.output_difference
+    if found and not found.is_met:
+        reached = "no number" if found.value is None else f"{found.value:.3g}"
+        yield f"outputs {reached} {found.unit} from fp32 MISSES {found.bound:.3g}"
 
 
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:

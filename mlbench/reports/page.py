@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from mlbench.records.run_record import EnergyRecord, RunRecord
+from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, RunRecord
 from mlbench.reports.console import (
     DISCLAIMER,
     ESTIMATE_NOTE,
@@ -17,7 +17,7 @@ from mlbench.reports.console import (
     rule_line,
     standing,
 )
-from mlbench.reports.units import duration, scaled, three_digits
+from mlbench.reports.units import duration, plural, scaled, three_digits
 
 
 def page(record: RunRecord) -> str:
@@ -35,6 +35,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
     if estimated(record):
         yield f"            {ESTIMATE_NOTE}"
     yield f"  accuracy  {accuracy(record)}"
+    if record.accuracy and (difference := record.accuracy.output_difference):
+        yield f"  outputs   {_difference(difference, record.precision)}"
     if record.failure:
         yield from ("", *problems(record))
     if record.result:
@@ -55,6 +57,14 @@ def _lines(record: RunRecord) -> Iterator[str]:
         if setting.layer != "default"
     )
     yield from ("", DISCLAIMER)
+
+
+def _difference(difference: OutputDifferenceRecord, precision: str) -> str:
+    """Return how far outputs are from the fp32 model's, and how far they may be."""
+    value = "not a number" if difference.value is None else f"{difference.value:.3g}"
+    bound = "no bound is known" if difference.bound is None else f"{difference.bound:.3g} allowed"
+    samples = plural(difference.samples, "sample")
+    return f"{value} {difference.unit} from the fp32 model's, {bound} in {precision}; {samples}"
 
 
 def _latencies(record: RunRecord) -> Iterator[str]:

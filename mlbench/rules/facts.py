@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlbench.contracts.metric import Target
+    from mlbench.contracts.metric import OutputDifference, Target
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.rules.answers import SpotCheck, TokenAnswers
@@ -62,6 +62,8 @@ class RunFacts:
     """Whether LoadGen was configured to send every sample equally often; None: its log alone says."""
     equal_issue_unknown: str = ""
     """Why neither may say so; empty: what is not said was not done."""
+    output_difference: OutputDifference | None = None
+    """How far the accuracy run's outputs are from the fp32 model's; None: there is nothing to compare with."""
 
 
 class RuleKind(StrEnum):

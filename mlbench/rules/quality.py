@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mlbench.contracts.metric import Target
+from mlbench.contracts.metric import OutputDifference, Target
 from mlbench.rules.facts import RuleKind, RuleResult, RunFacts
 
 LEAST_AGREEMENT = 0.99
@@ -99,4 +99,33 @@ def _accuracy(target: Target, score: float) -> RuleResult:
         source="submission checker v4.1, accuracy-target",
         kind=RuleKind.ACCURACY,
         required=target.required,
+    )
+
+
+def output_difference(facts: RunFacts) -> RuleResult | None:
+    """The accuracy run's outputs are as near those of the fp32 model as honest runs of its precision are."""
+    difference = facts.output_difference
+    if difference is None or difference.bound is None:
+        return None
+    return RuleResult(
+        rule="output_difference",
+        measured=difference.value if math.isfinite(difference.value) else None,
+        limit=difference.bound,
+        unit=difference.unit,
+        passed=difference.is_met,
+        fix=_nearer(difference),
+        source="mlbench: mean difference of outputs from the fp32 model's, measured on honest and on damaged runs",
+        kind=RuleKind.ACCURACY,
+    )
+
+
+def _nearer(difference: OutputDifference) -> str:
+    """Return what to do about a difference, naming the precisions that bring as much."""
+    others = [name for name, bound in difference.bounds.items() if bound >= difference.value]
+    found = f"Outputs are {difference.value:.3g} {difference.unit} from the fp32 model's"
+    if not others:
+        return f"{found}, more than any precision brings: weights, inputs or a graph are wrong; try mlbench check."
+    return (
+        f"{found}, as far as {' or '.join(others)} may be: if that is what computes, ask for --precision {others[0]}; "
+        "else weights, inputs or a graph are wrong: try mlbench check."
     )

@@ -20,7 +20,7 @@ from mlbench.rules.answers import (
     token_compliance,
 )
 from mlbench.rules.facts import RuleResult, RunFacts, Verdict
-from mlbench.rules.quality import accuracy, replies_agree, replies_sound, reply_difference
+from mlbench.rules.quality import accuracy, output_difference, replies_agree, replies_sound, reply_difference
 from mlbench.rules.tempo import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
 from mlbench.rules.tiers import Tier
 from mlbench.rules.traffic import (
@@ -76,8 +76,13 @@ def judge(facts: RunFacts) -> Verdict:
         not_applied["accuracy"] = facts.unscored_reason or "no accuracy run"
     if facts.limits.equal_issue and equal_issue(facts) is None:
         not_applied["equal_issue"] = facts.equal_issue_unknown
+    difference = output_difference(facts)
+    if facts.output_difference and not difference:
+        not_applied["output_difference"] = f"no bound is known for {facts.output_difference.precision}"
     return Verdict(
-        results=(*performance, *accuracy(facts)), not_applied=not_applied, is_official_setup=_is_official_setup(facts)
+        results=(*performance, *accuracy(facts), *([difference] if difference else [])),
+        not_applied=not_applied,
+        is_official_setup=_is_official_setup(facts),
     )
 
 

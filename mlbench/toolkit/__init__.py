@@ -14,6 +14,7 @@ from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
 from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.onnx_identity import onnx_identity
+from mlbench.toolkit.output_references import read_output_reference, write_output_reference
 from mlbench.toolkit.padding import pad_rows, round_up
 from mlbench.toolkit.sandbox import Ending, Folder, Limits, Outcome, Sandbox, Wall
 from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
@@ -49,10 +50,12 @@ __all__ = [
     "onnx_identity",
     "pad_rows",
     "read_mini",
+    "read_output_reference",
     "round_up",
     "shape_ranges",
     "share_targets",
     "unpacked",
     "verified",
     "write_mini",
+    "write_output_reference",
 ]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mlbench.contracts.metric import Target
+from mlbench.contracts.metric import OutputDifference, Target
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import judge
@@ -291,3 +291,56 @@ def test_only_a_valid_full_trained_accurate_run_is_conformant(facts_of):
     undefined = facts_of("multi_stream", "MULTI_STREAM", "bert", **OFFICIAL)
     assert judge(undefined).is_valid
     assert not judge(undefined).is_conformant, "v4.1 has no MultiStream for bert"
+
+
+def difference(value, precision="fp32"):
+    bounds = {"fp32": 1e-4, "bf16": 0.03, "int8": 0.1}
+    return OutputDifference(value=value, precision=precision, bounds=bounds, unit="in logits", samples=9)
+
+
+def judged_outputs(facts_of, found):
+    facts = facts_of("offline", "OFFLINE", scores={"F1": 90.0}, targets=[F1], output_difference=found)
+    verdict = judge(facts)
+    return verdict, next((each for each in verdict.results if each.rule == "output_difference"), None)
+
+
+def test_outputs_within_the_bound_of_their_precision_pass(facts_of):
+    for value, precision in ((1e-4, "fp32"), (0.03, "bf16")):
+        verdict, result = judged_outputs(facts_of, difference(value, precision))
+        assert result.passed
+        assert result.kind == "accuracy"
+        assert verdict.is_accurate
+
+
+def test_bf16_that_is_called_fp32_is_named_though_its_score_is_met(facts_of):
+    verdict, result = judged_outputs(facts_of, difference(0.013))
+    assert verdict.is_accurate is False
+    assert verdict.is_valid, "accuracy and performance are judged apart"
+    assert (result.measured, result.limit, result.unit) == (0.013, 1e-4, "in logits")
+    assert "as far as bf16 or int8 may be" in result.fix
+    assert "--precision bf16" in result.fix
+
+
+def test_a_difference_that_no_precision_brings_is_a_wrong_model(facts_of):
+    _, result = judged_outputs(facts_of, difference(0.5, "int8"))
+    assert not result.passed
+    assert "more than any precision brings" in result.fix
+
+
+def test_a_difference_that_is_no_number_fails(facts_of):
+    _, result = judged_outputs(facts_of, difference(math.nan))
+    assert not result.passed
+    assert result.measured is None
+
+
+def test_a_precision_without_a_bound_is_not_judged_and_says_so(facts_of):
+    verdict, result = judged_outputs(facts_of, difference(0.5, "fp8"))
+    assert result is None
+    assert verdict.not_applied["output_difference"] == "no bound is known for fp8"
+    assert verdict.is_accurate
+
+
+def test_without_reference_outputs_nothing_is_said_of_them(facts_of):
+    verdict, result = judged_outputs(facts_of, None)
+    assert result is None
+    assert "output_difference" not in verdict.not_applied

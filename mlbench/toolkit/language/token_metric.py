@@ -53,6 +53,12 @@ class TokenMetric(Metric):
         """Return the tokens of the first reply to each sample; see `logged_tokens`."""
         return logged_tokens(replies, samples=len(self.references), dtype=self._dtype)
 
+    def outputs(self, reply: LoggedReply) -> np.ndarray:
+        """Return the tokens."""
+        import numpy as np
+
+        return np.frombuffer(reply.data, np.dtype(self._dtype).newbyteorder("<"))
+
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the printed scores, those that are there, as Python prints a dictionary of plain numbers."""
         return str({name: scores[name] for name in self.printed if name in scores})
