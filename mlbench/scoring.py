@@ -67,7 +67,8 @@ def score(metric: Metric, replies: Sequence[LoggedReply], precision: Precision =
     """
     scores = metric.score(replies)
     results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in metric.targets]
-    difference = metric.output_reference and output_difference(metric, metric.output_reference, replies, precision)
+    reference = metric.output_reference
+    difference = output_difference(metric, reference, replies, precision) if reference else None
     return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores), output_difference=difference)
 
 

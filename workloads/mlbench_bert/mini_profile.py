@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, Weights
-from mlbench.toolkit import MiniFolder, read_mini
+from mlbench import Graph, OutputReference, Precision, Weights
+from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench_bert.dataset import SquadWindows, calibration_samples
 from mlbench_bert.graphs import OUTPUTS, Architecture, random_reader, trained_reader
 from mlbench_bert.program import Reading
@@ -17,6 +17,9 @@ from mlbench_bert.squad import Windows
 
 if TYPE_CHECKING:
     import numpy as np
+
+OUTPUT_BOUNDS = {Precision.FP32: 3e-5, Precision.FP16: 3.3e-3, Precision.BF16: 2.7e-2, Precision.INT8: 8.5e-2}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,10 @@ class MiniProfile:
     calibration_windows: int
     architecture: Architecture
     windows: Windows
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="in a logit")
 
     def dataset(self) -> SquadWindows:
         """Open the validation questions."""

@@ -68,6 +68,10 @@ class ClickAuc(Metric):
             "queries": len(first),
         }
 
+    def outputs(self, reply: LoggedReply) -> np.ndarray:
+        """Return the probability of each row."""
+        return self._rows(reply)[0]
+
     def line(self, scores: Mapping[str, float]) -> str:
         """Return ``AUC=80.233%, accuracy=96.606%, good=86111793, total=89137319, queries=330067``."""
         shares = ", ".join(f"{name}={scores[name]:.3f}%" for name in ("AUC", "accuracy"))

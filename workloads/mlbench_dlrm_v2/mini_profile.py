@@ -8,8 +8,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, Weights
-from mlbench.toolkit import MiniFolder, file_sha256, made_once, read_mini
+from mlbench import Graph, OutputReference, Precision, Weights
+from mlbench.toolkit import MiniFolder, file_sha256, made_once, read_mini, read_output_reference
 from mlbench_dlrm_v2 import clicks
 from mlbench_dlrm_v2.architecture import Architecture
 from mlbench_dlrm_v2.clicks import PlantedTruth
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 WEIGHTS = "weights.safetensors"
+
+OUTPUT_BOUNDS = {Precision.FP32: 1e-6, Precision.FP16: 6e-5, Precision.BF16: 1.8e-3, Precision.INT8: 2.8e-2}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,10 @@ class MiniProfile:
     rows: int
     """Of the day: the first half is validated on, the second calibrated on, neither was trained on."""
     architecture: Architecture
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="in a probability")
 
     def dataset(self) -> AggregatedPairs:
         """Open the validation rows, drawing the day first where the cache does not have it."""

@@ -55,11 +55,15 @@ class DlrmV2(Workload):
         """Return AUC over the labels of ``dataset``, which this workload opened."""
         from mlbench_dlrm_v2.accuracy import ClickAuc
         from mlbench_dlrm_v2.dataset import AggregatedPairs
+        from mlbench_dlrm_v2.mini_profile import shipped_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, AggregatedPairs)
-        return ClickAuc(dataset.truth, reference=_profile(variant).reference_auc)
+        metric = ClickAuc(dataset.truth, reference=_profile(variant).reference_auc)
+        if variant.profile is Profile.MINI:
+            metric.output_reference = shipped_profile().output_reference()
+        return metric
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:

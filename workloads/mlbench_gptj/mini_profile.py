@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, Target, Weights
-from mlbench.toolkit import MiniFolder, read_mini
+from mlbench import Graph, OutputReference, Precision, Target, Weights
+from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench.toolkit.language import TokenProgram
 from mlbench.toolkit.language_mini import mini_graphs, mini_tokenizer
 from mlbench_gptj.accuracy import Reference
@@ -24,6 +24,9 @@ DATA = "cnn_eval.json"
 POSITIONS = 512
 END_TOKEN = 1023
 """The last of the tokenizer, as GPT-J's is."""
+
+OUTPUT_BOUNDS = {Precision.FP32: 3e-3, Precision.FP16: 3e-3, Precision.BF16: 1e-2, Precision.INT8: 3.4e-2}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,10 @@ class MiniProfile:
     def program(self) -> TokenProgram:
         """How summaries are generated."""
         return summarising(end_token=END_TOKEN, positions=POSITIONS)
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the tokens")
 
     def dataset(self) -> Articles:
         """Open the validation articles."""

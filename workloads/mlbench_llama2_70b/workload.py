@@ -57,12 +57,16 @@ class Llama2(Workload):
         """Return ROUGE over the answers of ``dataset``, which this workload opened."""
         from mlbench_llama2_70b.accuracy import AnswerRouge
         from mlbench_llama2_70b.dataset import Conversations
+        from mlbench_llama2_70b.mini_profile import shipped_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, Conversations)
         profile = _profile(variant)
-        return AnswerRouge(dataset.references, profile.tokenizer(), targets=profile.targets, profile=variant.profile)
+        metric = AnswerRouge(dataset.references, profile.tokenizer(), targets=profile.targets, profile=variant.profile)
+        if variant.profile is Profile.MINI:
+            metric.output_reference = shipped_profile().output_reference()
+        return metric
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:

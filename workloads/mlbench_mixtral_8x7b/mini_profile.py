@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, Target, Weights
-from mlbench.toolkit import MiniFolder, read_mini
+from mlbench import Graph, OutputReference, Precision, Target, Weights
+from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench.toolkit.language import TokenProgram
 from mlbench.toolkit.language_mini import mini_graphs, mini_tokenizer
 from mlbench_mixtral_8x7b.accuracy import Reference
@@ -24,6 +24,9 @@ DATA = "dataset.json"
 POSITIONS = 512
 MAX_NEW_TOKENS = 192
 """The longest right answer, with what follows its code, has 90."""
+
+OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2e-3, Precision.INT8: 7.2e-2}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,10 @@ class MiniProfile:
     def program(self) -> TokenProgram:
         """How answers are generated."""
         return answering(positions=POSITIONS, max_new_tokens=MAX_NEW_TOKENS)
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the tokens")
 
     def dataset(self) -> MixedPrompts:
         """Open the validation samples."""

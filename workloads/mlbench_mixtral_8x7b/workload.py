@@ -64,6 +64,7 @@ class Mixtral(Workload):
         from mlbench.toolkit import Sandbox
         from mlbench_mixtral_8x7b.accuracy import MixedScores
         from mlbench_mixtral_8x7b.dataset import MixedPrompts
+        from mlbench_mixtral_8x7b.mini_profile import shipped_profile
 
         if variant.weights is Weights.RANDOM:
             return None
@@ -71,13 +72,16 @@ class Mixtral(Workload):
         profile = _profile(variant)
         insist = variant.options.run_unprotected
         sandbox = Sandbox.available(insist=insist, setting="--set workload.run_unprotected=true")
-        return MixedScores(
+        metric = MixedScores(
             dataset.tasks,
             profile.tokenizer(),
             targets=profile.targets,
             profile=variant.profile,
             sandbox=sandbox,
         )
+        if variant.profile is Profile.MINI:
+            metric.output_reference = shipped_profile().output_reference()
+        return metric
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:

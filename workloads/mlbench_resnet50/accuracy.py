@@ -52,6 +52,10 @@ class Top1(Metric):
         good = sum(self._is_right(reply) for reply in first.values())
         return {"top1": 100 * good / len(first), "good": good, "total": len(first)}
 
+    def outputs(self, reply: LoggedReply) -> np.ndarray:
+        """Return the label, (1,) int64: the program's replies hold no other number."""
+        return np.frombuffer(reply.data, self._dtype.newbyteorder("<"), count=1).astype(np.int64)
+
     def line(self, scores: Mapping[str, float]) -> str:
         """Return ``accuracy=76.076%, good=38038, total=50000``."""
         return f"accuracy={scores['top1']:.3f}%, good={scores['good']:.0f}, total={scores['total']:.0f}"

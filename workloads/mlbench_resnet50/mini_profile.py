@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mlbench import Graph, Weights
-from mlbench.toolkit import MiniFolder, read_mini
+from mlbench import Graph, OutputReference, Precision, Weights
+from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench_resnet50.dataset import PreparedImages, calibration_inputs, image_folder
 from mlbench_resnet50.graphs import Architecture, random_classifier, trained_classifier
 from mlbench_resnet50.preprocessing import prepare_for_torchvision
@@ -22,6 +22,9 @@ CALIBRATION = "calibration.zip"
 FILES = (WEIGHTS, VALIDATION, CALIBRATION)
 
 CALIBRATION_LIST = "calibration.txt"
+
+OUTPUT_BOUNDS = {Precision.FP32: 2.1e-3, Precision.FP16: 2.1e-3, Precision.BF16: 2.1e-3, Precision.INT8: 4.1e-3}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,10 @@ class MiniProfile:
     def labels(self) -> LabelReader:
         """How labels are read from the graph's output."""
         return labels_from_logits
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the labels")
 
     def dataset(self) -> PreparedImages:
         """Open the validation images."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mlbench import Graph, Weights
-from mlbench.toolkit import MiniFolder, load_weights, read_mini
+from mlbench import Graph, OutputReference, Precision, Weights
+from mlbench.toolkit import MiniFolder, load_weights, read_mini, read_output_reference
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images
 from mlbench_retinanet.detection import Selection
 from mlbench_retinanet.graphs import IMAGE, Architecture, random_detector, trained_detector
@@ -18,6 +18,9 @@ from mlbench_retinanet.program import Detection, detection
 
 WEIGHTS, VALIDATION, CALIBRATION = "weights.safetensors", "validation.zip", "calibration.zip"
 CALIBRATION_LIST = "calibration.txt"
+
+OUTPUT_BOUNDS = {Precision.FP32: 5e-5, Precision.FP16: 1e-3, Precision.BF16: 7e-3, Precision.INT8: 2.5e-2}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,10 @@ class MiniProfile:
     """Percent, measured by the recipe with the shipped weights in torch fp32."""
     architecture: Architecture
     selection: Selection
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="in a class's sum of scores")
 
     def dataset(self) -> PreparedImages:
         """Open the validation scenes."""

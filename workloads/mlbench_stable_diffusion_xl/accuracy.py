@@ -99,6 +99,10 @@ class ImageQuality(Metric):
             raise InvalidRunError(f"{len(features)} samples were answered; FID needs two at least.")
         return {**_means(features, clip_scores, judges.reference), **_rate(are_right)}
 
+    def outputs(self, reply: LoggedReply) -> np.ndarray:
+        """Return the levels of all pixels, as numbers."""
+        return np.frombuffer(reply.data, np.uint8).astype(np.float32)
+
     def line(self, scores: Mapping[str, float]) -> str:
         """Return ``Accuracy Results: {'FID_SCORE': 23.454395533934246, 'CLIP_SCORE': 31.78304835319519}``."""
         return f"Accuracy Results: { {name: float(scores[name]) for name in (FID_SCORE, CLIP_SCORE)} }"

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, Target, Weights
-from mlbench.toolkit import MiniFolder, read_mini
+from mlbench import Graph, OutputReference, Precision, Target, Weights
+from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE, ImageQuality, Judges
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
@@ -63,6 +63,10 @@ class Reference:
         )
 
 
+OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2.5e-2, Precision.BF16: 0.78}
+"""How far images may be from the fp32 model's; README.md has what honest and damaged runs give. There is no int8."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniProfile:
     """What `mini.toml` says, beside the files it describes."""
@@ -87,6 +91,10 @@ class MiniProfile:
     def sizes(self) -> Sizes:
         """Of the tensors."""
         return Sizes({part: self.checkpoint.config(part) for part in MODELS})
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="levels of 255")
 
     def dataset(self) -> Prompts:
         """Open the captions."""

@@ -68,10 +68,14 @@ class StableDiffusionXL(Workload):
         if variant.weights is Weights.RANDOM:
             return None
         from mlbench_stable_diffusion_xl.dataset import Prompts
+        from mlbench_stable_diffusion_xl.mini_profile import shipped_profile
 
         assert isinstance(dataset, Prompts)
         profile = _full(variant) if variant.profile is Profile.FULL else _mini(variant)
-        return profile.metric(dataset.captions)
+        metric = profile.metric(dataset.captions)
+        if variant.profile is Profile.MINI:
+            metric.output_reference = shipped_profile().output_reference()
+        return metric
 
 
 def _full(variant: Variant) -> FullProfile:

@@ -83,6 +83,10 @@ class Dice(Metric):
             raise InvalidRunError(f"{len(found)} of {self._count} samples were answered; the score needs all.")
         return found
 
+    def outputs(self, reply: LoggedReply) -> np.ndarray:
+        """Return the label of each voxel."""
+        return np.frombuffer(reply.data, self._dtype)
+
     def line(self, scores: Mapping[str, float]) -> str:
         """Return ``Accuracy: mean = 0.86112, kidney = 0.9346, tumor = 0.7877``."""
         return f"Accuracy: mean = {scores['dice']:.5f}, kidney = {scores['kidney']:.4f}, tumor = {scores['tumor']:.4f}"

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from mlbench import Graph, Weights
-from mlbench.toolkit import MiniFolder, read_mini
+from mlbench import Graph, OutputReference, Precision, Weights
+from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench_unet3d.dataset import PreparedCases, calibration_inputs
 from mlbench_unet3d.graphs import IMAGE, Architecture, random_segmenter, trained_segmenter
 from mlbench_unet3d.preprocessing import Grid
 
 WEIGHTS, VALIDATION, CALIBRATION = "weights.safetensors", "validation.zip", "calibration.zip"
 CALIBRATION_LIST = "calibration.txt"
+
+OUTPUT_BOUNDS = {Precision.FP32: 1e-5, Precision.INT8: 2.2e-4}
+"""How far outputs may be from the fp32 model's; README.md has what honest and damaged runs give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,10 @@ class MiniProfile:
     def grid(self) -> Grid:
         """What scans are brought to."""
         return Grid(spacing=self.spacing, window=self.architecture.window)
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them."""
+        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the voxels")
 
     def dataset(self) -> PreparedCases:
         """Open the validation scans."""

@@ -58,11 +58,15 @@ class UNet3D(Workload):
         """Return DICE over the labels of ``dataset``, which this workload opened."""
         from mlbench_unet3d.accuracy import Dice
         from mlbench_unet3d.dataset import PreparedCases
+        from mlbench_unet3d.mini_profile import shipped_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, PreparedCases)
-        return Dice(dataset.label, dataset.count, reference=_profile(variant).reference_dice)
+        metric = Dice(dataset.label, dataset.count, reference=_profile(variant).reference_dice)
+        if variant.profile is Profile.MINI:
+            metric.output_reference = shipped_profile().output_reference()
+        return metric
 
 
 def _profile(variant: Variant) -> MiniProfile | FullProfile:
