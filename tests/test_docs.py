@@ -282,3 +282,9 @@ def test_the_backend_of_the_readme_passes_the_conformance_kit(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert "45 of 45 checks passed" in done.stdout, done.stdout
     assert done.returncode == 0
+
+
+def test_nothing_calls_the_data_of_all_mini_profiles_real():
+    """Six of the nine built-in ones are generated."""
+    pages = [*PAGES, *(ROOT / "mlbench").rglob("*.py"), *(ROOT / "mlbench").rglob("*.j*")]
+    assert [named(page) for page in pages if re.search(r"small\s+real\s+data", page.read_text())] == []

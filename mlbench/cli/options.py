@@ -25,7 +25,7 @@ profile_option = click.option(
     type=click.Choice([str(profile) for profile in Profile]),
     default=str(Profile.MINI),
     show_default=True,
-    help="A small trained model with small real data, or the official ones.",
+    help="A small trained model with small data, most of it generated, or the official ones.",
 )
 tier_option = click.option(
     "--tier",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Profile(StrEnum):
-    """Which size of a workload: a small trained model with small real data, or the official ones."""
+    """Which size of a workload: a small trained model with small data, most of it generated, or the official ones."""
 
     MINI = "mini"
     FULL = "full"
