@@ -28,20 +28,20 @@ def _count_convolution(args: Sequence[Any], result: Tensor) -> int:
     """Count filters at all their positions; a transposed convolution puts its filters on the positions of its input."""
     is_transposed = len(args) > 6 and args[6] is True
     positions = (args[0] if is_transposed else result).shape
-    return 2 * positions[0] * prod(positions[2:]) * args[1].numel()
+    return int(2 * positions[0] * prod(positions[2:]) * args[1].numel())
 
 
 def _count_attention(args: Sequence[Any], result: object) -> int:
     """Count scores and sums, whatever the mask: queries (B, H, Q, D), keys (B, h, K, D), values (B, h, K, V)."""
     query, key, value = args[:3]
     tokens = key.shape[-2]
-    return 2 * query.numel() * tokens + 2 * (query.numel() // query.shape[-1]) * tokens * value.shape[-1]
+    return int(2 * query.numel() * tokens + 2 * (query.numel() // query.shape[-1]) * tokens * value.shape[-1])
 
 
 def _count_bags(args: Sequence[Any], result: Sequence[Tensor]) -> int:
     """Count additions: a bag of n rows takes n - 1 additions for each number of its sum."""
     bags, width = result[0].shape
-    return (args[1].numel() - bags) * width
+    return int((args[1].numel() - bags) * width)
 
 
 FORMULAS: dict[str, Formula] = {

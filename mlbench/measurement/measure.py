@@ -171,13 +171,14 @@ class _Tests:
         """Measure; where LoadGen ran out of samples before the time was up, once more at the pace it then saw.
 
         LoadGen prepares its samples beforehand, as many as a hint suggests, and a trial in a busy moment hints at too
-        few. A hint that the user gave stays as it is.
+        few. A hint that the user gave stays as it is. A test with a reply at fault is never made again: the second one
+        might hide it.
         """
         load = _filled(self.job.load, self.limits, pace)
         traffic, ordered = self._measured(load, section)
         detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
         again = _filled(self.job.load, self.limits, _quickened(pace, detail, self.job.scenario))
-        if detail.values.get("result_min_duration_met") or again == load:
+        if traffic.faults or detail.values.get("result_min_duration_met") or again == load:
             return traffic, load, ordered
         logger.info("too few samples for %d ms: once more, with %s", load.min_duration_ms, again)
         shutil.rmtree(self.job.folder / Mode.PERFORMANCE)
