@@ -11,6 +11,7 @@ import pytest
 
 from mlbench import DataError, Decoding, Precision
 from mlbench.toolkit import file_sha256
+from mlbench.toolkit.onnx_quantization import saturates
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -340,6 +341,7 @@ def test_the_onnx_form_says_what_the_module_says_and_int8_is_close(graphs, runne
         differences = np.abs(coarse.decode(tokens, places, span) - expected)
         assert 1e-3 < differences.max()
         means.append(differences.mean())
-    # log-probabilities spread by 1.4 here; a rounded router that chooses another expert moves a step's by a third
-    assert np.median(means) < 0.1
+    # log-probabilities spread by 1.4 here; a rounded router that chooses another expert moves a step's by a third;
+    # where weights have seven bits, each step of theirs is twice as wide
+    assert np.median(means) < (0.2 if saturates() else 0.1)
     assert max(means) < 0.5
