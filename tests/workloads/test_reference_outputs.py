@@ -88,9 +88,9 @@ def test_only_the_mini_profile_with_trained_weights_has_a_reference(shipped):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
-def test_an_honest_fp32_run_is_within_the_bound_of_fp32(shipped, backend):
-    difference = shipped.difference(backend)
+def test_an_honest_fp32_run_is_within_the_bound_of_fp32(shipped):
+    """On a runtime whose kernels are others than those that made the reference."""
+    difference = shipped.difference("onnxruntime")
     assert difference.value <= difference.bound
 
 
