@@ -35,7 +35,7 @@ class TokenCompliance:
 
     @property
     def passed(self) -> bool:
-        """Tell whether nothing failed."""
+        """Return whether nothing failed."""
         return self.first_token is not False and self.end and self.length
 
     @property

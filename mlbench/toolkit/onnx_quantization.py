@@ -83,7 +83,7 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
 
 
 def saturates() -> bool:
-    """Tell whether this CPU adds up products of uint8 and int8, two by two, in 16 bits, which two large ones exceed.
+    """Return whether this CPU adds up products of uint8 and int8, two by two, in 16 bits, which two large ones exceed.
 
     Weights of seven bits, as ONNX Runtime advises there, keep sums within.
     """
@@ -180,7 +180,7 @@ def _quantize_by_call(exported: Path, path: Path, *, per_channel: bool) -> None:
 
 
 def _has_weights_beside(file: Path) -> bool:
-    """Tell whether a file's weights exceed what it can hold, and lie in others."""
+    """Return whether a file's weights exceed what it can hold, and lie in others."""
     weights = onnx.load(file, load_external_data=False).graph.initializer
     return any(onnx.external_data_helper.uses_external_data(weight) for weight in weights)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.submission.importing import import_tree
+
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
 SYSTEM = {
@@ -41,6 +43,23 @@ IMPLEMENTATION = {
     "weight_data_types": "INT8",
     "weight_transformations": "none",
 }
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def one(root, results):
+    """Import a tree with one result, and return its record."""
+
+    def one():
+        (record,) = import_tree(root, results).records
+        return record
+
+    return one
 
 
 @pytest.fixture

@@ -19,23 +19,6 @@ from mlbench.submission.importing import import_tree
 from .conftest import IMPLEMENTATION, LOGS, SYSTEM, at_full_length
 
 
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "results"
-
-
-@pytest.fixture
-def one(root, results):
-    """Import a tree with one result, and return its record."""
-
-    def one():
-        (record,) = import_tree(root, results).records
-        return record
-
-    return one
-
-
 def printed(log, label):
     """Return a number that LoadGen's summary prints."""
     text = (LOGS / f"{log}.summary.txt").read_text()

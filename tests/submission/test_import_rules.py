@@ -13,23 +13,6 @@ from .conftest import LOGS, at_full_length
 ROUGE = "{'rouge1': 44.5, 'rouge2': 22.1, 'rougeL': 28.7, 'rougeLsum': 42.1, 'tokens_per_sample': 293.5}"
 
 
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "results"
-
-
-@pytest.fixture
-def one(root, results):
-    """Import a tree with one result, and return its record."""
-
-    def one():
-        (record,) = import_tree(root, results).records
-        return record
-
-    return one
-
-
 def rule_of(record, name):
     return next((rule for rule in record.verdict.rules if rule.rule == name), None)
 
