@@ -82,7 +82,8 @@ def tests(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Write the lock anew; arguments go to uv: ``nox -s lock -- --upgrade``, ``-- --upgrade-package torch``."""
     session.install("uv")
-    session.run("uv", *RESOLVE, "--universal", "--python-version=3.11", f"--output-file={LOCK.name}", *session.posargs)
+    one_version = ("--universal", "--fork-strategy=fewest", "--python-version=3.11")  # the same on every Python
+    session.run("uv", *RESOLVE, *one_version, f"--output-file={LOCK.name}", *session.posargs)
 
 
 @nox.session
@@ -128,6 +129,13 @@ def unit(session: nox.Session) -> None:
     """Run the quick tests: no real runs, no trained models."""
     install(session, "dev")
     session.run("pytest", "-m", QUICK, *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Try thousands of damaged files and odd values on every reader; ``-- --hypothesis-seed=1`` repeats a session."""
+    install(session, "dev")
+    session.run("pytest", "tests/fuzz", "--hypothesis-profile=fuzz", *session.posargs)
 
 
 @nox.session

@@ -88,7 +88,7 @@ def executables(plugins: Plugins, graph: Graph, threads: int, sides: Sequence[st
         backend = plugins.backend(name)
         assert isinstance(backend, GraphBackend)
         options = dataclasses.replace(backend.options, threads=threads)
-        made[side] = backend.configured(options).compile(graph, precision)
+        made[side] = backend.with_options(options).compile(graph, precision)
     return made
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import click
 import torch
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE
-from mlbench_stable_diffusion_xl.mini_profile import GUIDANCE, MiniProfile, shipped_profile
+from mlbench_stable_diffusion_xl.mini_profile import GUIDANCE, MiniProfile, load_mini_profile
 from mlbench_stable_diffusion_xl.program import NEGATIVE_PROMPT, STEPS
 from offline_rate import batch_program, mlbench_rate
 from rich.console import Console
@@ -46,7 +46,7 @@ class Bench:
     @classmethod
     def of(cls, count: int) -> Bench:
         """Return the first ``count`` captions of the mini profile."""
-        profile = shipped_profile()
+        profile = load_mini_profile()
         graphs, dataset = profile.graphs(Weights.TRAINED), profile.dataset()
         model = Model(name="sdxl", graphs=graphs, program=profile.program(), weights_fingerprint="shipped")
         captions, indices = dataset.captions[:count], list(range(count))
@@ -134,7 +134,7 @@ def main(rounds: int, images: int, best: int) -> None:
 
 def precisions(plugins: Plugins, batch: int) -> Table:
     """Return a table of torch's precisions over all captions."""
-    bench, backend = Bench.of(shipped_profile().samples), plugins.backend("pytorch")
+    bench, backend = Bench.of(load_mini_profile().samples), plugins.backend("pytorch")
     assert isinstance(backend, GraphBackend)
     table = Table(title=f"pytorch, Offline, mini, {len(bench.captions)} images in batches of {batch}")
     for heading in ("precision", "images/s", "FID", "CLIP", "digits, %"):

@@ -48,18 +48,20 @@ def serve(first_s: float, token_s: float, line: Connection) -> None:
                     writer.write(MODELS)
                     continue
                 size = next(part.split(b":")[1] for part in head.split(b"\r\n") if part.startswith(b"content-length"))
-                await reader.readexactly(int(size))
-                times = await stream(writer, arrived)
+                request = json.loads(await reader.readexactly(int(size)))
+                times = await stream(writer, arrived, len(request["prompt"]))
                 sent.append((times[0] - arrived, (times[-1] - times[0]) / (TOKENS - 1)))
 
-    async def stream(writer: asyncio.StreamWriter, arrived: float) -> list[float]:
+    async def stream(writer: asyncio.StreamWriter, arrived: float, prompt_tokens: int) -> list[float]:
         times = []
         writer.write(HEAD)
         for number in range(TOKENS):
             await asyncio.sleep(arrived + first_s + number * token_s - time.monotonic())
             last = number == TOKENS - 1
             choice = {"token_ids": [2 if last else 50 + number], "finish_reason": "stop" if last else None}
-            writer.write(chunk(f"data: {json.dumps({'model': 'scripted', 'choices': [choice]})}\n\n"))
+            usage = {"prompt_tokens": prompt_tokens, "completion_tokens": number + 1} if last else None
+            message = {"model": "scripted", "choices": [choice], "usage": usage}
+            writer.write(chunk(f"data: {json.dumps(message)}\n\n"))
             await writer.drain()
             times.append(time.monotonic())
         writer.write(chunk("data: [DONE]\n\n") + chunk(""))

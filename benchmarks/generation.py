@@ -373,7 +373,7 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
     case = mini_case(slots) if lengths == "mini" else drawn_case(slots)
     backend = Plugins.discover().backend(backend_name)
     options = {"device": "cpu", "compile": is_compiled} if backend_name == "pytorch" else {}
-    backend = backend.configured(dataclasses.replace(backend.options, threads=threads, **options))
+    backend = backend.with_options(dataclasses.replace(backend.options, threads=threads, **options))
     console, everything = Console(width=120), list(range(len(case.prompts)))
     with backend.engine(case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
         engine.warm_up(Samples(everything[:64], everything[:64], Listed(case.prompts)))

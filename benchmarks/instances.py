@@ -67,7 +67,7 @@ def opened(stack: ExitStack, payload: Mapping[str, Any], way: Way) -> tuple[Mode
     model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
     engine: Engine
     if way.processes:
-        building = Building(builder="mlbench.measurement.ready:part_of_run", payload=payload)
+        building = Building(builder="mlbench.measurement.running_engine:part_of_run", payload=payload)
         engine = stack.enter_context(ReplicatedEngine(building, way.processes, model, job.plan, dataset))
         dataset = engine.library
     else:

@@ -36,18 +36,18 @@ from mlbench import (
     Precision,
     Profile,
     Samples,
-    Tolerance,
     Variant,
     Weights,
     Workload,
 )
 from mlbench.conformance.recording import RecordingReply
+from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.discovery import Plugins
 from mlbench.scoring import output_difference, score
 from mlbench.toolkit import write_output_reference
 
 BATCH = 16
-PATIENCE_S = 600
+PATIENCE_S = 3600
 
 EVERY = {"bert": 4, "dlrm-v2": 2, "stable-diffusion-xl": 4}
 """Of which samples the reference is kept: one in so many, where all would take more than 300 kB."""
@@ -173,16 +173,16 @@ def runs_of(workload: str) -> Iterator[Run]:
         yield Run(name=name, change=change)
 
 
-class DamagedGraph(Graph):
+class DamagedGraph(WrappedGraph):
     """A graph whose module is changed before a backend gets it."""
 
     def __init__(self, graph: Graph, change: Change) -> None:
-        self._graph, self._change = graph, change
-        self.name, self.inputs, self.outputs, self.state = graph.name, graph.inputs, graph.outputs, graph.state
+        super().__init__(graph)
+        self._change = change
 
     def module(self) -> torch.nn.Module:
         """Return the changed module."""
-        module = self._graph.module()
+        module = self.wrapped.module()
         self._change(module)
         return module
 
@@ -190,22 +190,10 @@ class DamagedGraph(Graph):
         """Not offered: damage is done in torch."""
         raise GraphError(f"graph {self.name}: a damaged graph has no ONNX form.")
 
-    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield the graph's own."""
-        return self._graph.calibration()
-
-    def precision(self, asked: Precision) -> Precision:
-        """Return the graph's own."""
-        return self._graph.precision(asked)
-
-    def tolerance(self, precision: Precision) -> Tolerance:
-        """Return the graph's own."""
-        return self._graph.tolerance(precision)
-
     @property
     def fingerprint(self) -> str:
         """No cache may take it for the sound one."""
-        return f"{self._graph.fingerprint}, damaged"
+        return f"{self.wrapped.fingerprint}, damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +223,7 @@ class Mini:
             graphs: Mapping[str, Graph] = {name: DamagedGraph(each, change) for name, each in model.graphs.items()}
             model = dataclasses.replace(model, graphs=graphs)
         backend = self.plugins.backend(run.backend)
-        backend = backend.configured(dataclasses.replace(backend.options, threads=1))
+        backend = backend.with_options(dataclasses.replace(backend.options, threads=1))
         query, reply = Samples(indices, indices, data), RecordingReply()
         plan = EnginePlan(precision=run.precision, batch=run.batch, batching="bucketed")
         with backend.engine(model, plan) as engine:
@@ -267,7 +255,7 @@ class Mini:
         metric = self.metric()
         kept = [each for each in self.replies(HONEST[0]) if each.index % EVERY.get(self.workload.name, 1) == 0]
         outputs = {reply.index: metric.outputs(reply) for reply in kept}
-        profile = importlib.import_module(f"{package}.mini_profile").shipped_profile()
+        profile = importlib.import_module(f"{package}.mini_profile").load_mini_profile()
         write_output_reference(profile, outputs, recipe=f"{package}.recipe")
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,13 @@ from mlbench import (
     Precision,
     Profile,
     Samples,
-    Tolerance,
     Variant,
     Weights,
 )
 from mlbench.conformance.recording import RecordingReply
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply
+from mlbench.contracts.wrapped import WrappedDataset, WrappedGraph
 from mlbench.discovery import Plugins
 from mlbench.scoring import Agreement, agreement
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     import torch
 
-PATIENCE_S = 600.0
+PATIENCE_S = 3600.0
 BATCH, ODD_BATCH = 16, 7
 
 NOISE = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -82,45 +82,30 @@ WAYS: Mapping[str, Way] = {
 }
 
 
-class ChangedSamples(Dataset):
+class ChangedSamples(WrappedDataset):
     """A data set whose samples are changed as they are asked for."""
 
     def __init__(self, dataset: Dataset, change: Change) -> None:
-        self._dataset = dataset
+        super().__init__(dataset)
         self._change = change
-        self.count, self.performance_count = dataset.count, dataset.performance_count
-
-    @property
-    def fingerprint(self) -> str:
-        """The unchanged data's."""
-        return self._dataset.fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Load them."""
-        self._dataset.load(indices)
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Unload them."""
-        self._dataset.unload(indices)
 
     def sample(self, index: int) -> Any:
         """Return the changed sample."""
-        return self._change(self._dataset.sample(index))
+        return self._change(self.wrapped.sample(index))
 
 
-class NoisyGraph(Graph):
+class NoisyGraph(WrappedGraph):
     """A graph with noise on all its weights, the same each time."""
 
     def __init__(self, graph: Graph, size: float) -> None:
-        self._graph = graph
+        super().__init__(graph)
         self._size = size
-        self.name, self.inputs, self.outputs, self.state = graph.name, graph.inputs, graph.outputs, graph.state
 
     def module(self) -> torch.nn.Module:
         """Return the module; what it shares with another graph's is changed once."""
         import torch
 
-        module = self._graph.module()
+        module = self.wrapped.module()
         with torch.no_grad():
             for name, weights in module.named_parameters():
                 if not getattr(weights, "is_noisy", False):
@@ -131,26 +116,14 @@ class NoisyGraph(Graph):
 
     def onnx(self) -> Path:
         """Export the noisy module."""
-        from mlbench.execution.onnx_export import exported
+        from mlbench.execution.onnx_export import export_onnx
 
-        return exported(self)
-
-    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield the graph's inputs."""
-        return self._graph.calibration()
-
-    def precision(self, asked: Precision) -> Precision:
-        """Return the graph's choice."""
-        return self._graph.precision(asked)
-
-    def tolerance(self, precision: Precision) -> Tolerance:
-        """Return the graph's tolerance."""
-        return self._graph.tolerance(precision)
+        return export_onnx(self)
 
     @property
     def fingerprint(self) -> str:
         """A hash of the graph's and the noise."""
-        return f"{self._graph.fingerprint}-noise-{self._size:g}"
+        return f"{self.wrapped.fingerprint}-noise-{self._size:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +163,7 @@ class Bench:
 
     def replies(self, way: Way) -> list[LoggedReply]:
         """Return the answers to all samples, in the order of the data set."""
-        backend = self.backend.configured(dataclasses.replace(self.backend.options, threads=way.threads))
+        backend = self.backend.with_options(dataclasses.replace(self.backend.options, threads=way.threads))
         order = list(self.indices)
         if way.order_seed is not None:
             np.random.default_rng(way.order_seed).shuffle(order)
@@ -240,7 +213,7 @@ def move(sample: Any) -> Any:
 
 
 def is_passed(found: Agreement) -> bool:
-    """Tell whether the verdict would pass."""
+    """Return whether the verdict would pass."""
     from mlbench.rules.quality import LEAST_AGREEMENT
 
     return len(found.differing) <= (1 - LEAST_AGREEMENT) * found.checked and found.mean <= found.limits.mean

@@ -23,7 +23,7 @@ from pathlib import Path
 import click
 
 from mlbench.records.run_folder import runs_in
-from mlbench.records.run_record import RECORD_FILE, read
+from mlbench.records.run_record import RECORD_FILE, RunRecord, read
 
 SUITE = """
 name = "resumed"
@@ -37,13 +37,13 @@ accuracy = false
 settings = {{ "load.min_duration_ms" = 100, "load.stage_timeout_s" = 300 }}
 """
 Kind = tuple[str, str, str, int]
+COMMAND = [sys.executable, "-P", "-c", "from mlbench.cli import main; main()"]
 
 
 def mlbench(suite: Path, results: Path) -> subprocess.Popen[bytes]:
     """Start the suite in a process group of its own."""
-    command = [sys.executable, "-c", "from mlbench.cli import main; main()"]
     return subprocess.Popen(
-        [*command, "run", "--suite", str(suite), "--results", str(results)],
+        [*COMMAND, "run", "--suite", str(suite), "--results", str(results)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -52,8 +52,12 @@ def mlbench(suite: Path, results: Path) -> subprocess.Popen[bytes]:
 
 def kinds(results: Path) -> Counter[Kind]:
     """Return how often each run is there; reading a record that is half-written raises."""
-    records = (read(folder) for folder in runs_in(results))
-    return Counter((record.workload, record.backend, record.scenario, record.repeat) for record in records)
+    return Counter(kind_of(read(folder)) for folder in runs_in(results))
+
+
+def kind_of(record: RunRecord) -> Kind:
+    """Return what tells a run from all others of a suite."""
+    return record.workload, record.backend, record.scenario, record.repeat
 
 
 def leftovers(results: Path) -> list[str]:

@@ -5,7 +5,7 @@ These names are the contract between the core and its plugins; `mlbench.toolkit`
 
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import Decoding, GenerationProgram, Prompt
 from mlbench.contracts.graph import (
     Array,
@@ -37,10 +37,10 @@ from mlbench.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "Appetite",
     "Array",
     "Backend",
     "BatchProgram",
+    "Capacity",
     "DataError",
     "Dataset",
     "Decoding",

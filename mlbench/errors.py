@@ -2,7 +2,8 @@
 
     MlbenchError
     ├── UsageError              the request is wrong: an unknown name, a value of the wrong type (exit 2)
-    │   └── DataError           a file the request names is missing, corrupt or of another format (exit 2)
+    │   ├── DataError           a file the request names is missing, corrupt or of another format (exit 2)
+    │   └── StorageError        what was measured cannot be stored: the disk is full (exit 1)
     ├── PluginError             a plugin is missing, broken, or breaks its contract
     │   ├── UnavailableError    a backend cannot run on this machine
     │   ├── GraphError          a backend cannot compile a graph
@@ -11,8 +12,50 @@
     └── IncomparableRunsError   two runs differ in a fact that must match
 
 A message says what is wrong, with the value; the hint says what to do. Both are printed in one line, without a
-traceback, in one place (`mlbench.cli`). Our own mistakes stay `ValueError`, `TypeError` and `assert`.
+traceback, in one place (`mlbench.cli`). What they quote may come from anywhere, so control characters are spelled out.
+Our own mistakes stay `ValueError`, `TypeError` and `assert`.
 """
+
+_LONGEST_MESSAGE = 4000
+
+
+def printable(text: str) -> str:
+    """Return text as one line that a terminal only shows: control characters spelled out, line ends as blanks."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else " " if each in "\n\r\t" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether text can be written as UTF-8; a word of the command line that was other bytes cannot."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def one_line(text: object, *, longest: int = 300) -> str:
+    """Return the first line of a text that is not ours, in printable characters; empty where it says nothing.
+
+    What a plugin raises or reports is data: its ``__str__`` may raise, and it may hold bytes that are not UTF-8, escape
+    sequences, or megabytes.
+    """
+    try:
+        line = next((line for line in str(text).splitlines() if line.strip()), "")
+    except BaseException as error:  # `__str__` is not our code
+        return f"(a {type(text).__name__} whose text cannot be read: {type(error).__name__})"
+    return printable(line.strip()[:longest])
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the class of an error, and the first line of what it says."""
+    said = one_line(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def first_line(error: BaseException, *, longest: int = 300) -> str:
+    """Return the first line of what an error says, without the full stop; where it says nothing, its class."""
+    return one_line(error, longest=longest).rstrip(".") or type(error).__name__
 
 
 class MlbenchError(Exception):
@@ -22,8 +65,8 @@ class MlbenchError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _message_line(message)
+        self.hint = _message_line(hint)
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".rstrip()
@@ -37,6 +80,12 @@ class UsageError(MlbenchError):
 
 class DataError(UsageError):
     """A file that the request needs is missing, corrupt, or of a format this version does not read."""
+
+
+class StorageError(UsageError):
+    """What was measured cannot be stored; the hint says where its logs are."""
+
+    exit_code = 1
 
 
 class PluginError(MlbenchError):
@@ -67,3 +116,7 @@ class InvalidRunError(MlbenchError):
 
 class IncomparableRunsError(MlbenchError):
     """Two runs differ in a fact that must match."""
+
+
+def _message_line(text: str) -> str:
+    return printable(text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ...")

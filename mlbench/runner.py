@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -18,18 +21,21 @@ from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
-from mlbench.errors import UnavailableError, UsageError
-from mlbench.execution.instances.demand import check_demand
-from mlbench.execution.isolation import Failure, Limits, call_isolated
+from mlbench.errors import MlbenchError, StorageError, UnavailableError, UsageError, describe_error
+from mlbench.execution.failures import Failure, FailureKind
+from mlbench.execution.instances.resource_check import check_demand
+from mlbench.execution.isolation import ProcessLimits, call_isolated, tail_of
+from mlbench.execution.plain_values import plain_entries
 from mlbench.folders import results_folder, system_settings_file
-from mlbench.records.environment import observe_environment
-from mlbench.records.run_folder import RunFolder, new_run_id
-from mlbench.records.run_record import FailureRecord, RunRecord, SettingRecord
-from mlbench.roofline.ceilings import Ceilings, known_ceilings
+from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
+from mlbench.records.run_outcome import RunOutcome
+from mlbench.records.run_record import FailureRecord, RooflineRecord, RunRecord, SettingRecord
+from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier
-from mlbench.tuning import Circumstances, Settings, layered
+from mlbench.tuning import RunConditions, Settings, resolve_settings
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -37,6 +43,10 @@ LOG_FILE = "log.txt"
 """In the run folder: all that the run's process printed."""
 
 _MEMORY_SHARE = 0.95
+_MEASURED = "performance"
+"""The stage of a run in which it is measured."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,16 +123,16 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         MlbenchError: a name is unknown, or a setting unknown or of the wrong type.
     """
     backend = plugins.backend(request.backend)
-    circumstances = Circumstances(
+    run_conditions = RunConditions(
         workload=plugins.workload(request.workload),
         backend=backend,
         scenario=plugins.scenario(request.scenario),
         profile=request.profile,
         tier=request.tier,
-        precision=request.precision or backend.probe().precisions[0],
+        precision=request.precision or plugins.probe(request.backend).precisions[0],
     )
-    return layered(
-        circumstances,
+    return resolve_settings(
+        run_conditions,
         system_file=system_settings_file(),
         suite=request.suite_settings,
         command_line=request.overrides,
@@ -137,9 +147,9 @@ def check(request: RunRequest, plugins: Plugins) -> Precision:
     """
     settings, scenario = settings_of(request, plugins), plugins.scenario(request.scenario)
     check_demand(settings.fill("execution", EnginePlan()), scenario.loadgen)
-    if request.power not in (AUTO, NONE) and (reason := plugins.power_meter(request.power).probe()):
+    if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
-    probe = plugins.backend(request.backend).probe()
+    probe = plugins.probe(request.backend)
     if not probe.is_available:
         raise UnavailableError(f"backend {request.backend} cannot run here: {probe.reason}.", hint=probe.install)
     if request.precision and request.precision not in probe.precisions:
@@ -150,85 +160,201 @@ def check(request: RunRequest, plugins: Plugins) -> Precision:
     return request.precision or probe.precisions[0]
 
 
-def run_benchmark(request: RunRequest, plugins: Plugins, on_progress: Listener = lambda progress: None) -> RunRecord:
+def run_benchmark(
+    request: RunRequest,
+    plugins: Plugins,
+    on_progress: Listener = lambda progress: None,
+    claim: Claim | None = None,
+) -> RunRecord:
     """Measure one workload on one backend under one scenario, and store the run folder.
 
-    A run that crashes, hangs or runs out of memory is stored too, as a failure of that kind. ``on_progress`` hears what
-    the run is doing: a mapping with its ``stage`` and, while LoadGen drives, the number of samples ``answered``.
+    A run that crashes, hangs or runs out of memory is stored too, as a failure of that kind, and so is one that was
+    measured and whose record cannot be made. ``on_progress`` is given what the run is doing: a mapping with its
+    ``stage`` and, while LoadGen drives, the number of samples ``answered``.
 
     Raises:
         MlbenchError: the request cannot be carried out (a corrupt file, a missing library); nothing is stored.
+        UnstoredRunError: it was measured, and cannot be stored; the error has the record.
+        TakenError: another process has the claim.
     """
     precision, settings = check(request, plugins), settings_of(request, plugins)
-    created, started_ns = datetime.now(UTC), time.monotonic_ns()
-    names = (request.workload, request.backend, request.scenario, request.profile, precision, request.tier)
-    ceilings = known_ceilings(observe_environment())
-    with RunFolder.create(request.results, new_run_id(created, *names)) as folder:
-        outcome = call_isolated(
-            "mlbench.measurement.measure:measure",
-            {**_payload(request, settings, precision, folder.path), "uncounted": "" if ceilings else ONCE},
-            folder.path / LOG_FILE,
-            _limits(settings),
-            on_progress,
-        )
-        environment, fields = observe_environment(), _outcome_fields(outcome)
-        record = RunRecord(
-            run_id=folder.run_id,
-            created=created,
-            duration_ns=time.monotonic_ns() - started_ns,
-            mlbench_version=__version__,
-            precision=precision,
-            tag=request.tag,
-            repeat=request.repeat,
-            settings={
-                key: SettingRecord(value=value, layer=settings.by_key[key].layer)
-                for key, value in settings.plain().items()
-            },
-            environment=environment,
-            **_asked(request),
-            **fields | _roofline_fields(fields, precision, ceilings),
-        )
-        stored = folder.store(record)
+    begun = _Begun.now(request, settings, precision)
+    remove_abandoned(request.results)
+    with RunFolder.create(request.results, begun.run_id, claim) as folder:
+        outcome = _measure(begun, folder, on_progress)
+        record = begun.record(outcome, folder.path / LOG_FILE)
+        try:
+            stored = folder.store(record)
+        except StorageError as error:
+            raise UnstoredRunError(error.message, hint=error.hint, record=record) from None
     plugins.tell_stored(stored)
     return record
 
 
-def _asked(request: RunRequest) -> dict[str, Any]:
+class UnstoredRunError(StorageError):
+    """A run was measured, and cannot be stored."""
+
+    def __init__(self, message: str, *, hint: str, record: RunRecord) -> None:
+        super().__init__(message, hint=hint)
+        self.record = record
+
+
+def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutcome | Failure:
+    """Have a process of its own carry the run out.
+
+    Raises:
+        UsageError, PluginError: the request cannot be carried out; nothing was measured.
+    """
+    log, stages = folder.path / LOG_FILE, [""]
+
+    def show(progress: Mapping[str, Any]) -> None:
+        if progress["stage"] != stages[-1]:
+            stages.append(progress["stage"])
+        try:
+            on_progress(progress)
+        except Exception:  # a terminal that was closed costs no run
+            logger.debug("progress cannot be shown", exc_info=True)
+
+    try:
+        outcome = call_isolated(
+            "mlbench.measurement.measure:measure",
+            {**_payload(begun, folder.path), "uncounted": "" if begun.ceilings else ONCE},
+            log,
+            _limits(begun.settings),
+            show,
+        )
+        return outcome if isinstance(outcome, Failure) else RunOutcome.of_values(outcome)
+    except MlbenchError as error:
+        was_measured = _MEASURED in stages[:-1]
+        if error.exit_code == UsageError.exit_code and not was_measured:  # the request has to be another
+            raise
+        return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages[-1], log_tail=tail_of(log))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """What is known of a run before it is measured. Whatever may be wrong with these facts is found out by then."""
+
+    request: RunRequest
+    settings: Settings
+    precision: Precision
+    run_id: str
+    created: datetime
+    started_ns: int
+    environment: Environment
+    ceilings: Ceilings | None
+
+    @classmethod
+    def now(cls, request: RunRequest, settings: Settings, precision: Precision) -> Self:
+        """Return a run that begins now."""
+        created, environment = datetime.now(UTC), observe_environment()
+        names = (request.workload, request.backend, request.scenario, request.profile, precision, request.tier)
+        return cls(
+            request=request,
+            settings=settings,
+            precision=precision,
+            run_id=new_run_id(created, *names),
+            created=created,
+            started_ns=time.monotonic_ns(),
+            environment=environment,
+            ceilings=load_ceilings(environment),
+        )
+
+    def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
+        """Return the record of the run; where it cannot be made, that of a failure which says why."""
+        try:
+            return self._record(self._environment_now(), self._fields(outcome))
+        except Exception as error:  # a mistake of ours, or something of a plugin's that nobody has thought of
+            logger.exception("the record of %s cannot be made", self.run_id)
+            _note(log, traceback.format_exc())
+            message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
+            failure = Failure(kind=FailureKind.EXCEPTION, message=message, stage="record", log_tail=tail_of(log))
+            return self._record(self.environment, self._fields(failure))
+
+    def _environment_now(self) -> Environment:
+        """Return the machine as it is after the run; as it was before, where it cannot be looked at any more."""
+        try:
+            return observe_environment()
+        except Exception:  # it reads what kernel and drivers say
+            logger.exception("the environment cannot be observed after the run")
+            return self.environment
+
+    def _record(self, environment: Environment, fields: Mapping[str, Any]) -> RunRecord:
+        plain = {key: _storable(value) for key, value in self.settings.plain().items()}
+        record = RunRecord(
+            run_id=self.run_id,
+            created=self.created,
+            duration_ns=time.monotonic_ns() - self.started_ns,
+            mlbench_version=__version__,
+            precision=self.precision,
+            tag=self.request.tag,
+            repeat=self.request.repeat,
+            settings={
+                key: SettingRecord(value=value, layer=self.settings.by_key[key].layer) for key, value in plain.items()
+            },
+            environment=environment,
+            **_request_fields(self.request),
+            **fields,
+        )
+        record.text()  # what cannot be written is to be found out now
+        return record
+
+    def _fields(self, outcome: RunOutcome | Failure) -> dict[str, Any]:
+        """Return the fields of the record that the child's end decides."""
+        if isinstance(outcome, Failure):
+            return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
+        share, reason = self._roofline(outcome)
+        missing = {} if share else {"roofline": reason}
+        fields = outcome.fields()
+        return {
+            "status": "completed",
+            **fields,
+            "roofline": share,
+            "not_measured": {**outcome.not_measured, **missing},
+        }
+
+    def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
+        """Return the share of the machine's ceilings, or why it is not known."""
+        try:
+            work = outcome.work.model_dump() if outcome.work else None
+            instances = outcome.engine.get("instances", 1)
+            assert isinstance(instances, int)
+            share, reason = share_of(work, self.precision, outcome.runtime, self.ceilings, instances)
+            return RooflineRecord.model_validate(share) if share else None, reason
+        except Exception as error:  # a backend says what it computed on, and may say anything
+            return None, describe_error(error)
+
+
+def _storable(value: object) -> Any:
+    """Return a setting's value as a record can hold it; a plugin's default may be what JSON cannot spell."""
+    kept, reason = plain_entries({"value": value})
+    return f"{value} (as text: {reason})" if reason else kept["value"]
+
+
+def _note(log: Path, text: str) -> None:
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+
+
+def _request_fields(request: RunRequest) -> dict[str, Any]:
     names = ("workload", "backend", "scenario", "profile", "tier", "weights")
     return {name: str(getattr(request, name)) for name in names}
 
 
-def _payload(request: RunRequest, settings: Settings, precision: Precision, folder: Path) -> Mapping[str, Any]:
+def _payload(begun: _Begun, folder: Path) -> Mapping[str, Any]:
     return {
-        **_asked(request),
-        "precision": precision,
-        "wants_accuracy": request.wants_accuracy,
-        "power": request.power,
-        "settings": settings.plain(),
+        **_request_fields(begun.request),
+        "precision": begun.precision,
+        "wants_accuracy": begun.request.wants_accuracy,
+        "power": begun.request.power,
+        "settings": begun.settings.plain(),
         "folder": str(folder.resolve()),
     }
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(settings: Settings) -> ProcessLimits:
     load = settings.fill("load", LoadSettings())
-    return Limits(
+    return ProcessLimits(
         stage_timeout_s=load.stage_timeout_s,
         memory_bytes=int(load.memory_limit_gib * 2**30 or _MEMORY_SHARE * psutil.virtual_memory().available),
     )
-
-
-def _outcome_fields(outcome: Mapping[str, Any] | Failure) -> dict[str, Any]:
-    """Return the fields of the record that the child's end decides."""
-    if isinstance(outcome, Failure):
-        return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
-    return {"status": "completed", **outcome}
-
-
-def _roofline_fields(fields: Mapping[str, Any], precision: Precision, ceilings: Ceilings | None) -> dict[str, Any]:
-    """Return the share of the machine's ceilings, where they are known, and what is not measured."""
-    if fields["status"] == "failed":
-        return {}
-    instances = fields["engine"].get("instances", 1)
-    share, reason = share_of(fields["work"], precision, fields["runtime"], ceilings, instances)
-    missing = {} if share else {"roofline": reason}
-    return {"roofline": share, "not_measured": {**fields["not_measured"], **missing}}

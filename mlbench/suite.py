@@ -12,10 +12,12 @@ settings = { "execution.batch" = 16 }
 
 from __future__ import annotations
 
+import hashlib
 import json
-import tomllib
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -24,14 +26,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
-from mlbench.errors import UsageError
-from mlbench.records.run_folder import runs_in
+from mlbench.documents import first_problem, read_toml
+from mlbench.errors import DataError, UsageError
+from mlbench.records.reading import read_each
+from mlbench.records.run_folder import Claim, names_in, runs_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
 
+MOST_RUNS = 100_000
+"""In a suite."""
 SCHEMA_FILE = Path(__file__).with_name("suite.schema.json")
 """Written anew by ``python -m mlbench.suite``."""
 
@@ -39,11 +46,11 @@ _HAND_SET = ("suite", "command line")
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Names = Annotated[list[str], BeforeValidator(_listed)]
+Names = Annotated[list[str], BeforeValidator(_as_list)]
 """A name, or several."""
 
 
@@ -51,21 +58,21 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Entry(_Part):
+class SuiteEntry(_Part):
     """Runs: every combination of what it names."""
 
     workload: Names = Field(min_length=1)
     backend: Names = Field(min_length=1)
     scenario: Names = Field(default_factory=list)
     """None: all that the rules define."""
-    precision: Annotated[list[Precision], BeforeValidator(_listed)] = Field(default_factory=list)
+    precision: Annotated[list[Precision], BeforeValidator(_as_list)] = Field(default_factory=list)
     """None: the backend's first."""
     profile: Profile = Profile.MINI
     tier: Tier = Tier.SMOKE
     weights: Weights = Weights.TRAINED
     accuracy: bool = True
     """Whether to score as well as time."""
-    repeats: int | None = Field(default=None, ge=1)
+    repeats: int | None = Field(default=None, ge=1, le=MOST_REPEATS)
     """Instead of the suite's."""
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """By key, as `mlbench settings` lists them."""
@@ -74,33 +81,26 @@ class Entry(_Part):
 class Suite(_Part):
     """What a suite file says."""
 
-    name: str = Field(pattern=r"^[\w.+-]+$")
+    name: str = Field(pattern=r"^[\w.+-]+$", max_length=LONGEST_TAG)
     """The tag of its runs."""
-    repeats: int = Field(default=1, ge=1)
+    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
     order: Literal["interleaved", "sequential"] = "interleaved"
     """``interleaved``: all runs once, then all again, so that a machine that drifts drifts for all. ``sequential``: the
     repeats of a run follow each other."""
-    runs: list[Entry] = Field(min_length=1)
+    runs: list[SuiteEntry] = Field(min_length=1)
 
 
 def read_suite(file: Path) -> Suite:
     """Read a suite file.
 
     Raises:
-        UsageError: it is missing, no TOML, or has an unknown key or a wrong value; the message names the place.
+        UsageError: it cannot be read, is no TOML, or has an unknown key or a wrong value; the message names the place.
     """
+    fields = read_toml(file, what="suite file")
     try:
-        return Suite.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UsageError(f"suite file cannot be read: {file}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not a TOML file: {error}.") from None
+        return Suite.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(
-            f"{file}: {place}: {first['msg']}.", hint="See docs/guarding-against-regressions.md."
-        ) from None
+        raise UsageError(f"{file}: {first_problem(error)}.", hint="See docs/guarding-against-regressions.md.") from None
 
 
 def requests_of(
@@ -110,11 +110,11 @@ def requests_of(
 
     Raises:
         MlbenchError: a name or setting is wrong, or a backend cannot run here; nothing has run then.
-        UsageError: the rules do not define a combination that an entry names.
+        UsageError: the rules do not define a combination that an entry names, or there are too many runs.
     """
-    requests = []
+    requests: list[RunRequest] = []
     for number, entry in enumerate(suite.runs):
-        for each in _expanded(entry, plugins, tag=suite.name, results=results, overrides=overrides or {}):
+        for each in _expand(entry, plugins, tag=suite.name, results=results, overrides=overrides or {}):
             if isinstance(each, Undefined):
                 raise UsageError(
                     f"runs.{number}: the rules do not define {each.workload} in {each.scenario}.",
@@ -122,11 +122,13 @@ def requests_of(
                 )
             checked = replace(each, precision=check(each, plugins))
             repeats = range(1, (entry.repeats or suite.repeats) + 1)
+            if len(requests) + len(repeats) > MOST_RUNS:
+                raise UsageError(f"runs.{number}: the suite has more than {MOST_RUNS} runs.", hint="Split it up.")
             requests += [replace(checked, repeat=repeat) for repeat in repeats]
     return sorted(requests, key=lambda request: request.repeat) if suite.order == "interleaved" else requests
 
 
-def _expanded(entry: Entry, plugins: Plugins, **common: Any) -> Iterator[RunRequest | Undefined]:
+def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunRequest | Undefined]:
     precisions: Sequence[Precision | None] = entry.precision or [None]
     for precision in precisions:
         yield from combinations(
@@ -154,6 +156,36 @@ def missing(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugin
     """Return the requests that no completed record answers; a failed run is missing, an INVALID one is not."""
     done = {_key_of_record(record) for record in records if record.status == "completed"}
     return [request for request in requests if key_of_request(request, plugins) not in done]
+
+
+class SharedRuns:
+    """Runs of a suite that other processes may be making in the same folder: each is made once."""
+
+    def __init__(self, results: Path, plugins: Plugins) -> None:
+        """Take what is in the folder now as known."""
+        self._results = results
+        self._plugins = plugins
+        self._seen = set(names_in(results))
+        self._done: dict[tuple[str, ...], RunRecord] = {}
+
+    def claim(self, request: RunRequest) -> Claim:
+        """Return the claim to a run."""
+        key = json.dumps(key_of_request(request, self._plugins))
+        return Claim(
+            key=hashlib.sha256(key.encode()).hexdigest(), is_stored=lambda: self.find_new_record(request) is not None
+        )
+
+    def find_new_record(self, request: RunRequest) -> RunRecord | None:
+        """Return the completed record of a run that was stored after this object was made, by whatever process."""
+        for name in sorted(set(names_in(self._results)) - self._seen):
+            self._seen.add(name)
+            try:
+                record = read(self._results / name)
+            except DataError:
+                continue
+            if record.status == "completed":
+                self._done[_key_of_record(record)] = record
+        return self._done.get(key_of_request(request, self._plugins))
 
 
 def key_of_request(request: RunRequest, plugins: Plugins) -> tuple[str, ...]:
@@ -224,11 +256,12 @@ def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
     """Return what these runs will take, guessed from those stored in a results folder."""
     seconds: dict[tuple[str, ...], list[float]] = {}
     sizes, peaks = [0], [0]
-    for folder in runs_in(results):
-        record = read(folder)
+    for folder, record in read_each(runs_in(results)):
+        if not isinstance(record, RunRecord):
+            continue  # whoever resumes the suite is warned of it
         if record.duration_ns is not None:
             seconds.setdefault(_kind(record), []).append(record.duration_ns / 1e9)
-        sizes.append(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+        sizes.append(_size_bytes(folder))
         peaks.append(record.peak_memory_bytes or 0)
     known = [median(seconds[kind]) for request in requests if (kind := _kind(request)) in seconds]
     unknown = [request.tier.min_duration_ms / 1000 for request in requests if _kind(request) not in seconds]
@@ -239,6 +272,16 @@ def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
         disk_bytes=round(median(sizes[1:] or sizes) * len(requests)),
         peak_memory_bytes=max(peaks) or None,
     )
+
+
+def _size_bytes(folder: Path) -> int:
+    """Return the size of all files of a run folder that can be seen."""
+    total_bytes = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # gone, or not ours to see
+                total_bytes += os.lstat(os.path.join(place, name)).st_size
+    return total_bytes
 
 
 def _kind(run: RunRequest | RunRecord) -> tuple[str, ...]:

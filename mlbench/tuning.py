@@ -1,4 +1,4 @@
-"""Settings in layers: defaults < workload < backend < system < suite < command line. Each knows the layer it came from.
+"""Settings in layers, `LAYERS`: the later wins. Each setting knows the layer it came from.
 
 A setting is named ``load.<field>``, ``execution.<field>``, ``backend.<field>`` or ``workload.<field>``, after the
 dataclass that it fills: `LoadSettings`, `EnginePlan`, and the options of the backend and of the workload. Workloads,
@@ -15,7 +15,8 @@ Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` an
 from __future__ import annotations
 
 import dataclasses
-import tomllib
+import math
+import os
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,12 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.errors import UsageError
+from mlbench.documents import read_toml
+from mlbench.errors import UsageError, is_unicode
 
 if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
+
+LAYERS = ("default", "scenario", "workload", "backend", "system", "suite", "command line")
+"""Where settings come from; a later layer overrides an earlier one."""
 
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
@@ -74,7 +79,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class RunConditions:
     """What the conditions of a settings file are compared with."""
 
     workload: Workload
@@ -85,17 +90,17 @@ class Circumstances:
     precision: str
 
     def fulfil(self, conditions: Mapping[str, str]) -> bool:
-        """Tell whether all conditions hold."""
-        return all(_named(getattr(self, key)) == wanted for key, wanted in conditions.items())
+        """Return whether all conditions hold."""
+        return all(_format_choice(getattr(self, key)) == wanted for key, wanted in conditions.items())
 
 
-def _named(value: object) -> object:
+def _format_choice(value: object) -> object:
     """Return how a settings file names a plugin or a choice; a choice is text, whose ``name`` is Python's."""
     return value if isinstance(value, str) else getattr(value, "name", value)
 
 
-def layered(
-    circumstances: Circumstances,
+def resolve_settings(
+    run_conditions: RunConditions,
     *,
     system_file: Path | None = None,
     suite: Mapping[str, Any] = {},
@@ -106,7 +111,7 @@ def layered(
     Raises:
         UsageError: a setting is unknown, of the wrong type or out of range, in whichever layer; the message names it.
     """
-    workload, backend, scenario = circumstances.workload, circumstances.backend, circumstances.scenario
+    workload, backend, scenario = run_conditions.workload, run_conditions.backend, run_conditions.scenario
     templates = {
         "load": LoadSettings(),
         "execution": EnginePlan(),
@@ -117,17 +122,17 @@ def layered(
     settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
     layers: list[tuple[str, Mapping[str, Any]]] = [(f"scenario {scenario.name}", scenario.settings)]
     for owner, file in ((f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)):
-        layers += [(owner, entry) for entry in _entries(file, circumstances)] if file else []
-    if system_file and system_file.is_file():
-        layers += [(f"system {system_file}", entry) for entry in _entries(system_file, circumstances)]
+        layers += [(owner, entry) for entry in _entries(file, run_conditions)] if file else []
+    if system_file and os.path.isfile(system_file):
+        layers += [(f"system {system_file}", entry) for entry in _entries(system_file, run_conditions)]
     layers += [("suite", suite), ("command line", command_line)]
     for layer, values in layers:
         for key, value in values.items():
-            settings[key] = Setting(_checked(key, value, fields, layer), layer)
+            settings[key] = Setting(_check_value(key, value, fields, layer), layer)
     return Settings(settings)
 
 
-def filled(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
+def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
     """Return the dataclass instance ``template`` with these settings of the command line, named ``<prefix>.<field>``.
 
     Raises:
@@ -135,7 +140,7 @@ def filled(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
     """
     layer = "command line"
     fields = dict(_fields({prefix: template}))
-    settings = {key: Setting(_checked(key, value, fields, layer), layer) for key, value in values.items()}
+    settings = {key: Setting(_check_value(key, value, fields, layer), layer) for key, value in values.items()}
     return Settings(settings).fill(prefix, template)
 
 
@@ -149,10 +154,10 @@ def _fields(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]
                 yield key, (types[field.name], getattr(template, field.name))
 
 
-def _entries(file: Path, circumstances: Circumstances) -> Iterator[Mapping[str, Any]]:
+def _entries(file: Path, run_conditions: RunConditions) -> Iterator[Mapping[str, Any]]:
     """Yield the entries of a settings file that apply, flattened to keys with a dot."""
+    document = read_toml(file, what="settings file")
     try:
-        document = tomllib.loads(file.read_text())
         entries = document["settings"]
         for entry in entries:
             conditions = entry.pop("when", {})
@@ -161,17 +166,15 @@ def _entries(file: Path, circumstances: Circumstances) -> Iterator[Mapping[str, 
                     raise UsageError(
                         f"{file}: unknown condition {name!r}.", hint=f"Conditions are {', '.join(CONDITIONS)}."
                     )
-            if circumstances.fulfil(conditions):
+            if run_conditions.fulfil(conditions):
                 yield {f"{prefix}.{name}": value for prefix, group in entry.items() for name, value in group.items()}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not a TOML file: {error}.") from None
     except (KeyError, AttributeError, TypeError):
         raise UsageError(
-            f"{file} is not a settings file.", hint="Want [[settings]] tables such as: execution.batch = 8."
+            f"{file} is not a settings file.", hint="Expected [[settings]] tables such as: execution.batch = 8."
         ) from None
 
 
-def _checked(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], layer: str) -> Any:
+def _check_value(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], layer: str) -> Any:
     """Return the value as its field's type."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -183,10 +186,31 @@ def _checked(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], layer:
         raise UsageError(f"unknown setting {key!r} ({layer}).", hint=nearest(key, fields))
     wanted = fields[key][0]
     try:
-        return TypeAdapter(wanted).validate_python(_as_mapping(value) if _is_mapping(wanted) else value)
+        found = TypeAdapter(wanted).validate_python(_as_mapping(value) if _is_mapping(wanted) else value)
+        reason = _why_unusable(found)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise UsageError(f"{key} is {value!r} ({layer}): {reason}.", hint="See `mlbench settings`.") from None
+    if reason:
+        raise UsageError(f"{key} is {value!r} ({layer}): {reason}.", hint="See `mlbench settings`.")
+    return found
+
+
+def _why_unusable(value: Any) -> str:
+    """Return why no setting can have a value, whatever its type allows; empty where one can."""
+    if isinstance(value, Mapping):
+        return next(filter(None, map(_why_unusable, (*value.keys(), *value.values()))), "")
+    if isinstance(value, float) and not math.isfinite(value):
+        return "Input should be a finite number"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "Input should fit in 64 bits"
+    if isinstance(value, str | Path) and not _is_storable(str(value)):
+        return "Input should be Unicode without NUL"
+    return ""
+
+
+def _is_storable(text: str) -> bool:
+    """Return whether a record can hold a text, and the system a path of it."""
+    return "\0" not in text and is_unicode(text)
 
 
 def _is_mapping(wanted: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "mlbench"
 
-# what each room may import of the core, besides itself, contracts, errors and folders
+# what each room may import of the core, besides itself, contracts, documents, errors, folders and installed
 ROOMS = {
     "contracts": set(),
     "toolkit": {"execution"},
@@ -19,12 +19,13 @@ ROOMS = {
     "loadgen": set(),
     "records": set(),
     "scoring": set(),
-    "discovery": set(),
+    "discovery": {"rules"},
     "tuning": {"discovery"},
-    "measurement": {"discovery", "execution", "loadgen", "rules", "scoring", "tuning"},
+    "measurement": {"discovery", "execution", "loadgen", "records", "rules", "scoring", "tuning"},
     "roofline": {"execution", "records"},
     "runner": {"discovery", "execution", "records", "roofline", "rules", "tuning"},
     "suite": {"discovery", "records", "rules", "runner"},
+    "turns": {"comparison", "records", "rules", "runner"},
     "comparison": {"records"},
     "reports": {"comparison", "records"},
     "scaffold": set(),
@@ -44,14 +45,16 @@ ROOMS = {
         "submission",
         "suite",
         "toolkit",
+        "turns",
     },
 }
-ALWAYS = {"contracts", "errors", "folders"}
+ALWAYS = {"contracts", "documents", "errors", "folders", "installed"}
 KNOWN_EXCEPTIONS = {
     # the one method of the contract with a default that needs the core's engine
     ("contracts", "execution"),
 }
 HEAVY = ("torch", "onnxruntime", "transformers", "onnx", "cv2", "sklearn", "numpy", "pydantic", "scipy")
+PRINTING = {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"}
 WORKLOAD_FILES = {"__init__.py", "workload.py", "dataset.py", "graphs.py", "program.py", "accuracy.py", "recipe.py"}
 
 
@@ -124,6 +127,15 @@ def public_names():
     return mlbench.__all__
 
 
+def test_commands_print_through_one_room():
+    """What is printed any other way reaches the terminal with whatever control characters it holds."""
+    for file in (CORE / "cli").glob("*.py"):
+        if file.name != "output.py":
+            calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+            printing = [ast.unparse(call) for call in calls if ast.unparse(call) in PRINTING]
+            assert not printing, f"{file.name}: {printing}"
+
+
 def test_every_workload_folder_holds_the_same_files():
     folders = [folder for folder in (ROOT / "workloads").iterdir() if (folder / "__init__.py").is_file()]
     assert folders
@@ -154,3 +166,17 @@ def heavy_modules_after(code):
 )
 def test_light_commands_import_nothing_heavy(code):
     assert heavy_modules_after(code) == set()
+
+
+def commands_of(file):
+    """Yield the commands in a file that start this Python again, as lists of source texts."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.List) and node.elts and ast.unparse(node.elts[0]) == "sys.executable":
+            yield [ast.unparse(each) for each in node.elts]
+
+
+def test_no_python_is_started_that_imports_from_the_current_folder():
+    folders = (CORE, ROOT / "plugins", ROOT / "workloads")
+    found = [command for folder in folders for file in folder.rglob("*.py") for command in commands_of(file)]
+    assert found
+    assert [command for command in found if command[1] not in {"'-P'", "'-I'"}] == []

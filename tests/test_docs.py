@@ -36,6 +36,7 @@ from mlbench.records.run_record import (
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import RULES
 from mlbench.runner import RunRequest, settings_of
+from mlbench.tuning import LAYERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -280,7 +281,7 @@ def test_the_backend_of_the_readme_passes_the_conformance_kit(tmp_path):
     script = "from mlbench.cli import main; main(['check', 'openvino'])"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "MLBENCH_CACHE": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert "45 of 45 checks passed" in done.stdout, done.stdout
+    assert "49 of 49 checks passed" in done.stdout, done.stdout
     assert done.returncode == 0
 
 
@@ -288,3 +289,7 @@ def test_nothing_calls_the_data_of_all_mini_profiles_real():
     """Six of the nine built-in ones are generated."""
     pages = [*PAGES, *(ROOT / "mlbench").rglob("*.py"), *(ROOT / "mlbench").rglob("*.j*")]
     assert [named(page) for page in pages if re.search(r"small\s+real\s+data", page.read_text())] == []
+
+
+def test_the_readme_names_the_layers_of_settings_in_their_order():
+    assert f"a later one overrides an earlier one: {', '.join(LAYERS)}." in (ROOT / "README.md").read_text()

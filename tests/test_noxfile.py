@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.discovery import Plugins
-from mlbench.tuning import filled
+from mlbench.tuning import fill_template
 
 pytest.importorskip("nox")
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def test_the_gpu_session_sends_a_backend_to_the_gpu_that_would_be_content_with_t
     assert len(made) == 4
     for command in made:
         name, value = command[command.index("--set") + 1].split("=")
-        options = filled(Plugins.discover().backend(backend).options, "backend", {name: value})
+        options = fill_template(Plugins.discover().backend(backend).options, "backend", {name: value})
         assert "cuda" in (getattr(options, "provider", ""), getattr(options, "device", ""))
 
 

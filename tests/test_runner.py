@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.records.run_record import read
+from mlbench.records.run_outcome import RunOutcome
+from mlbench.records.run_record import RunRecord, read
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +38,7 @@ def faulty_run(mlbench, tmp_path, monkeypatch):
         done = mlbench(
             "run", "resnet50", "--backend", backend, "--scenario", scenario, "--no-accuracy", "--json", *arguments
         )
-        assert done.exit_code == exit_code, done.output
+        assert exit_code is None or done.exit_code == exit_code, done.output
         (folder,) = (tmp_path / "results").iterdir()
         record = read(folder)
         assert json.loads(done.stdout)[0]["run_id"] == record.run_id == folder.name
@@ -66,6 +68,34 @@ def test_an_engine_that_does_not_return_is_a_hang_and_the_sample_is_named(faulty
     assert "in hang" in record.failure.log_tail, "the stack of every thread is in the log"
 
 
+@pytest.mark.parametrize(
+    ("backend", "scenario", "told"),
+    [
+        ("dwell", "SingleStream", "the engine does not return from submit: every sample was answered"),
+        ("dwell", "Server", "the engine does not return from submit: every sample was answered"),
+        ("never_flushing", "Offline", "the engine does not return from flush: every sample was answered"),
+    ],
+)
+def test_an_engine_that_answers_all_and_does_not_return_is_a_hang(faulty_run, backend, scenario, told):
+    record, printed = faulty_run(backend, scenario, **{"load.stall_timeout_s": 2, "load.target_qps": 200})
+    assert (record.failure.kind, record.failure.message) == ("hang", told)
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize(
+    ("backend", "stage"), [("hold_the_interpreter", "performance"), ("never_closing", "close the engine")]
+)
+def test_what_outlasts_the_stage_timeout_is_a_hang_in_the_stage_where_it_happened(faulty_run, backend, stage):
+    record, _ = faulty_run(backend, **{"load.stage_timeout_s": 20, "load.stall_timeout_s": 2})
+    assert (record.failure.kind, record.failure.stage) == ("hang", stage)
+    assert record.failure.message.startswith("no sign of life for ")
+
+
+def test_a_thread_that_outlives_its_engine_neither_holds_up_nor_costs_a_run(faulty_run):
+    record, _ = faulty_run("never_leaving", exit_code=None)
+    assert (record.status, record.failure) == ("completed", None)
+
+
 def test_a_graph_that_a_backend_lacks_an_operator_for_is_stored_as_unsupported(faulty_run):
     record, printed = faulty_run("lacking")
     assert (record.status, record.failure.kind) == ("failed", "unsupported")
@@ -77,6 +107,140 @@ def test_a_graph_that_a_backend_lacks_an_operator_for_is_stored_as_unsupported(f
 def test_a_run_that_outgrows_its_memory_is_stored_as_out_of_memory(faulty_run):
     record, _ = faulty_run("fill_memory", **{"load.memory_limit_gib": 1.0, "load.stall_timeout_s": 60})
     assert record.failure.kind == "out of memory"
+
+
+def sound(record):
+    """Return whether the replies of a run were found sound."""
+    (rule,) = (rule for rule in record.verdict.rules if rule.rule == "replies_sound")
+    return rule.passed
+
+
+def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(faulty_run):
+    record, _ = faulty_run("odd")
+    assert (record.status, sound(record)) == ("completed", True)
+    assert record.engine == {"sizes": {"8": 3}}
+    assert record.runtime == {"device": "cpu", "threads": 4}
+    missing = record.not_measured
+    assert missing["engine"] == "not all can be stored: rate is nan; when is a builtin_function_or_method"
+    assert missing["runtime"] == "not all can be stored: handle is a object"
+    assert missing["work"] == "RuntimeError: nobody counted"
+
+
+def test_a_forged_outcome_is_log_text(faulty_run, tmp_path):
+    record, _ = faulty_run("forge")
+    assert (record.status, sound(record)) == ("completed", True)
+    assert record.result.value != 1e9
+    (log,) = tmp_path.glob("results/*/log.txt")
+    assert b'"value": 1000000000.0' in log.read_bytes()
+
+
+def test_a_byte_in_an_error_that_is_no_text_costs_no_run(faulty_run):
+    record, printed = faulty_run("misspell")
+    assert (record.status, record.verdict.is_valid) == ("completed", False)
+    assert "RuntimeError: no file na" in printed
+
+
+def test_what_an_engine_started_in_a_session_of_its_own_ends_with_the_run(faulty_run, tmp_path):
+    faulty_run("haunt")
+    ghosts = [int(file.name.removeprefix("ghost-")) for file in tmp_path.glob("ghost-*")]
+    assert ghosts
+    assert [pid for pid in ghosts if psutil.pid_exists(pid)] == []
+
+
+def test_a_file_that_is_missed_after_measuring_makes_a_failed_run(with_faulty, tmp_path):
+    settings = [argument for key, value in QUICK.items() for argument in ("--set", f"{key}={value}")]
+    done = with_faulty("run", "misplaced", "--backend", "null", "--scenario", "SingleStream", *settings)
+    assert done.exit_code == 1
+    (record,) = map(read, (tmp_path / "results").iterdir())
+    assert (record.status, record.failure.stage) == ("failed", "score")
+    assert record.failure.message == "the annotations are gone. Fetch them."
+
+
+def faulty_arguments(*backends, scenario="SingleStream"):
+    """Return a command line that measures backends of the faulty plugin for a moment."""
+    settings = [argument for key, value in QUICK.items() for argument in ("--set", f"{key}={value}")]
+    named = [argument for backend in backends for argument in ("--backend", backend)]
+    return ["run", "resnet50", *named, "--scenario", scenario, "--no-accuracy", *settings]
+
+
+@pytest.fixture
+def with_faulty(mlbench, monkeypatch):
+    """Run a command line with the faulty plugin installed."""
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
+    return mlbench
+
+
+def test_an_engine_that_never_answers_is_a_failed_run_and_the_next_one_is_made(with_faulty, tmp_path):
+    (tmp_path / "results" / ".killed.partial").mkdir(parents=True)  # of a run whose process was killed
+    done = with_faulty(*faulty_arguments("mute", "odd"))
+    assert done.exit_code == 1
+    mute, odd = sorted(map(read, (tmp_path / "results").iterdir()), key=lambda record: record.created)
+    assert (mute.status, mute.failure.kind) == ("failed", "exception")
+    assert "unanswered after 5 s of warm-up" in mute.failure.message
+    assert "Traceback" in mute.failure.log_tail
+    assert odd.status == "completed"
+
+
+def test_on_a_full_disk_the_record_is_printed_and_the_logs_are_kept(with_faulty, tmp_path):
+    done = with_faulty(*faulty_arguments("fill_disk", "odd"), "--json")
+    assert done.exit_code == 1
+    assert [record["backend"] for record in json.loads(done.stdout)] == ["odd"]
+    (printed,) = (line for line in done.stderr.splitlines() if line.startswith("{"))
+    record = RunRecord.model_validate_json(printed)
+    assert (record.backend, record.status) == ("fill_disk", "completed")
+    kept = tmp_path / "results" / f".{record.run_id}.unstored"
+    assert (kept / "performance" / "mlperf_log_summary.txt").stat().st_size
+    assert f"No space left on device. Its logs are in {kept}." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def raise_an_error(*arguments):
+    raise RuntimeError("what nobody thought of")
+
+
+@pytest.fixture
+def null_run(mlbench, tmp_path):
+    """Measure the null backend, and return what was printed and the record."""
+
+    def null_run():
+        done = mlbench("run", "resnet50", *"--backend null --scenario Offline --no-accuracy".split(), *SHORT)
+        (folder,) = (tmp_path / "results").iterdir()
+        return done, read(folder)
+
+    return null_run
+
+
+SHORT = ["--set", "load.min_duration_ms=50"]
+
+
+def test_a_record_that_cannot_be_made_is_a_failure_with_the_logs(null_run, monkeypatch, tmp_path):
+    monkeypatch.setattr(RunOutcome, "fields", raise_an_error)
+    done, record = null_run()
+    assert (done.exit_code, record.status, record.failure.stage) == (1, "failed", "record")
+    assert record.failure.message.endswith("its record cannot be made: RuntimeError: what nobody thought of")
+    assert "Traceback" in record.failure.log_tail
+    assert [*tmp_path.glob("results/*/performance/mlperf_log_summary.txt")]
+
+
+def test_what_fails_after_a_run_costs_its_own_part_alone(null_run, monkeypatch):
+    seen = []
+
+    def observe_once(*arguments):
+        seen.append(1)
+        return raise_an_error() if len(seen) > 1 else environment
+
+    from mlbench.records.environment import observe_environment
+
+    environment = observe_environment()
+    monkeypatch.setattr("mlbench.runner.observe_environment", observe_once)
+    monkeypatch.setattr("mlbench.runner.share_of", raise_an_error)
+    monkeypatch.setattr("mlbench.cli.progress.Progress.hear", raise_an_error)
+
+    done, record = null_run()
+    assert (done.exit_code, record.status) == (1, "completed"), "too short to be valid"
+    assert record.not_measured["roofline"] == "RuntimeError: what nobody thought of"
+    assert record.environment == environment
 
 
 @pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
@@ -99,6 +263,9 @@ def test_a_hint_that_the_user_gave_is_kept_although_samples_run_out(faulty_run):
         ("fail", "SingleStream", "sample 7: failed: RuntimeError: unsupported operator"),
         ("nan", "SingleStream", "sample 7: NaN in the reply"),
         ("twice", "SingleStream", "sample 7: answered twice, or never asked"),
+        ("count_in_floats", "Offline", "token count is a float, want an integer"),
+        ("empty_samples", "SingleStream", "sample 7: failed: AttributeError: 'tuple' object has no attribute 'clear'"),
+        ("exit_in_submit", "SingleStream", "sample 7: failed: SystemExit: 0"),
     ],
 )
 def test_an_unsound_reply_while_measuring_makes_the_run_invalid_and_names_the_sample(

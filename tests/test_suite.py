@@ -257,6 +257,18 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
 
 
 @pytest.mark.slow
+def test_two_processes_that_make_one_suite_in_one_folder_make_each_run_once(suite_file, tmp_path):
+    file, results = suite_file(QUICK), tmp_path / "results"
+    arguments = ["run", "--suite", str(file), "--results", str(results), "--json"]
+    command = [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _ in range(2)]
+    printed = [json.loads(process.communicate()[0]) for process in both]
+    stored = sorted(folder.name for folder in runs_in(results))
+    assert len(stored) == 4
+    assert [sorted(record["run_id"] for record in records) for records in printed] == [stored, stored]
+
+
+@pytest.mark.slow
 def test_two_files_measured_in_turns_name_the_slower(suite_file, tmp_path):
     text = QUICK.replace('["Offline", "SingleStream"]', '"SingleStream"').replace("repeats = 2", "repeats = 3")
     text = text.replace('"load.min_duration_ms" = 50, "backend.delay_ms" = 1', '"backend.delay_ms" = 20.0')

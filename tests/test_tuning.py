@@ -10,7 +10,7 @@ from mlbench import Precision, Profile, UsageError
 from mlbench.contracts.backend import EnginePlan
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.rules.tiers import Tier
-from mlbench.tuning import Circumstances, Settings, layered
+from mlbench.tuning import RunConditions, Settings, resolve_settings
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def settings(tmp_path):
         for name, text in {"workload": workload, "backend": backend, "system": system}.items():
             files[name] = tmp_path / f"{name}.toml"
             files[name].write_text(text or "settings = []")
-        circumstances = Circumstances(
+        run_conditions = RunConditions(
             workload=SimpleNamespace(name="bert", options=Options(), tuning=files["workload"]),
             backend=SimpleNamespace(name="fast", options=Options(), tuning=files["backend"]),
             scenario=OFFLINE,
@@ -39,7 +39,7 @@ def settings(tmp_path):
             precision=Precision.FP32,
         )
         command_line = {key.replace("__", "."): value for key, value in flags.items()}
-        return layered(circumstances, system_file=files["system"], command_line=command_line)
+        return resolve_settings(run_conditions, system_file=files["system"], command_line=command_line)
 
     return settings
 

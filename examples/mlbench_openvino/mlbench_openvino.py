@@ -31,9 +31,9 @@ class OpenVino(GraphBackend):
             return Probe(is_available=False, reason="openvino is not installed", install="pip install openvino")
         return Probe(is_available=True, devices=("cpu",), versions={"openvino": found}, rank=40)
 
-    def shared(self, workers: int) -> Self:
+    def for_workers(self, workers: int) -> Self:
         """Give each worker its part of the cores."""
-        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+        return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable:
         """Return a compiled model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import sys
 from collections.abc import Sequence
@@ -11,27 +12,30 @@ from typing import Any
 import click
 
 from mlbench import __version__
-from mlbench.errors import MlbenchError
+from mlbench.cli.output import echo_line, logging_to_stderr
+from mlbench.contracts.hookspecs import OWN_COMMANDS
+from mlbench.errors import MlbenchError, describe_error, printable
 
-COMMANDS = (
-    *("run", "list", "show", "table", "verify"),
-    *("compare", "regress", "baseline", "history", "cost", "report"),
-    *("query", "export", "import", "published"),
-    *("settings", "doctor", "check", "roofline", "plugin"),
-)
+COMMANDS = OWN_COMMANDS
 
 
 class _Commands(click.Group):
     """Finds commands when they are asked for, and prints what a user can act on without a traceback."""
 
+    _foreign = ""
+    """The command that was found last, where a plugin brings it: what it raises is not ours."""
+
     def list_commands(self, context: click.Context) -> list[str]:
         return [*COMMANDS, *_plugin_commands()]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        self._foreign = ""
         if name in COMMANDS:
             found: click.Command = importlib.import_module(f"mlbench.cli.{name}").command
             return found
-        return _plugin_commands().get(name)
+        found_outside = _plugin_commands().get(name)
+        self._foreign = name if found_outside else ""
+        return found_outside
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -45,19 +49,31 @@ class _Commands(click.Group):
             raise click.UsageError(f"unknown command {args[0]!r}. {hint}", context) from None
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
-        """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage."""
+        """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage; `regress`, 3 suspected."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # a terminal may spell less than UTF-8 does
+        with logging_to_stderr():
+            sys.exit(self._status_of(args, *more, **options))
+
+    def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:
             status = super().main(args, *more, **{**options, "standalone_mode": False})
-        except click.UsageError as error:
-            click.echo(f"Error: {error.format_message()}", err=True)
-            sys.exit(2)
+            return int(status) if isinstance(status, int) else 0
+        except click.ClickException as error:
+            echo_line(f"Error: {printable(error.format_message())}", to_stderr=True)
+            return error.exit_code
         except click.Abort:
-            click.echo("Interrupted.", err=True)
-            sys.exit(130)
+            echo_line("Interrupted.", to_stderr=True)
+            return 130
         except MlbenchError as error:
-            click.echo(f"Error: {error}", err=True)
-            sys.exit(error.exit_code)
-        sys.exit(status if isinstance(status, int) else 0)
+            echo_line(f"Error: {error}", to_stderr=True)
+            return error.exit_code
+        except Exception as error:
+            if not self._foreign:
+                raise
+            echo_line(f"Error: command {self._foreign} failed: {describe_error(error)}.", to_stderr=True)
+            return 1
 
 
 def _plugin_commands() -> dict[str, click.Command]:
@@ -71,6 +87,4 @@ def _plugin_commands() -> dict[str, click.Command]:
 @click.version_option(__version__, prog_name="mlbench")
 def main(verbose: bool) -> None:
     """Measure AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend, under LoadGen."""
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
+    logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)

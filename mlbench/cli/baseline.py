@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_json, echo_line
+
+logger = logging.getLogger(__name__)
 
 
 @click.group("baseline", short_help="Name sets of runs that later ones are compared with.")
@@ -25,18 +29,23 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
 
     records = [record for run in runs for record in records_named(results, run)]
     save_baseline(results, name, records)
-    click.echo(f"{name}: {len(records)} runs")
+    echo_line(f"{name}: {len(records)} runs")
 
 
 @command.command("list")
 @results_option
 def list_(results: Path) -> None:
     """Print each baseline with its date and number of runs."""
+    from mlbench.errors import DataError
     from mlbench.records.baselines import baseline_names, read_baseline
 
     for name in baseline_names(results):
-        baseline = read_baseline(results, name)
-        click.echo(f"{name}  {baseline.created:%Y-%m-%d %H:%M}  {len(baseline.records)} runs")
+        try:
+            baseline = read_baseline(results, name)
+        except DataError as error:
+            logger.warning("%s", error)
+            continue
+        echo_line(f"{name}  {baseline.created:%Y-%m-%d %H:%M}  {len(baseline.records)} runs")
 
 
 @command.command("show")
@@ -52,7 +61,7 @@ def show(name: str, results: Path, as_json: bool) -> None:
 
     baseline = read_baseline(results, name)
     if as_json:
-        click.echo(baseline.model_dump_json(indent=2))
+        echo_json(baseline.model_dump_json(indent=2))
     else:
         Console(width=160).print(table(baseline.records))
 
@@ -65,4 +74,4 @@ def remove(name: str, results: Path) -> None:
     from mlbench.records.baselines import remove_baseline
 
     remove_baseline(results, name)
-    click.echo(f"{name}: removed")
+    echo_line(f"{name}: removed")

@@ -5,17 +5,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlbench.cli.options import overrides_option
+from mlbench.cli.options import Finite, overrides_option
+from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.graph import Precision
+from mlbench.errors import UsageError
 from mlbench.folders import cache_folder
 
 if TYPE_CHECKING:
-    from mlbench.conformance.isolated import Finding, Request
+    from mlbench.conformance.isolated import CheckRequest, Finding
+
+
+LONGEST_TIMEOUT_S = 1e6
+LONGEST_LOG_NAME = 50
 
 
 def check_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -30,7 +38,7 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
     @click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
         default=60.0,
         show_default=True,
         help="Seconds for each graph that a check compiles, and for the rest of it.",
@@ -40,9 +48,9 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
     def with_request(
         backend: str, precision: str | None, timeout_s: float, overrides: dict[str, str], **others: Any
     ) -> int:
-        from mlbench.conformance.isolated import Request
+        from mlbench.conformance.isolated import CheckRequest
 
-        request = Request(
+        request = CheckRequest(
             backend=backend,
             settings=overrides,
             precision=Precision(precision) if precision else None,
@@ -56,36 +64,50 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.command("check", short_help="Whether a backend keeps its contract.")
 @check_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-def command(request: Request, as_json: bool) -> int:
+def command(request: CheckRequest, as_json: bool) -> int:
     """Run the conformance kit on BACKEND, in a process of its own: a crash or a hang fails the check it happens in."""
-    findings = examined(request, is_quiet=as_json)
+    findings = print_findings(request, is_quiet=as_json)
     if as_json:
-        click.echo(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
+        echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
     return 0 if all(finding.passed for finding in findings) else 1
 
 
-def examined(request: Request, *, is_quiet: bool = False) -> list[Finding]:
+def print_findings(request: CheckRequest, *, is_quiet: bool = False) -> list[Finding]:
     """Run the checks; unless that is to be quiet, print a line for each as it ends, and at last how many passed."""
     from mlbench.conformance.isolated import examine
 
-    log = cache_folder() / "check" / f"{request.backend}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"")
+    log = _empty_log(request.subject().backend.name)
     findings = examine(request, log, (lambda finding: None) if is_quiet else _tell)
     passed = sum(finding.passed for finding in findings)
     if not is_quiet:
-        click.echo(f"{request.backend}: {passed} of {len(findings)} checks passed.")
+        echo_line(f"{request.backend}: {passed} of {len(findings)} checks passed.")
     if passed < len(findings):
-        click.echo(f"What the backend printed: {log}", err=True)
+        echo_line(f"What the backend printed: {log}", to_stderr=True)
     return findings
+
+
+def _empty_log(backend: str) -> Path:
+    """Return the file for what a backend prints, in the cache: only names of known backends come here."""
+    plain = re.sub(r"[^\w.+-]", "_", backend)[:LONGEST_LOG_NAME]
+    log = cache_folder() / "check" / f"{plain}.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+    except OSError as error:
+        raise UsageError(
+            f"log of the check cannot be written: {log}: {error.strerror}.", hint="Set MLBENCH_CACHE."
+        ) from None
+    return log
 
 
 def _tell(finding: Finding) -> None:
     """Print a line for a check, and for one that failed what was demanded, what was found, and what to do."""
     if finding.passed:
-        click.echo(f"{click.style('ok    ', fg='green')}  {finding.check}  ({finding.seconds:.1f} s)")
+        echo("ok    ", newline=False, color="green")
+        echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")
         return
-    click.echo(f"{click.style('FAILED', fg='red')}  {finding.check}  ({finding.seconds:.1f} s)")
+    echo("FAILED", newline=False, color="red")
+    echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")
     for line in (finding.demand, finding.reason, finding.hint):
         if line:
-            click.echo(f"        {line}")
+            echo(f"        {line}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
+from mlbench.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -46,7 +47,7 @@ def command(
     from mlbench.reports.comparison import comparison_json, comparison_markdown, print_comparison
 
     if measures:
-        ours, theirs, differing = _measured(Path(base), Path(new), results)
+        ours, theirs, differing = _measure_in_turns(Path(base), Path(new), results)
         across = (*across, *differing)
     else:
         ours, theirs = records_named(results, base), records_named(results, new)
@@ -59,15 +60,15 @@ def command(
         history=runs_like(results, (*ours, *theirs)),
     )
     if as_json:
-        click.echo(comparison_json(comparison))
+        echo_json(comparison_json(comparison))
     elif markdown:
-        click.echo(comparison_markdown(comparison, title=f"{new} against {base}"))
+        echo(comparison_markdown(comparison, title=f"{new} against {base}"))
     else:
         print_comparison(comparison)
     return 0
 
 
-def _measured(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], list[str]]:
+def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], list[str]]:
     """Make the runs of two suites in turns; return both sides, and the facts in which the files differ."""
     from mlbench.cli.run import run_all
     from mlbench.discovery import Plugins

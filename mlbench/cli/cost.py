@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_json, echo_line
 
 if TYPE_CHECKING:
     from mlbench.comparison.cost import Yields
@@ -36,16 +37,16 @@ def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) ->
 
     from mlbench.reports.cost import cost_json, cost_notes, cost_table
 
-    yields = priced(runs, price, results)
+    yields = compute_cost(runs, price, results)
     if as_json:
-        click.echo(cost_json(yields))
+        echo_json(cost_json(yields))
         return
     Console(width=160).print(cost_table(yields))
     for note in cost_notes(yields):
-        click.echo(f"  {note}")
+        echo_line(f"  {note}")
 
 
-def priced(runs: Sequence[str], price: Path, results: Path) -> Yields:
+def compute_cost(runs: Sequence[str], price: Path, results: Path) -> Yields:
     """Return what runs, each given as INSTANCE=RUNS, give for the money.
 
     Raises:
@@ -55,7 +56,7 @@ def priced(runs: Sequence[str], price: Path, results: Path) -> Yields:
     from mlbench.errors import UsageError
     from mlbench.records.selection import records_named
 
-    named, prices = [*map(_parted, runs)], read_prices(price)
+    named, prices = [*map(_split_pair, runs)], read_prices(price)
     records: dict[str, list[RunRecord]] = {}
     for instance, name in named:
         records.setdefault(instance, []).extend(records_named(results, name))
@@ -65,7 +66,7 @@ def priced(runs: Sequence[str], price: Path, results: Path) -> Yields:
     return yields
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_pair(text: str) -> tuple[str, str]:
     instance, equals, name = text.partition("=")
     if not (instance and equals and name):
         raise click.UsageError(f"{text!r} is not INSTANCE=RUNS.")

@@ -1,4 +1,4 @@
-"""``mlbench doctor``: what this machine is, how still it is, and what is missing for what."""
+"""``mlbench doctor``: what this machine is, how noisy it is, and what is missing for what."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+
+from mlbench.cli.output import echo_line
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -15,24 +17,24 @@ if TYPE_CHECKING:
 
 @click.command("doctor", short_help="This machine, its noise, and what is missing for what.")
 def command() -> None:
-    """Look at the machine, measure for a second how still it is, and name what is missing for which backend."""
+    """Look at the machine, measure for a second how noisy it is, and name what is missing for which backend."""
     from mlbench.discovery import Plugins
     from mlbench.folders import cache_folder, results_folder, system_settings_file
     from mlbench.records.environment import observe_environment
-    from mlbench.records.noise import measured_noise
+    from mlbench.records.noise import measure_noise
 
     environment = observe_environment()
     for line in _machine(environment):
-        click.echo(line)
-    for line in _noise(measured_noise(), environment.load_average):
-        click.echo(line)
-    click.echo(f"results     {results_folder()}")
-    click.echo(f"cache       {cache_folder()}")
-    click.echo(f"settings    {system_settings_file()}{'' if system_settings_file().is_file() else ' (none)'}")
+        echo_line(line)
+    for line in _noise(measure_noise(), environment.load_average):
+        echo_line(line)
+    echo_line(f"results     {results_folder()}")
+    echo_line(f"cache       {cache_folder()}")
+    echo_line(f"settings    {system_settings_file()}{'' if system_settings_file().is_file() else ' (none)'}")
     for line in _ceilings(environment):
-        click.echo(line)
+        echo_line(line)
     for line in _plugins(Plugins.discover()):
-        click.echo(line)
+        echo_line(line)
 
 
 def _machine(environment: Environment) -> Iterator[str]:
@@ -45,7 +47,7 @@ def _machine(environment: Environment) -> Iterator[str]:
     for accelerator in environment.accelerators:
         yield f"accelerator {accelerator.name}, driver {accelerator.driver}"
     if not environment.accelerators:
-        yield "accelerator none seen"
+        yield "accelerator none found"
     yield f"system      {environment.os}, kernel {environment.kernel}, {environment.python}"
     yield f"libraries   {', '.join(f'{name} {version}' for name, version in environment.libraries.items())}"
 
@@ -59,25 +61,24 @@ def _noise(noise: Noise, load_average: float | None) -> Iterator[str]:
 
 
 def _ceilings(environment: Environment) -> Iterator[str]:
-    from mlbench.reports.units import scaled
-    from mlbench.roofline.ceilings import known_ceilings
+    from mlbench.reports.units import with_prefix
+    from mlbench.roofline.ceilings import load_ceilings
 
-    known = known_ceilings(environment)
+    known = load_ceilings(environment)
     for device in known.devices if known else ():
-        products = ", ".join(f"{name} {scaled(each.per_s, 'op/s')}" for name, each in device.operations.items())
-        yield f"ceilings    {device.device}: {products}, memory {scaled(device.bytes.per_s, 'B/s')}"
+        products = ", ".join(f"{name} {with_prefix(each.per_s, 'op/s')}" for name, each in device.operations.items())
+        yield f"ceilings    {device.device}: {products}, memory {with_prefix(device.bytes.per_s, 'B/s')}"
     if not known:
         yield "ceilings    not known: run `mlbench roofline` once"
 
 
 def _plugins(plugins: Plugins) -> Iterator[str]:
-    for backend in plugins.backends.values():
-        probe = backend.probe()
+    for name, probe in plugins.probes().items():
         if probe.is_available:
-            yield f"backend     {backend.name}: ready, {', '.join(probe.devices) or 'no device'}"
+            yield f"backend     {name}: ready, {', '.join(probe.devices) or 'no device'}"
         else:
-            yield f"backend     {backend.name}: {probe.reason}; {probe.install}"
-    for meter in plugins.power_meters.values():
-        yield f"power meter {meter.name}: {meter.probe() or 'ready'}"
+            yield f"backend     {name}: {probe.reason}; {probe.install}"
+    for name, reason in plugins.meter_faults().items():
+        yield f"power meter {name}: {reason or 'ready'}"
     for broken in plugins.broken:
         yield f"broken      {broken.name} (from {broken.distribution}): {broken.reason}"

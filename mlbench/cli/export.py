@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_line
 
 
 @click.command("export", short_help="Stored runs as one Parquet or CSV file.")
@@ -20,4 +21,4 @@ def command(file: Path, results: Path) -> None:
     kind = file.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
         raise UsageError(f"file {file} ends in neither .parquet nor .csv.")
-    click.echo(f"{file}: {export(results, file, kind)} runs")
+    echo_line(f"{file}: {export(results, file, kind)} runs")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import margin_option, results_option
+from mlbench.cli.options import Word, margin_option, results_option
+from mlbench.cli.output import echo_json
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("history", short_help="Where a number stepped up or down over many runs.")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...")
-@click.option("--workload", help="Only runs of this workload.")
-@click.option("--backend", help="Only runs on this backend.")
-@click.option("--scenario", help="Only runs in this scenario.")
+@click.option("--workload", type=Word(), help="Only runs of this workload.")
+@click.option("--backend", type=Word(), help="Only runs on this backend.")
+@click.option("--scenario", type=Word(), help="Only runs in this scenario.")
 @margin_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
@@ -41,23 +42,23 @@ def command(
 
     given = {"workload": workload, "backend": backend, "scenario": scenario}
     wanted = {name: value for name, value in given.items() if value}
-    histories = histories_of(_selected(results, runs, wanted), margin=margin)
+    histories = histories_of(_select_records(results, runs, wanted), margin=margin)
     if not histories:
         raise UsageError("no run fits that has a result.", hint="See `mlbench table`.")
     if as_json:
-        click.echo(histories_json(histories))
+        echo_json(histories_json(histories))
     else:
         print_histories(histories)
 
 
-def _selected(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:
+def _select_records(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:
     """Return the records of what is named, else of the whole folder; of that, only what is wanted is read."""
     from mlbench.records.index import folders_where
-    from mlbench.records.run_record import read
+    from mlbench.records.reading import read_runs
     from mlbench.records.selection import records_named
 
     if not runs:
-        return [read(folder) for folder in folders_where(results, **wanted)]
+        return read_runs(folders_where(results, **wanted))
     records = {record.run_id: record for name in runs for record in records_named(results, name)}
     return [
         record for record in records.values() if all(getattr(record, name) == value for name, value in wanted.items())

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import results_option
+from mlbench.cli.options import results_option, tag_option
+from mlbench.cli.output import echo_json, echo_line
 
 if TYPE_CHECKING:
     from mlbench.submission.importing import Imported
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("import", short_help="Results of an official submission tree, as stored runs.")
 @click.argument("tree", type=click.Path(path_type=Path))
-@click.option("--tag", default="", metavar="NAME", help="Name the runs as a set, for `mlbench compare` and others.")
+@tag_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was imported and what could not be read as JSON.")
 def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
@@ -30,7 +31,7 @@ def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
 
     imported = import_tree(tree, results, tag=tag, on_stored=Plugins.discover().tell_stored)
     if as_json:
-        click.echo(_json(imported, tree))
+        echo_json(_json(imported, tree))
     else:
         _tell(imported, tree)
     return 1 if imported.unread else 0
@@ -40,15 +41,15 @@ def _tell(imported: Imported, tree: Path) -> None:
     from mlbench.reports.console import one_line, problems
 
     for record in imported.records:
-        click.echo(one_line(record))
+        echo_line(one_line(record))
     for record in imported.records:
         for problem in problems(record):
-            click.echo(f"{record.imported.path if record.imported else ''}: {problem}", err=True)
+            echo_line(f"{record.imported.path if record.imported else ''}: {problem}", to_stderr=True)
     for unread in imported.unread:
-        click.echo(f"not read: {unread.path.relative_to(tree)}: {unread.reason}", err=True)
+        echo_line(f"not read: {unread.path.relative_to(tree)}: {unread.reason}", to_stderr=True)
     known = f", {imported.known} known already" if imported.known else ""
     rounds = "".join(f", {count} of them of round {name}" for name, count in sorted(imported.other_rounds.items()))
-    click.echo(f"{len(imported.records)} imported{known}, {len(imported.unread)} not read{rounds}", err=True)
+    echo_line(f"{len(imported.records)} imported{known}, {len(imported.unread)} not read{rounds}", to_stderr=True)
 
 
 def _json(imported: Imported, tree: Path) -> str:

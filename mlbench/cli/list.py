@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlbench.cli.output import echo, echo_heading, echo_json, echo_line
+from mlbench.reports.plain_text import single_line
+
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
 
@@ -29,14 +32,15 @@ def command(as_json: bool) -> None:
         ],
     }
     if as_json:
-        click.echo(json.dumps(listing, indent=2))
+        echo_json(json.dumps(listing, indent=2))
         return
     for heading, rows in listing.items():
         if rows:
-            click.echo(click.style(heading.capitalize(), bold=True))
-            width = max(len(row["name"]) for row in rows)
+            echo_heading(heading.capitalize())
+            width = max(len(single_line(row["name"])) for row in rows)
             for row in rows:
-                click.echo(f"  {row['name']:<{width}}  {_described(row)}")
+                echo(f"  {single_line(row['name']):<{width}}  ", newline=False)
+                _echo_described(row)
 
 
 def _workloads(plugins: Plugins) -> Iterator[dict[str, Any]]:
@@ -48,8 +52,8 @@ def _workloads(plugins: Plugins) -> Iterator[dict[str, Any]]:
 
 
 def _backends(plugins: Plugins) -> Iterator[dict[str, Any]]:
-    for backend in plugins.backends.values():
-        probe = backend.probe()
+    for name, probe in plugins.probes().items():
+        backend = plugins.backends[name]
         yield {
             "name": backend.name,
             "title": backend.title,
@@ -62,16 +66,18 @@ def _backends(plugins: Plugins) -> Iterator[dict[str, Any]]:
 
 
 def _power_meters(plugins: Plugins) -> Iterator[dict[str, Any]]:
-    for meter in plugins.power_meters.values():
-        reason = meter.probe()
+    for name, reason in plugins.meter_faults().items():
+        meter = plugins.power_meters[name]
         yield {"name": meter.name, "title": meter.title, "is_available": not reason, "reason": reason, "install": ""}
 
 
-def _described(row: dict[str, Any]) -> str:
+def _echo_described(row: dict[str, Any]) -> None:
     if "distribution" in row:
-        return click.style(f"broken: {row['reason']} (from {row['distribution']})", fg="red")
-    if not row.get("is_available", True):
+        echo_line(f"broken: {row['reason']} (from {row['distribution']})", color="red")
+    elif not row.get("is_available", True):
         why = "; ".join(filter(None, (row["reason"], row["install"])))
-        return f"{row['title']}; " + click.style(f"not here: {why}", fg="yellow")
-    details = row.get("scenarios") or row.get("precisions")
-    return f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}"
+        echo(single_line(f"{row['title']}; "), newline=False)
+        echo_line(f"unavailable: {why}", color="yellow")
+    else:
+        details = row.get("scenarios") or row.get("precisions")
+        echo_line(f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}")

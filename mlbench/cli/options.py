@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
+from mlbench.contracts.scenario import LONGEST_TAG
 from mlbench.contracts.workload import Profile, Weights
+from mlbench.errors import is_unicode
 from mlbench.folders import results_folder
 
 
-def _parsed(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
     overrides = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -18,6 +23,49 @@ def _parsed(context: click.Context, parameter: click.Parameter, pairs: tuple[str
             raise click.BadParameter(f"{pair!r} is not KEY=VALUE.")
         overrides[key.strip()] = value.strip()
     return overrides
+
+
+def _tag(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    if len(name) > LONGEST_TAG or not name.isprintable():
+        raise click.BadParameter(f"{name[:LONGEST_TAG]!r} is longer than {LONGEST_TAG} characters, or no plain text.")
+    return name
+
+
+class Word(click.types.StringParamType):
+    """Text that can be looked for in what is stored; a word of bytes that are not UTF-8 cannot."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the text; raises as click's own types do."""
+        found = super().convert(value, parameter, context)
+        if not is_unicode(found):
+            self.fail(f"{found!r} is not UTF-8.", parameter, context)
+        return found
+
+
+class ResultsFolder(click.Path):
+    """A folder that is there, or that could be made."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the path; raises as click's own types do."""
+        found = super().convert(value, parameter, context)
+        try:
+            os.stat(found)
+        except FileNotFoundError:
+            pass
+        except OSError as error:  # too long, or a link to itself
+            self.fail(f"{os.fsdecode(found)!r}: {error.strerror}.", parameter, context)
+        return found
+
+
+class Finite(click.FloatRange):
+    """A number in a range; ``nan``, which is neither below nor above any bound, is in none."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the number; raises as click's own types do."""
+        found = super().convert(value, parameter, context)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number.", parameter, context)
+        return found
 
 
 profile_option = click.option(
@@ -42,27 +90,34 @@ weights_option = click.option(
     help="Random ones are for speed only.",
 )
 overrides_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", callback=_parsed, help="See `mlbench settings`."
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", callback=_parse_settings, help="See `mlbench settings`."
 )
 results_option = click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=ResultsFolder(path_type=Path),
     default=results_folder,
     help="Folder of run folders.  [default: results]",
+)
+tag_option = click.option(
+    "--tag",
+    default="",
+    metavar="NAME",
+    callback=_tag,
+    help="Name the runs as a set, for `mlbench compare` and others.",
 )
 across_option = click.option(
     "--across", multiple=True, metavar="FACT", help="Compare although this fact differs: hardware, backend, ..."
 )
 margin_option = click.option(
     "--margin",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Finite(0, 1, max_open=True),
     default=0.05,
     show_default=True,
-    help="A change of a smaller share is called none.",
+    help="Ignore relative changes smaller than this.",
 )
 accuracy_margin_option = click.option(
     "--accuracy-margin",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Finite(0, 1, max_open=True),
     default=0.005,
     show_default=True,
     help="A score that is worse by a smaller share is called as good.",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.check import check_options, examined
+from mlbench.cli.check import check_options, print_findings
+from mlbench.cli.output import echo_line
 
 if TYPE_CHECKING:
-    from mlbench.conformance.isolated import Finding, Request
+    from mlbench.conformance.isolated import CheckRequest, Finding
     from mlbench.contracts.backend import Backend
 
 
@@ -37,9 +38,9 @@ def new(name: str, into: Path) -> None:
     if name in (plugins := Plugins.discover()).backends:
         raise UsageError(f"{plugins.origin(name)} brings a backend {name!r}.", hint="Choose another name.")
     folder = new_backend(name, into)
-    click.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
-    click.echo(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
-    click.echo(f"  mlbench plugin check {name}")
+    echo_line(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
+    echo_line(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
+    echo_line(f"  mlbench plugin check {name}")
 
 
 @command.command("check", short_help="Whether a backend's plugin is whole, with a badge.")
@@ -50,20 +51,21 @@ def new(name: str, into: Path) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where the badge goes.  [default: mlbench-BACKEND.svg]",
 )
-def check(request: Request, badge_file: Path | None) -> int:
+def check(request: CheckRequest, badge_file: Path | None) -> int:
     """Check the entry point, the options and the conformance of BACKEND, and write a badge that says how that went."""
     from mlbench.discovery import Plugins
+    from mlbench.discovery.guard import call_plugin
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.badge import badge
 
     plugins = Plugins.discover()
     backend = request.subject().backend
-    click.echo(f"entry point  {plugins.origin(backend.name)}")
-    click.echo(f"options      {_options(backend)}")
-    findings = examined(request)
+    echo_line(f"entry point  {plugins.origin(backend.name)}")
+    echo_line(f"options      {call_plugin(lambda: _options(backend), 'an option')}")
+    findings = print_findings(request)
     file = badge_file or Path(f"mlbench-{backend.name}.svg")
     write_whole(file, badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings)))
-    click.echo(f"badge: {file}")
+    echo_line(f"badge: {file}")
     return 0 if _all_passed(findings) else 1
 
 
@@ -77,7 +79,7 @@ def _options(backend: Backend) -> str:
     return ", ".join(values) or "none"
 
 
-def _message(request: Request, findings: list[Finding]) -> str:
+def _message(request: CheckRequest, findings: list[Finding]) -> str:
     passed = sum(finding.passed for finding in findings)
     return f"{passed} of {len(findings)}, {request.subject().precision}"
 

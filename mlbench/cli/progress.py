@@ -1,4 +1,4 @@
-"""How far a run is: one line that goes away; without a terminal, a line a minute."""
+"""How far a run is: one line that goes away; without a terminal, a line a minute from its first sign of life."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import click
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
+from mlbench.cli.output import echo_line
+from mlbench.reports.plain_text import single_line
 from mlbench.reports.units import clock
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ class Progress:
     def __init__(self, request: RunRequest, number: int, of: int) -> None:
         self._name = f"[{number}/{of}] {request.workload} {request.backend} {request.scenario}"
         self._console = Console(stderr=True)
-        self._status = Status(self._name, console=self._console) if self._console.is_terminal else None
+        self._status = Status(Text(self._name), console=self._console) if self._console.is_terminal else None
         self._stage = ""
-        self._stage_began_s = self._last_line_s = time.monotonic()
+        self._stage_began_s = 0.0
+        self._last_line_s: float | None = None
         self._facts: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
@@ -44,15 +47,17 @@ class Progress:
     def hear(self, progress: Mapping[str, Any]) -> None:
         """Take in a message from the run."""
         now_s = time.monotonic()
+        if self._last_line_s is None:  # what is wrong with a request shows in the first stage, and stands alone
+            self._last_line_s = now_s
         if progress["stage"] != self._stage:
             self._stage, self._stage_began_s, self._facts = progress["stage"], now_s, {}
         self._facts.update(progress)
         line = f"{self._name}: {self._stage}{self._detail(now_s - self._stage_began_s)}"
         if self._status:
-            self._status.update(line)
+            self._status.update(Text(single_line(line)))
         elif now_s - self._last_line_s > _QUIET_PERIOD_S:
             self._last_line_s = now_s
-            click.echo(line, err=True)
+            echo_line(line, to_stderr=True)
 
     def _detail(self, elapsed_s: float) -> str:
         """Return samples answered so far, the time left where it can be told, and how far a slow batch is."""

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_json, echo_line
 
 
 @click.command("published", short_help="Published v4.1 results; --place RUN: where a run stands among them.")
 @click.argument("workload", required=False)
 @click.option("--scenario", help="Of one scenario only.")
-@click.option("--accelerator", default="", metavar="TEXT", help="Whose accelerator's name has this in it.")
-@click.option("--submitter", default="", metavar="TEXT", help="Whose submitter's name has this in it.")
+@click.option("--accelerator", default="", metavar="TEXT", help="Only accelerators whose name contains TEXT.")
+@click.option("--submitter", default="", metavar="TEXT", help="Only submitters whose name contains TEXT.")
 @click.option("--place", metavar="RUN", help="Place a run among the closed results of its kind and accuracy.")
 @click.option("--variant", metavar="99|99.9", help="With --place: the accuracy to rank it for, instead of its own.")
 @click.option("--claims", is_flag=True, help="What press releases and blogs said of the round, checked.")
@@ -38,28 +39,32 @@ def command(
     from rich.console import Console
 
     from mlbench.errors import UsageError
-    from mlbench.records.published import CLAIMS, NVIDIA_TABLES, place_of, selected, table
+    from mlbench.records.published import CLAIMS, NVIDIA_TABLES, place_of, select_published, table
     from mlbench.records.run_folder import find_run
     from mlbench.records.run_record import read
-    from mlbench.reports.published import place_lines, published_table, rows_table
+    from mlbench.reports.published import build_published_table, place_lines, rows_table
 
     if variant and not place:
         raise UsageError("--variant belongs to --place.", hint="`mlbench query` selects by accuracy_variant.")
     if claims or nvidia:
         rows = table(CLAIMS if claims else NVIDIA_TABLES)
         if as_json:
-            click.echo(json.dumps(rows, indent=2))
+            echo_json(json.dumps(rows, indent=2))
         else:
             Console(width=240).print(rows_table(rows))
         return
     if place:
         found = place_of(read(find_run(results, place)), variant=variant)
-        click.echo(json.dumps(dataclasses.asdict(found), indent=2) if as_json else "\n".join(place_lines(found)))
+        if as_json:
+            echo_json(json.dumps(dataclasses.asdict(found), indent=2))
+            return
+        for line in place_lines(found):
+            echo_line(line)
         return
-    rows_found = selected(workload=workload, scenario=scenario, accelerator=accelerator, submitter=submitter)
+    rows_found = select_published(workload=workload, scenario=scenario, accelerator=accelerator, submitter=submitter)
     if not rows_found:
         raise UsageError("no published result fits.", hint="`mlbench published` lists all; names are as in v4.1.")
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in rows_found], indent=2))
+        echo_json(json.dumps([dataclasses.asdict(each) for each in rows_found], indent=2))
     else:
-        Console(width=200).print(published_table(rows_found))
+        Console(width=200).print(build_published_table(rows_found))

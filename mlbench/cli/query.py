@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from mlbench.cli.options import results_option
+from mlbench.cli.options import Word, results_option
+from mlbench.cli.output import echo, echo_json
 
 
 @click.command("query", short_help="SQL over stored runs and published results.")
-@click.argument("sql")
+@click.argument("sql", type=Word())
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -26,9 +27,9 @@ def command(sql: str, results: Path, as_json: bool, as_csv: bool) -> None:
 
     answer = ask(results, sql)
     if as_json:
-        click.echo(answer_json(answer))
+        echo_json(answer_json(answer))
     elif as_csv:
-        click.echo(answer_csv(answer), nl=False)
+        echo(answer_csv(answer), newline=False)
     else:
         from rich.console import Console
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
+from mlbench.cli.output import echo_json, echo_line
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
+    from mlbench.comparison.speeds import Sides
     from mlbench.records.run_record import RunRecord
+    from mlbench.runner import RunRequest
+    from mlbench.turns import Command
+
+SUSPECTED = 3
+"""Exit status: slower, but so much else changed too that the machine may be why."""
 
 
 @click.command("regress", short_help="Exit 1 when runs are slower or less accurate than a baseline.")
@@ -23,6 +32,14 @@ if TYPE_CHECKING:
     metavar="RUNS",
     help="Runs of what the baseline measured, made again in turns with NEW; speeds are held against these.",
 )
+@click.option(
+    "--confirm",
+    "other",
+    metavar="COMMAND",
+    help="The mlbench installed with the baseline's product, such as old/bin/mlbench: what is slower than on other "
+    "days is measured again by both in turns, and that counts.",
+)
+@click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
 @across_option
 @margin_option
 @accuracy_margin_option
@@ -35,6 +52,8 @@ def command(
     new: str | None,
     baseline: str,
     again: str | None,
+    other: str | None,
+    pairs: int,
     across: tuple[str, ...],
     margin: float,
     accuracy_margin: float,
@@ -51,13 +70,16 @@ def command(
 
     Exit status: 0 when nothing got worse, 1 when something is slower, less accurate, missing or has no valid run, when
     nothing at all could be judged, or when the two cannot be compared. With --strict also when anything could not be
-    judged: a number that cannot be told, accuracy that was not run, runs that failed or are INVALID.
+    judged: a number that cannot be told, accuracy that was not run, runs that failed or are INVALID. Else 3 when
+    something is suspected only: slower than on other days, but so much else changed too that the machine may be why.
     """
     from mlbench.comparison.compare import compare
     from mlbench.comparison.sessions import newest_session
     from mlbench.records.baselines import read_baseline
     from mlbench.records.selection import records_named, runs_like
+    from mlbench.turns import Command
 
+    other_mlbench = Command(other) if other else None
     stored = read_baseline(results, baseline)
     records = _newest(results, new, stored.created, baseline)
     made_again = newest_session(records_named(results, again)) if again else []
@@ -70,20 +92,94 @@ def command(
         history=runs_like(results, (*stored.records, *records)),
         again=made_again,
     )
+    if other_mlbench:
+        comparison = _confirm(
+            comparison,
+            _Measuring(command=other_mlbench, pairs=pairs, results=results, across=across),
+            base=stored.records,
+            new=records,
+        )
     _show(comparison, baseline, junit=junit, markdown=markdown, as_json=as_json)
     is_unsure = comparison.is_blind or (strict and bool(comparison.not_judged))
-    return 1 if comparison.is_worse or is_unsure else 0
+    if comparison.is_worse or is_unsure:
+        return 1
+    return SUSPECTED if comparison.suspected else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measuring:
+    """How to confirm a loss."""
+
+    command: Command
+    pairs: int
+    results: Path
+    across: tuple[str, ...]
+
+
+def _confirm(
+    comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
+) -> Comparison:
+    """Measure the cells in turns that have a loss by history, and return the comparison with these speeds."""
+    from mlbench.comparison.comparability import key_of, knowing
+    from mlbench.comparison.compare import compare, confirm
+
+    lost = [cell.key for cell in comparison.cells if any(each.is_by_history for each in cell.speeds)]
+    ours, theirs = ({key_of(run, how.across): run for run in reversed(knowing(side))} for side in (base, new))
+    sides = [_measure(ours[key], theirs[key], how) for key in lost]
+    if not sides:
+        return comparison
+    in_turns = compare(
+        [ours[key] for key in lost],
+        [run for each in sides for run in each.new],
+        across=how.across,
+        margin=comparison.margin,
+        again=[run for each in sides for run in each.base],
+    )
+    return confirm(comparison, in_turns)
+
+
+def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
+    """Make a run of each side again in turns.
+
+    Raises:
+        MlbenchError: a run failed to be made, or cannot be stored.
+    """
+    from mlbench.cli.run import run_all
+    from mlbench.discovery import Plugins
+    from mlbench.errors import StorageError
+    from mlbench.reports.console import one_line
+    from mlbench.turns import Maker, measure_in_turns, request_like
+
+    plugins = Plugins.discover()
+
+    def run_other(request: RunRequest) -> RunRecord:
+        what = f"{request.workload} {request.backend} {request.scenario}"
+        echo_line(f"{what}: run {request.repeat} of {how.pairs} with the baseline's mlbench", to_stderr=True)
+        record = how.command.run(request)
+        echo_line(f"{one_line(record)} (baseline's)", to_stderr=True)
+        return record
+
+    def run_here(request: RunRequest) -> RunRecord:
+        if records := run_all([request], plugins):
+            return records[0]
+        raise StorageError("a run made in turns cannot be stored, so nothing can be judged by it.", hint="Make room.")
+
+    return measure_in_turns(
+        Maker(request=request_like(base, how.results), run=run_other),
+        Maker(request=request_like(new, how.results), run=run_here),
+        how.pairs,
+    )
 
 
 def _newest(results: Path, new: str | None, since: datetime, baseline: str) -> list[RunRecord]:
     """Return the newest session of what is named, else of all that was made since the baseline."""
     from mlbench.comparison.sessions import newest_session
     from mlbench.errors import UsageError
-    from mlbench.records.selection import records_named, stored_records
+    from mlbench.records.selection import load_records, records_named
 
     if new is not None:
         return newest_session(records_named(results, new))
-    records = [record for record in stored_records(results) if record.created > since]
+    records = [record for record in load_records(results) if record.created > since]
     if not records:
         raise UsageError(f"no runs in {results} since baseline {baseline!r}.", hint="Run the suite again.")
     return newest_session(records)
@@ -104,6 +200,6 @@ def _show(comparison: Comparison, baseline: str, *, junit: Path | None, markdown
     if markdown:
         write_whole(markdown, comparison_markdown(comparison, title=f"mlbench against baseline {baseline}"))
     if as_json:
-        click.echo(comparison_json(comparison))
+        echo_json(comparison_json(comparison))
     else:
         print_comparison(comparison)

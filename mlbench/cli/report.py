@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import across_option, margin_option, results_option
+from mlbench.cli.output import echo, echo_line
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -50,7 +51,7 @@ def command(
     The file needs no network and no other file. Combinations that ran three times or more get a chart of their
     course in time.
     """
-    from mlbench.cli.cost import priced
+    from mlbench.cli.cost import compute_cost
     from mlbench.comparison.compare import compare
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
@@ -68,30 +69,30 @@ def command(
     if bool(priced_runs) != bool(price):
         given, other = ("--cost", "--price FILE") if priced_runs else ("--price", "--cost INSTANCE=RUNS")
         raise UsageError(f"{given} is given without {other.split()[0]}.", hint=f"Add {other}.")
-    found = _selected(results, runs, sides)
+    found = _select_sides(results, runs, sides)
     summary = summarise(found)
     history = runs_like(results, summary.runs) if sides else []
     comparison = compare(found["base"], found["new"], across=across, margin=margin, history=history) if sides else None
     steps = {each.points[step.index].run_id for each in histories_of(summary.runs) for step in each.steps}
     title = _title(runs, sides, summary)
-    cost = priced(priced_runs, price, results) if price else None
+    cost = compute_cost(priced_runs, price, results) if price else None
     content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost)
     text = summary_markdown(content) if markdown else html_page(content)
     if output:
         write_whole(output, text)
-        click.echo(f"{output}: {len(summary.runs)} runs, {size(len(text.encode()))}")
+        echo_line(f"{output}: {len(summary.runs)} runs, {size(len(text.encode()))}")
     else:
-        click.echo(text, nl=False)
+        echo(text, newline=False)
 
 
-def _selected(results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None) -> dict[str, list[RunRecord]]:
+def _select_sides(results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None) -> dict[str, list[RunRecord]]:
     """Return the records of both sides of a comparison, or of all that was named, under one empty name."""
-    from mlbench.records.selection import records_named, stored_records
+    from mlbench.records.selection import load_records, records_named
 
     if sides:
         return {side: records_named(results, name) for side, name in zip(("base", "new"), sides, strict=True)}
     if not runs:
-        return {"": stored_records(results)}
+        return {"": load_records(results)}
     return {"": [record for name in runs for record in records_named(results, name)]}
 
 

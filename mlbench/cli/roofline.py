@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.output import echo_json, echo_line
+
 if TYPE_CHECKING:
     from mlbench.roofline.ceilings import Ceilings
 
@@ -19,27 +21,29 @@ def command(again: bool, as_json: bool) -> None:
     Later runs on this machine then tell their share of it.
     """
     from mlbench.records.environment import observe_environment
-    from mlbench.roofline.ceilings import ceilings_file, known_ceilings, measured_ceilings
+    from mlbench.roofline.ceilings import ceilings_file, load_ceilings, measure_ceilings
 
     environment = observe_environment()
-    ceilings = None if again else known_ceilings(environment)
+    ceilings = None if again else load_ceilings(environment)
     if ceilings is None:
-        ceilings = measured_ceilings(environment, lambda progress: click.echo(f"{progress['stage']} ...", err=True))
+        ceilings = measure_ceilings(environment, lambda progress: echo_line(f"{progress['stage']} ...", to_stderr=True))
     if as_json:
-        click.echo(ceilings.model_dump_json(indent=2))
+        echo_json(ceilings.model_dump_json(indent=2))
         return
     _show(ceilings)
-    click.echo(f"measured {ceilings.measured:%Y-%m-%d %H:%M} UTC with {ceilings.threads} threads; kept in", err=True)
-    click.echo(ceilings_file(environment), err=True)
+    echo_line(
+        f"measured {ceilings.measured:%Y-%m-%d %H:%M} UTC with {ceilings.threads} threads; kept in", to_stderr=True
+    )
+    echo_line(ceilings_file(environment), to_stderr=True)
 
 
 def _show(ceilings: Ceilings) -> None:
-    from mlbench.reports.units import scaled
+    from mlbench.reports.units import with_prefix
 
     for device in ceilings.devices:
-        click.echo(device.device)
+        echo_line(device.device)
         for precision, ceiling in device.operations.items():
-            click.echo(f"  {precision:<8} {scaled(ceiling.per_s, 'op/s'):>12}  {ceiling.how}")
+            echo_line(f"  {precision:<8} {with_prefix(ceiling.per_s, 'op/s'):>12}  {ceiling.how}")
         for precision, reason in device.not_measured.items():
-            click.echo(f"  {precision:<8} {'-':>12}  not measured: {reason}")
-        click.echo(f"  {'memory':<8} {scaled(device.bytes.per_s, 'B/s'):>12}  {device.bytes.how}")
+            echo_line(f"  {precision:<8} {'-':>12}  not measured: {reason}")
+        echo_line(f"  {'memory':<8} {with_prefix(device.bytes.per_s, 'B/s'):>12}  {device.bytes.how}")

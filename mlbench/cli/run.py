@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,25 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from mlbench.cli.options import overrides_option, profile_option, results_option, tier_option, weights_option
+from mlbench.cli.options import (
+    overrides_option,
+    profile_option,
+    results_option,
+    tag_option,
+    tier_option,
+    weights_option,
+)
+from mlbench.cli.output import echo_json, echo_line
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.runner import RunRequest
+    from mlbench.suite import SharedRuns
 
+_WAIT_S = 2.0
 _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 """What may stand beside ``--suite``; the file says the rest."""
 
@@ -41,12 +53,12 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 @click.option(
     "--repeat",
     "repeats",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST_REPEATS),
     default=1,
     show_default=True,
     help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
 )
-@click.option("--tag", default="", metavar="NAME", help="Name the runs as a set, for `mlbench compare` and others.")
+@tag_option
 @click.option("--power", default="auto", show_default=True, metavar="NAME", help="A power meter, auto or none.")
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
@@ -108,11 +120,11 @@ def command(
                 check(each, plugins)
                 requests.append(each)
             else:
-                click.echo(f"{each.workload} {each.scenario}: the rules do not define this combination.", err=True)
+                echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
     records = run_all(requests, plugins)
     _print(records, as_json)
-    return _status(records)
+    return _status(records, len(requests))
 
 
 def _refuse_besides_a_suite(context: click.Context) -> None:
@@ -131,57 +143,91 @@ def _run_suite(
     file: Path, plugins: Plugins, *, results: Path, overrides: dict[str, str], fresh: bool, as_json: bool
 ) -> int:
     """Make the runs of a suite that are not there yet, and print all of it."""
+    from mlbench.records.reading import read_runs
     from mlbench.records.run_folder import remove_abandoned, runs_in
-    from mlbench.records.run_record import read
     from mlbench.reports.preflight import preflight
-    from mlbench.suite import answers, cost_of, missing, read_suite, requests_of
+    from mlbench.suite import SharedRuns, answers, cost_of, missing, read_suite, requests_of
 
     requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
     remove_abandoned(results)
-    stored = [] if fresh else [read(folder) for folder in runs_in(results)]
+    shared = None if fresh else SharedRuns(results, plugins)
+    stored = [] if fresh else read_runs(runs_in(results))
     wanted = missing(requests, stored, plugins)
-    click.echo(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), err=True)
-    records = [*answers(requests, stored, plugins), *run_all(wanted, plugins)]
+    echo_line(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), to_stderr=True)
+    records = [*answers(requests, stored, plugins), *run_all(wanted, plugins, shared)]
     _print(records, as_json)
-    return _status(records)
+    return _status(records, len(requests))
 
 
-def run_all(requests: Sequence[RunRequest], plugins: Plugins) -> list[RunRecord]:
-    """Make runs one after another, each with a line of its own."""
-    from mlbench.cli.progress import Progress
-    from mlbench.records.run_folder import remove_abandoned
-    from mlbench.reports.console import one_line, problems
-    from mlbench.runner import run_benchmark
+def run_all(requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None) -> list[RunRecord]:
+    """Make runs one after another, each with a line of its own; return those that are stored.
 
-    for results in {request.results for request in requests}:
-        remove_abandoned(results)
+    A run that another process makes meanwhile (``shared``) is waited for.
+    """
+    from mlbench.records.run_folder import TakenError
+
     records = []
-    for number, request in enumerate(requests, 1):
-        with Progress(request, number, len(requests)) as progress:
-            record = run_benchmark(request, plugins, progress.hear)
-        records.append(record)
-        click.echo(one_line(record), err=True)
-        for problem in problems(record):
-            click.echo(f"  {problem}", err=True)
+    left = list(enumerate(requests, 1))
+    while left:
+        taken = []
+        for number, request in left:
+            record = shared.find_new_record(request) if shared else None
+            try:
+                record = record or _run(request, number, len(requests), plugins, shared)
+            except TakenError:
+                taken.append((number, request))
+            if record:
+                records.append(record)
+        if len(taken) == len(left):
+            time.sleep(_WAIT_S)
+        elif taken:
+            echo_line(f"{len(taken)} runs are being made by another process: waiting for them.", to_stderr=True)
+        left = taken
     return records
 
 
-def _status(records: Sequence[RunRecord]) -> int:
+def _run(request: RunRequest, number: int, count: int, plugins: Plugins, shared: SharedRuns | None) -> RunRecord | None:
+    """Make a run, and print a line about it; None where it is not stored, which is printed too.
+
+    Raises:
+        MlbenchError: it cannot be carried out.
+        TakenError: another process makes it, or has just stored it.
+    """
+    from mlbench.cli.progress import Progress
+    from mlbench.reports.console import one_line, problems
+    from mlbench.runner import UnstoredRunError, run_benchmark
+
+    try:
+        with Progress(request, number, count) as progress:
+            record = run_benchmark(request, plugins, progress.hear, shared.claim(request) if shared else None)
+    except UnstoredRunError as error:
+        echo_line(one_line(error.record), to_stderr=True)
+        echo_line(f"Error: {error} This is the record:", to_stderr=True)
+        echo_line(error.record.model_dump_json(), to_stderr=True)
+        return None
+    echo_line(one_line(record), to_stderr=True)
+    for problem in problems(record):
+        echo_line(f"  {problem}", to_stderr=True)
+    return record
+
+
+def _status(records: Sequence[RunRecord], wanted: int) -> int:
     from mlbench.reports.console import is_good
 
-    return 0 if records and all(map(is_good, records)) else 1
+    return 0 if records and len(records) >= wanted and all(map(is_good, records)) else 1
 
 
 def _print(records: Sequence[RunRecord], as_json: bool) -> None:
     if as_json:
-        click.echo("[" + ",".join(record.text() for record in records) + "]")
+        echo_json("[" + ",".join(record.text() for record in records) + "]")
     elif records:
         from rich.console import Console
 
         from mlbench.reports.console import conditions, precision_table, table
+        from mlbench.reports.text_table import print_line
 
         console = Console(width=None if sys.stdout.isatty() else 160)
         console.print(table(records))
         if len({record.precision for record in records}) > 1:
             console.print(precision_table(records))
-        console.print(conditions(records), highlight=False)
+        print_line(console, conditions(records))

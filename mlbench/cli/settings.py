@@ -7,6 +7,7 @@ import json
 import click
 
 from mlbench.cli.options import overrides_option, profile_option, tier_option
+from mlbench.cli.output import echo_json, echo_line
 
 
 @click.command("settings", short_help="Each setting of a workload on a backend, and where it comes from.")
@@ -22,7 +23,7 @@ def command(
 ) -> None:
     """Print each setting of WORKLOAD on BACKEND, its value and the layer it came from.
 
-    Layers: default < scenario < workload < backend < system < command line.
+    A later layer overrides an earlier one; README names them in order.
     """
     from mlbench.contracts.workload import Profile
     from mlbench.discovery import Plugins
@@ -37,13 +38,15 @@ def command(
         tier=Tier(tier),
         overrides=overrides,
     )
-    settings = settings_of(request, Plugins.discover()).by_key
+    found = settings_of(request, Plugins.discover())
+    settings = found.by_key
     if as_json:
-        click.echo(
-            json.dumps({key: {"value": each.value, "layer": each.layer} for key, each in settings.items()}, indent=2)
+        values = found.plain()
+        echo_json(
+            json.dumps({key: {"value": values[key], "layer": each.layer} for key, each in settings.items()}, indent=2)
         )
         return
     width = max(map(len, settings))
     for key, setting in settings.items():
         shown = '""' if setting.value == "" else setting.value
-        click.echo(f"{key:<{width}}  {shown!s:<12}  {setting.layer}")
+        echo_line(f"{key:<{width}}  {shown!s:<12}  {setting.layer}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo, echo_json
 
 
 @click.command("show", short_help="One run: its result, every rule, and the conditions.")
@@ -20,4 +21,7 @@ def command(run: str, results: Path, as_json: bool) -> None:
     from mlbench.reports.page import page
 
     record = read(find_run(results, run))
-    click.echo(record.text() if as_json else page(record))
+    if as_json:
+        echo_json(record.text())
+    else:
+        echo(page(record))

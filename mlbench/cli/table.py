@@ -8,23 +8,25 @@ from typing import Any
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo
 
 
-def _installed() -> dict[str, Any]:
+def _list_installed() -> dict[str, Any]:
     """Return workloads and backends that deserve a place without a run; not those that are never to be chosen."""
     from mlbench.discovery import Plugins
     from mlbench.rules.official import official_rules
 
     plugins = Plugins.discover()
     scenarios = {name: official_rules(workload.rules).scenarios for name, workload in plugins.workloads.items()}
-    probes = {name: backend.probe() for name, backend in plugins.backends.items()}
     return {
         "workloads": {
             name: [each.name for each in plugins.scenarios.values() if each.loadgen in defined]
             for name, defined in scenarios.items()
         },
         "backends": {
-            name: "" if probe.is_available else probe.reason for name, probe in probes.items() if probe.rank >= 0
+            name: "" if probe.is_available else probe.reason
+            for name, probe in plugins.probes().items()
+            if probe.rank >= 0
         },
     }
 
@@ -37,16 +39,14 @@ def command(runs: tuple[str, ...], results: Path, markdown: bool) -> None:
     """Print RUNs, or all runs of the results folder, as a table."""
     from rich.console import Console
 
-    from mlbench.errors import UsageError
-    from mlbench.records.run_folder import find_run, runs_in
+    from mlbench.records.run_folder import find_run
     from mlbench.records.run_record import read
+    from mlbench.records.selection import load_records
     from mlbench.reports.console import table
     from mlbench.reports.matrix import matrix
 
-    records = [read(folder) for folder in ([find_run(results, run) for run in runs] or runs_in(results))]
-    if not records:
-        raise UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
+    records = [read(find_run(results, run)) for run in runs] or load_records(results)
     if markdown:
-        click.echo(matrix(records) if runs else matrix(records, **_installed()))
+        echo(matrix(records) if runs else matrix(records, **_list_installed()))
     else:
         Console(width=160).print(table(records))

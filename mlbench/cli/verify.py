@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_line
 
 
 @click.command("verify", short_help="Read a run's LoadGen logs again, and compare them with its record.")
@@ -35,16 +36,16 @@ def command(run: str, results: Path) -> int:
         raise UsageError(f"run {record.run_id} has no result to verify: it failed.", hint="See `mlbench show`.")
     outcome = verify(record.model_dump(mode="json"), folder, Plugins.discover())
     for difference in outcome.differences:
-        click.echo(difference)
+        echo_line(difference)
     if outcome.differences and (record.format < FORMAT or record.mlbench_version != __version__):
-        click.echo(f"the record is of mlbench {record.mlbench_version}; rules and fields may have changed since")
+        echo_line(f"the record is of mlbench {record.mlbench_version}; rules and fields may have changed since")
     if not outcome.differences:
-        click.echo(f"{folder.name}: logs and id give {outcome.confirmed} recorded values again")
+        echo_line(f"{folder.name}: logs and id give {outcome.confirmed} recorded values again")
     for name, extent in outcome.checked_in_part.items():
-        click.echo(f"  checked in part: {name}: {extent}")
+        echo_line(f"  checked in part: {name}: {extent}")
     by_reason: dict[str, list[str]] = {}
     for name, reason in outcome.not_checked.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        click.echo(f"  not checked: {', '.join(names)}: {reason}")
+        echo_line(f"  not checked: {', '.join(names)}: {reason}")
     return 1 if outcome.differences else 0

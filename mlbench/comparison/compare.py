@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from itertools import repeat
 
 from mlbench.comparison.comparability import (
     Difference,
@@ -17,29 +18,17 @@ from mlbench.comparison.comparability import (
     key_of,
     knowing,
 )
-from mlbench.comparison.effect import Effect, adjusted, detectable_loss
+from mlbench.comparison.effect import Effect, detectable_loss
 from mlbench.comparison.measures import why_not_counted
 from mlbench.comparison.scores import ACCURACY_MARGIN, Score, are_targets_met, judge_scores
-from mlbench.comparison.speeds import Sides, Speed, measure_speeds
+from mlbench.comparison.speeds import Sides, Speed, Tested, measure_speeds
 from mlbench.comparison.spread import ENOUGH_SESSIONS, Source, Spread
+from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
-MARGIN = 0.05
-"""Below it nothing is called a change, however sure: machines differ by that much from day to day."""
-
-ALPHA = 0.01
-"""How often a comparison of equals, all its numbers together, may be sure of a difference somewhere: a suite that runs
-every night would else cry wolf every few weeks."""
-
-
-class Verdict(StrEnum):
-    """What a comparison says of one number."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "same"
-    CANNOT_TELL = "cannot tell"
+RESULTS = ("throughput", "latency")
+"""Measures that are a run's result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +41,20 @@ class Judged:
     """A value per repeat."""
     new: tuple[float, ...]
     effect: Effect | None
-    verdict: Verdict
+    verdict: SpeedVerdict
     reason: str
-    """Why it cannot be told; empty otherwise."""
+    """Why it cannot be told, or is suspected only; empty otherwise."""
     spread: Spread | None = None
     """What the effect was tested against; None where nothing was tested."""
     detectable: float | None = None
-    """The smallest loss, as a share, that would have been called slower in four of five such comparisons."""
+    """The smallest loss, as a share, that would have been called slower, or suspected, in four of five such
+    comparisons."""
+
+    @property
+    def is_by_history(self) -> bool:
+        """Whether it is slower than on other days, or suspected to be; runs in turns could confirm it."""
+        is_loss = self.verdict in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
+        return is_loss and self.spread is not None and self.spread.source is not Source.TURNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +62,8 @@ class Cell:
     """Runs that are repeats of each other, on both sides."""
 
     name: str
+    key: tuple[str, ...]
+    """What its runs share (`comparability.key_of`); names may be alike."""
     speeds: tuple[Judged, ...]
     scores: tuple[Score, ...]
     misses_target: bool
@@ -90,18 +88,23 @@ class Cell:
     @property
     def is_worse(self) -> bool:
         """Whether this is a regression."""
-        return self.lost or self.is_less_accurate or any(each.verdict is Verdict.SLOWER for each in self.speeds)
+        return self.lost or self.is_less_accurate or any(each.verdict is SpeedVerdict.SLOWER for each in self.speeds)
 
     @property
-    def judged(self) -> int:
+    def judged_count(self) -> int:
         """How many numbers and scores have a verdict."""
-        speeds = sum(each.verdict is not Verdict.CANNOT_TELL for each in self.speeds)
+        speeds = sum(each.verdict not in (SpeedVerdict.SUSPECTED, SpeedVerdict.CANNOT_TELL) for each in self.speeds)
         return speeds + sum(not score.reason for score in self.scores) + self.lost
+
+    @property
+    def suspected(self) -> tuple[str, ...]:
+        """What may be slower, and why that is not sure."""
+        return tuple(f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is SpeedVerdict.SUSPECTED)
 
     @property
     def not_judged(self) -> tuple[str, ...]:
         """What has no verdict, and why."""
-        found = [f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is Verdict.CANNOT_TELL]
+        found = [f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is SpeedVerdict.CANNOT_TELL]
         found += [f"{score.name}: {score.reason}" for score in self.scores if score.reason]
         if self.is_without_base:
             found.append("valid runs: the base has none")
@@ -135,14 +138,19 @@ class Comparison:
         return bool(self.missing) or any(cell.is_worse for cell in self.cells)
 
     @property
-    def judged(self) -> int:
+    def judged_count(self) -> int:
         """How many numbers and scores have a verdict; a cell that is missing counts as one."""
-        return len(self.missing) + sum(cell.judged for cell in self.cells)
+        return len(self.missing) + sum(cell.judged_count for cell in self.cells)
 
     @property
     def not_judged(self) -> tuple[str, ...]:
         """What has no verdict, and why."""
         return tuple(f"{cell.name}, {each}" for cell in self.cells for each in cell.not_judged)
+
+    @property
+    def suspected(self) -> tuple[str, ...]:
+        """What may be slower, and why that is not sure."""
+        return tuple(f"{cell.name}, {each}" for cell in self.cells for each in cell.suspected)
 
     @property
     def is_blind(self) -> bool:
@@ -176,7 +184,7 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and what to hold the
         UsageError: ``across`` names an unknown fact.
     """
     check_facts(across)
-    ours, theirs, anew = (_grouped(side, across) for side in (base, new, again))
+    ours, theirs, anew = (_group_by_cell(side, across) for side in (base, new, again))
     unmatched, others = [key for key in ours if key not in theirs], [key for key in theirs if key not in ours]
     if unmatched and others:
         _refuse(ours, theirs, unmatched, others, across)
@@ -198,12 +206,30 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and what to hold the
     )
 
 
+def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
+    """Return a comparison with the speeds of some cells as runs in turns have them.
+
+    A loss that these show too, but cannot be sure of, stays suspected.
+    """
+    confirmed = {cell.key: tuple(map(_or_suspected, cell.speeds, repeat(comparison.margin))) for cell in in_turns.cells}
+    cells = tuple(replace(cell, speeds=confirmed.get(cell.key, cell.speeds)) for cell in comparison.cells)
+    return replace(comparison, cells=cells)
+
+
+def _or_suspected(each: Judged, margin: float) -> Judged:
+    if each.verdict is not SpeedVerdict.CANNOT_TELL or not each.effect or each.effect.ratio * (1 + margin) >= 1:
+        return each
+    return replace(
+        each, verdict=SpeedVerdict.SUSPECTED, reason=f"in turns x {each.effect.ratio:.3f}, but {each.reason}"
+    )
+
+
 def cell_name(record: RunRecord) -> str:
     """Return ``resnet50 pytorch Offline fp32``."""
     return f"{record.workload} {record.backend} {record.scenario} {record.precision}"
 
 
-def _grouped(records: Sequence[RunRecord], across: Collection[str]) -> dict[tuple[str, ...], list[RunRecord]]:
+def _group_by_cell(records: Sequence[RunRecord], across: Collection[str]) -> dict[tuple[str, ...], list[RunRecord]]:
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
         groups.setdefault(key_of(record, across), []).append(record)
@@ -236,6 +262,7 @@ def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell
     forced = [each for each in differences(one, other) if each.fact in across_with_what_follows(across) and is_known]
     return Cell(
         name=cell_name(other),
+        key=key_of(other, across),
         speeds=(),
         scores=tuple(judge_scores(base, new, accuracy_margin)),
         misses_target=are_targets_met(base) and not are_targets_met(new),
@@ -255,70 +282,73 @@ def _speeds(sides: Sides, margin: float) -> list[Speed]:
 
 def _with_verdicts(cells: Sequence[tuple[Cell, Sequence[Speed]]], margin: float) -> Sequence[Cell]:
     """Judge all numbers together."""
-    p_values = {
-        id(speed): speed.effect.p_value
-        for _, speeds in cells
+    numbers = {
+        id(speed): Number(cell=cell.key, tested=speed.tested, is_result=speed.name in RESULTS)
+        for cell, speeds in cells
         for speed in speeds
-        if speed.effect and speed.effect.p_value is not None
+        if speed.tested
     }
-    corrected = dict(zip(p_values, adjusted(list(p_values.values())), strict=True))
+    decisions = dict(zip(numbers, judge_together(list(numbers.values()), margin), strict=True))
+    count = len(decisions)
     return [
-        replace(
-            cell, speeds=tuple(_judged(speed, corrected.get(id(speed)), len(corrected), margin) for speed in speeds)
-        )
+        replace(cell, speeds=tuple(_judge_speed(speed, decisions.get(id(speed)), count, margin) for speed in speeds))
         for cell, speeds in cells
     ]
 
 
-def _judged(speed: Speed, p_value: float | None, tests: int, margin: float) -> Judged:
-    """Return a number with its verdict, given its corrected p-value; None where nothing could be tested."""
-    verdict, detectable, reason = Verdict.CANNOT_TELL, None, speed.reason
-    if p_value is not None and speed.effect and speed.foreseen and speed.spread:
-        verdict = decide(speed.effect, p_value, margin)
-        is_change = verdict in (Verdict.FASTER, Verdict.SLOWER)
-        detectable = detectable_loss(speed.effect if is_change else speed.foreseen, tests, margin, ALPHA)
+def _judge_speed(speed: Speed, decision: Decision | None, tests: int, margin: float) -> Judged:
+    """Return a number with its verdict; without a decision nothing could be tested."""
+    verdict, effect, spread, detectable, reason = SpeedVerdict.CANNOT_TELL, speed.effect, None, None, speed.reason
+    if decision:
+        verdict, effect, spread = decision.verdict, decision.tested.effect, decision.tested.spread
+        is_change = verdict in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
+        detectable = detectable_loss(effect if is_change else decision.tested.foreseen, tests, margin, ALPHA)
         if is_change:
-            reason = ""
+            reason = _why_suspected(decision.companions, margin) if decision.companions else ""
         elif reason:
-            verdict = Verdict.CANNOT_TELL
-        elif verdict is Verdict.CANNOT_TELL:
-            reason = _why_unsure(speed.spread, detectable, margin)
+            verdict = SpeedVerdict.CANNOT_TELL
+        elif verdict is SpeedVerdict.CANNOT_TELL:
+            reason = _why_unsure(decision.tested, detectable, margin)
     return Judged(
         measure=speed.name,
         unit=speed.unit,
         base=speed.base,
         new=speed.new,
-        effect=speed.effect,
+        effect=effect,
         verdict=verdict,
         reason=reason,
-        spread=speed.spread,
+        spread=spread,
         detectable=detectable,
     )
 
 
-def decide(effect: Effect, p_value: float, margin: float) -> Verdict:
-    """Return what an effect amounts to, given its p-value corrected for all that is judged with it."""
-    low, high = 1 / (1 + margin), 1 + margin
-    if p_value < ALPHA and effect.ratio > high:
-        return Verdict.FASTER
-    if p_value < ALPHA and effect.ratio < low:
-        return Verdict.SLOWER
-    return Verdict.SAME if low <= effect.low and effect.high <= high else Verdict.CANNOT_TELL
+def _why_suspected(companions: Companions, margin: float) -> str:
+    return (
+        f"slower, but {companions.changed} of {companions.count} other cells changed by more than {margin:.0%} too "
+        f"(the middle one x {companions.ratio:.3f}): the machine, or something that all of them use; measure both "
+        "sides in turns"
+    )
 
 
-def _why_unsure(spread: Spread, detectable: float | None, margin: float) -> str:
+def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
     """Return why a number has no verdict, and what to do about it."""
+    spread, steps = tested.spread, tested.effect.steps
     would = f"; a loss of {detectable:.0%} would be seen" if detectable is not None else ""
     match spread.source:
-        case Source.ASSUMED:
-            return (
-                f"{spread.count} of {ENOUGH_SESSIONS} sessions are known, so sessions are taken to differ by "
-                f"{spread.between:.0%}{would}; measure on more days, or both sides in turns"
-            )
         case Source.TURNS:
             return (
                 f"the two of a pair differ by {spread.between:.1%}, and the interval of {spread.count} pairs reaches "
                 f"beyond the margin of {margin:.0%}{would}; repeat more often"
+            )
+        case _ if steps:
+            return (
+                f"sessions go back and forth between speeds that are {-math.expm1(-steps.apart):.0%} apart{would}; "
+                "measure both sides in turns"
+            )
+        case Source.ASSUMED:
+            return (
+                f"{spread.count} of {ENOUGH_SESSIONS} sessions are known, so sessions are taken to differ by "
+                f"{spread.between:.0%}{would}; measure on more days, or both sides in turns"
             )
         case Source.SESSIONS:
             return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from mlbench.comparison.comparability import demand_one_condition, key_of
 from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import mean_interval
 from mlbench.comparison.measures import why_not_counted
+from mlbench.documents import first_problem, read_toml
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 
@@ -77,16 +77,11 @@ def read_prices(file: Path) -> Prices:
         UsageError: it is missing, no TOML, or says something else than it should; the message names the place.
     """
     hint = "It has: currency, source (optional), and a table [per_hour] of prices by instance."
+    fields = read_toml(file, what="price file", hint=hint)
     try:
-        return Prices.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UsageError(f"price file cannot be read: {file}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not a TOML file: {error}.", hint=hint) from None
+        return Prices.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{file}: {place}: {first['msg']}.", hint=hint) from None
+        raise UsageError(f"{file}: {first_problem(error)}.", hint=hint) from None
 
 
 def yields_of(runs: Mapping[str, Sequence[RunRecord]], prices: Prices) -> Yields:

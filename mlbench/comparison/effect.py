@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,21 @@ _TWO_HUMPED_BELOW = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSteps:
+    """Between which speeds a machine goes back and forth by itself: logarithms, seen from the base's speed."""
+
+    slowest: float
+    """At most 0."""
+    fastest: float
+    """At least 0."""
+
+    @property
+    def apart(self) -> float:
+        """How far the two are apart: what a loss must exceed to be seen on a night when the machine is fast."""
+        return self.fastest - self.slowest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """How many times as fast the new runs are: 1.1 is ten percent more samples a second, or ten percent less time."""
 
@@ -41,6 +56,8 @@ class Effect:
     """Standard error of the ratio's logarithm; None where it is unknown."""
     freedom: float | None = None
     """Degrees of freedom of that error."""
+    steps: MachineSteps | None = None
+    """Where the machine goes by itself; only what is beyond counts. None: nowhere."""
 
 
 def effect_of(base: Sequence[float], new: Sequence[float], *, higher_is_better: bool) -> Effect:
@@ -93,7 +110,8 @@ def effect_of_sessions(base: Sequence[Session], new: Sequence[Session], spread: 
     variance = sum(
         spread.variance_of(len(side) / sum(1 / len(session) for session in side)) / len(side) for side in (base, new)
     )
-    return _student(float(other.mean() - one.mean()), math.sqrt(variance), spread.freedom)
+    effect = _student(float(other.mean() - one.mean()), math.sqrt(variance), spread.freedom)
+    return with_steps(effect, _steps_after(float(one.mean()), spread)) if spread.fastest > spread.slowest else effect
 
 
 def effect_of_pairs(differences: Sequence[float]) -> Effect:
@@ -106,6 +124,33 @@ def unknown_effect(base: Sequence[float], new: Sequence[float]) -> Effect:
     """Return the ratio of two sets of signed logarithms about which nothing else is known."""
     ratio = math.exp(float(np.mean(new) - np.mean(base)))
     return Effect(ratio=ratio, low=0.0, high=math.inf, p_value=None)
+
+
+def _steps_after(base: float, spread: Spread) -> MachineSteps:
+    return MachineSteps(slowest=min(spread.slowest - base, 0.0), fastest=max(spread.fastest - base, 0.0))
+
+
+def with_steps(effect: Effect, steps: MachineSteps) -> Effect:
+    """Return an effect on a machine that goes back and forth by itself.
+
+    Whichever of its speeds it had, the change besides lies in the interval; the p-value is that of the speed that
+    explains most.
+    """
+    if effect.error is None or effect.freedom is None:
+        return effect
+    difference = math.log(effect.ratio)
+    beyond = beyond_steps(difference, steps)
+    held = _student(beyond, effect.error, effect.freedom)
+    reach = math.log(held.high) - beyond
+    low, high = math.exp(difference - steps.fastest - reach), math.exp(difference - steps.slowest + reach)
+    return replace(effect, low=low, high=high, p_value=held.p_value, steps=steps)
+
+
+def beyond_steps(difference: float, steps: MachineSteps | None) -> float:
+    """Return how far a difference lies beyond where the machine goes by itself; 0 within."""
+    if steps is None:
+        return difference
+    return difference - min(max(difference, steps.slowest), steps.fastest)
 
 
 def _student(difference: float, error: float, freedom: float) -> Effect:
@@ -141,10 +186,11 @@ def detectable_loss(effect: Effect, tests: int, margin: float, chance: float) ->
         return None
     sure = float(special.stdtrit(effect.freedom, 1 - chance / (2 * tests)))
     seen = float(special.stdtrit(effect.freedom, POWER))
-    return 1 - math.exp(-max(sure * effect.error, math.log1p(margin)) - seen * effect.error)
+    least = (effect.steps.apart if effect.steps else 0.0) + max(sure * effect.error, math.log1p(margin))
+    return 1 - math.exp(-least - seen * effect.error)
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """Return p-values of several tests, corrected so that no false one among them is likely.
 
     Source: Holm, A simple sequentially rejective multiple test procedure, 1979.
@@ -191,8 +237,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None, float |
     return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
-def is_two_humped(values: Sequence[float]) -> bool:
-    """Tell whether repeats fall into two heaps, as when a machine has two speeds: their mean then means nothing.
+def is_bimodal(values: Sequence[float]) -> bool:
+    """Return whether repeats fall into two modes, as when a machine has two speeds: their mean then means nothing.
 
     Hartigan's dip test at 1 %; fewer than five values are never called so.
     """

@@ -11,10 +11,11 @@ from functools import cache
 import numpy as np
 
 from mlbench.comparison.comparability import CONDITIONS, Difference, differences, further_differences, key_of
-from mlbench.comparison.compare import MARGIN, Verdict, cell_name
+from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import Effect, effect_of
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.sessions import split_sessions
+from mlbench.comparison.verdicts import MARGIN, SpeedVerdict
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 
@@ -57,7 +58,7 @@ class Step:
     """Of the first session after it."""
     effect: Effect
     """Of all sessions of the level after it against all of the level before."""
-    verdict: Verdict
+    verdict: SpeedVerdict
     """Faster or slower."""
     differences: tuple[Difference, ...]
     """What else differs between the last run before it and the first after it."""
@@ -143,11 +144,11 @@ def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float =
     def effect(before: int, index: int, after: int) -> Effect:
         return effect_of(values[before:index], values[index:after], higher_is_better=higher_is_better)
 
-    proposed = _proposed(values)
+    proposed = _propose_steps(values)
     while proposed:
         ends = [0, *proposed, len(values)]
         effects = dict(zip(proposed, map(effect, ends, proposed, ends[2:]), strict=True))
-        p_values = {index: _adjusted(effects, index, len(values), margin) for index in proposed}
+        p_values = {index: _adjust_p_value(effects, index, len(values), margin) for index in proposed}
         least = max(proposed, key=p_values.__getitem__)
         if p_values[least] < CHANCE:
             return list(effects.items())
@@ -163,7 +164,7 @@ def spread_of(values: Sequence[float]) -> float:
     return float(_GAUSSIAN * np.median(np.abs(between - np.median(between))))
 
 
-def _proposed(values: Sequence[float]) -> list[int]:
+def _propose_steps(values: Sequence[float]) -> list[int]:
     try:
         from ruptures import KernelCPD
     except ImportError:
@@ -175,7 +176,7 @@ def _proposed(values: Sequence[float]) -> list[int]:
     return [int(index) for index in fit.predict(pen=PENALTY * math.log(len(values)))[:-1]]
 
 
-def _adjusted(effects: Mapping[int, Effect], index: int, count: int, margin: float) -> float:
+def _adjust_p_value(effects: Mapping[int, Effect], index: int, count: int, margin: float) -> float:
     """Return the p-value of a step times the places that it and the steps beside it might have had.
 
     Welch's test sees two levels, and where a step ends them on their other side, that was chosen too. Within the margin
@@ -230,6 +231,6 @@ def _step(index: int, effect: Effect, before: RunRecord, after: RunRecord) -> St
     return Step(
         index=index,
         effect=effect,
-        verdict=Verdict.FASTER if effect.ratio > 1 else Verdict.SLOWER,
+        verdict=SpeedVerdict.FASTER if effect.ratio > 1 else SpeedVerdict.SLOWER,
         differences=(*differences(before, after), *further_differences(before, after)),
     )

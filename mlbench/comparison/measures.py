@@ -71,7 +71,7 @@ def why_not_counted(record: RunRecord) -> str:
 
 def why_loads_differ(records: Sequence[RunRecord]) -> str:
     """Return why the latencies of Server runs do not compare; empty when they do, and in the other scenarios."""
-    rates = [rate for record in records if (rate := _offered_rate(record)) is not None]
+    rates = [rate for record in records if (rate := _arrival_rate(record)) is not None]
     if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
         return ""
     return (
@@ -80,7 +80,7 @@ def why_loads_differ(records: Sequence[RunRecord]) -> str:
     )
 
 
-def _offered_rate(record: RunRecord) -> float | None:
+def _arrival_rate(record: RunRecord) -> float | None:
     """Return the arrivals per second that a Server run was sent; None in the other scenarios."""
     rate = record.load.get("target_qps")
     return float(rate) if record.scenario == "Server" and isinstance(rate, int | float) else None

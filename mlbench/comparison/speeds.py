@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mlbench.comparison.comparability import conditions_of, knowing
-from mlbench.comparison.effect import Effect, effect_of_pairs, effect_of_sessions, is_two_humped, unknown_effect
+from mlbench.comparison.effect import Effect, effect_of_pairs, effect_of_sessions, is_bimodal, unknown_effect
 from mlbench.comparison.measures import measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.sessions import LEAST_PAIRS, pairs_in_turns, split_sessions
 from mlbench.comparison.spread import Session, Source, Spread, drop_sessions_like, measure_spread
+from mlbench.comparison.states import find_states
 from mlbench.records.run_record import RunRecord
 
 MOST_SESSIONS = 60
@@ -32,6 +33,18 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """An effect, and what it is held against."""
+
+    effect: Effect
+    foreseen: Effect
+    """The same with the error that a night with a loss would have had; what is detectable follows from it."""
+    spread: Spread
+    is_deliberate: bool = False
+    """The sides differ on purpose, so all numbers may well have moved together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
     """One number on both sides, without a verdict."""
 
@@ -40,21 +53,10 @@ class Speed:
     base: tuple[float, ...]
     new: tuple[float, ...]
     effect: Effect | None
-    spread: Spread | None
-    """What the effect is held against; None where nothing can be."""
-    foreseen: Effect | None
-    """The same with the error that a night with a loss would have had; what is detectable follows from it."""
+    tested: Tested | None
+    """The effect with what it is held against; None where nothing can be."""
     reason: str
     """Why it is not the same, if it should look so; empty otherwise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
-    """An effect, and what it is held against."""
-
-    effect: Effect
-    foreseen: Effect
-    spread: Spread
 
 
 def measure_speeds(sides: Sides, margin: float) -> list[Speed]:
@@ -76,31 +78,30 @@ def _speed(name: str, sides: Sides, margin: float) -> Speed:
         [each for record in side for each in measures_of(record) if each.name == name] for side in (base, new)
     )
     one, other = (tuple(each.value for each in side) for side in (ours, theirs))
-    tested, effect, reason = _tested(name, sides, margin)
-    humps = [side for side, values in (("base", one), ("new", other)) if is_two_humped(values)]
+    tested, effect, reason = _test_speed(name, sides, margin)
+    humps = [side for side, values in (("base", one), ("new", other)) if is_bimodal(values)]
     if tested and humps:
-        reason = f"the {humps[0]} runs fall into two heaps: something switched between them"
+        reason = f"the {humps[0]} runs fall into two modes: something switched between them"
     return Speed(
         name=name,
         unit=theirs[0].unit,
         base=one,
         new=other,
         effect=effect,
-        spread=tested.spread if tested else None,
-        foreseen=tested.foreseen if tested else None,
+        tested=tested,
         reason=reason,
     )
 
 
-def _tested(name: str, sides: Sides, margin: float) -> tuple[Tested | None, Effect | None, str]:
+def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, Effect | None, str]:
     """Return the effect with what it is held against, the effect alone, and why no verdict can rest on it."""
     base, new = _counted(sides.again or sides.base), _counted(sides.new)
     if reason := why_loads_differ([*base, *new]):
         return None, None, reason
     differences = _differences_of_pairs(name, sides)
     if len(differences) >= LEAST_PAIRS:
-        effect = effect_of_pairs(differences)
-        return Tested(effect=effect, foreseen=effect, spread=_spread_of_pairs(differences)), effect, ""
+        by_pairs = compare_pairs(differences)
+        return by_pairs, by_pairs.effect, ""
     ours, theirs = _in_sessions(name, base), _in_sessions(name, new)
     unknown = unknown_effect(*([value for session in side for value in session] for side in (ours, theirs)))
     if sides.again:
@@ -123,9 +124,11 @@ def _differences_of_pairs(name: str, sides: Sides) -> list[float]:
     return [new - base for base, new in values if base is not None and new is not None]
 
 
-def _spread_of_pairs(differences: Sequence[float]) -> Spread:
-    count, between = len(differences), float(np.std(differences, ddof=1))
-    return Spread(source=Source.TURNS, between=between, within=0.0, repeats=1, freedom=count - 1, count=count)
+def compare_pairs(differences: Sequence[float]) -> Tested:
+    """Hold pairs against each other: the differences of the logarithms of runs made in turns, two at least."""
+    effect, count, between = effect_of_pairs(differences), len(differences), float(np.std(differences, ddof=1))
+    spread = Spread(source=Source.TURNS, between=between, within=0.0, repeats=1, freedom=count - 1, count=count)
+    return Tested(effect=effect, foreseen=effect, spread=spread)
 
 
 def compare_by_sessions(
@@ -147,11 +150,20 @@ def compare_by_sessions(
     """
     is_change = abs(_level(new) - _level(base)) > math.log1p(margin)
     known = [*before, *(drop_sessions_like(_level(new), _level(base), after) if is_change else after)]
-    spread, whole = (measure_spread([each[-MOST_SESSIONS:]]) for each in (known, [*before, *after]))
+    spread, whole = (_spread_by_state(each[-MOST_SESSIONS:], margin) for each in (known, [*before, *after]))
     if spread is None or whole is None:
         return None
     effect, foreseen = (effect_of_sessions(base, new, each) for each in (spread, whole))
     return Tested(effect=effect, foreseen=foreseen, spread=spread)
+
+
+def _spread_by_state(sessions: Sequence[Session], margin: float) -> Spread | None:
+    """Return the spread of sessions at the same of the machine's speeds, with how far these are apart."""
+    states = find_states(sessions, margin)
+    spread = measure_spread(states.sessions)
+    if spread is None or not states.returns:
+        return spread
+    return replace(spread, slowest=min(states.levels), fastest=max(states.levels), returns=states.returns)
 
 
 def _level(sessions: Sequence[Session]) -> float:
@@ -182,7 +194,7 @@ def _by_sessions(name: str, sides: Sides, margin: float) -> Tested | None:
     if spread is None:
         return None
     effect = effect_of_sessions(ours, theirs, spread)
-    return Tested(effect=effect, foreseen=effect, spread=spread)
+    return Tested(effect=effect, foreseen=effect, spread=spread, is_deliberate=True)
 
 
 def _in_sessions(name: str, records: Sequence[RunRecord]) -> list[Session]:

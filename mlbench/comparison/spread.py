@@ -59,6 +59,12 @@ class Spread:
     """Degrees of freedom of ``between``."""
     count: int
     """How many sessions, or pairs, are known."""
+    slowest: float = 0.0
+    fastest: float = 0.0
+    """Logarithms of the speeds that the machine goes back and forth between by itself; equal where none were seen.
+    ``between`` is that of sessions at the same speed."""
+    returns: int = 0
+    """How often it came back to a speed that it had left."""
 
     def variance_of(self, repeats: float) -> float:
         """Return the variance of the mean of a session of so many runs.
@@ -91,7 +97,7 @@ def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:
     if len(sessions) - len(known) + 1 >= ENOUGH_SESSIONS:
         between, source = measured, Source.SESSIONS
     else:
-        between, source = max(measured, ASSUMED**2, _correlated(within**2, repeats)), Source.ASSUMED
+        between, source = max(measured, ASSUMED**2, _variance_of_mean(within**2, repeats)), Source.ASSUMED
         freedom = ASSUMED_FREEDOM
     return Spread(
         source=source,
@@ -144,7 +150,7 @@ def _inflation(means: np.ndarray) -> tuple[float, float]:
     return (1 - 1 / count) / (1 - share), max(1 / share - 1, _LEAST_FREEDOM)
 
 
-def _correlated(variance: float, repeats: float) -> float:
+def _variance_of_mean(variance: float, repeats: float) -> float:
     """Return the variance of the mean of correlated repeats, from the variance that they show around it."""
     count = max(round(repeats), 1)
     if count < 2:

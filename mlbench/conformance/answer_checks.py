@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlbench.conformance.comparison import place_of
-from mlbench.conformance.known_answers import Poisoned, known_scores, token_graph
+from mlbench.conformance.known_answers import Poisoned, reference_scores, token_graph
 from mlbench.conformance.recording import ALL_AT_ONCE, ONE_AT_A_TIME, PATTERNS, TRICKLE, Pattern, send
 from mlbench.conformance.subject import Check, Subject, demand
 
@@ -56,7 +56,7 @@ def names_a_failing_sample(subject: Subject) -> None:
 
 
 def _demand_right_answers(subject: Subject, pattern: Pattern, where: str) -> None:
-    right = known_scores()
+    right = reference_scores()
     allowed = token_graph().graph.tolerance(subject.precision)
     sent = send(subject, pattern)
     for id_, index in zip(sent.samples.ids, sent.samples.indices, strict=True):

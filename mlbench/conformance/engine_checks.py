@@ -6,6 +6,8 @@ The first line of a check's docstring is what it demands; its name is what `mlbe
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,15 @@ from mlbench.conformance.recording import (
     TRICKLE,
     RecordingReply,
     Sent,
-    numbered,
+    make_samples,
     send,
     submit,
+    submit_as_given,
 )
 from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Samples
 from mlbench.contracts.model import ReplySpec
-from mlbench.errors import ConformanceError
+from mlbench.errors import ConformanceError, describe_error
 
 _LATE_S = 0.3
 """How long after its end an engine is listened to."""
@@ -69,7 +73,7 @@ def answers_after_flush(subject: Subject) -> None:
     """After `flush` an engine answers what it holds, however long it might have waited for a fuller batch."""
     reply = RecordingReply()
     with subject.engine("dynamic", batch=8, max_wait_us=_FOR_EVER_US) as (engine, dataset):
-        samples = numbered([4, 7, 2], dataset)
+        samples = make_samples([4, 7, 2], dataset)
         submit(engine, samples, reply)
         engine.flush()
         in_time = reply.wait(samples, subject.patience_s)
@@ -87,7 +91,7 @@ def replies_have_the_promised_form(subject: Subject) -> None:
     with subject.engine("bucketed") as (engine, dataset):
         if engine.replay_graphs():
             return
-        sent = Sent(pattern="after replay_graphs", samples=numbered(range(dataset.count), dataset))
+        sent = Sent(pattern="after replay_graphs", samples=make_samples(range(dataset.count), dataset))
         submit(engine, sent.samples, sent.reply)
         engine.flush()
         sent.reply.wait(sent.samples, subject.patience_s)
@@ -95,11 +99,29 @@ def replies_have_the_promised_form(subject: Subject) -> None:
     _demand_promised_form(sent)
 
 
+def leaves_samples_alone(subject: Subject) -> None:
+    """An engine changes nothing in the `Samples` that it is given."""
+    for batching in ("inline", "bucketed"):
+        reply = RecordingReply()
+        with subject.engine(batching, batch=1) as (engine, dataset):
+            samples = make_samples(range(dataset.count), dataset)
+            given = Samples(samples.ids, samples.indices, dataset)
+            submit_as_given(engine, given, reply)
+            engine.flush()
+            reply.wait(samples, subject.patience_s)
+        for name in ("ids", "indices", "dataset"):
+            demand(
+                getattr(given, name) is getattr(samples, name),
+                f"`samples.{name}` was changed ({batching}).",
+                "Make Samples of your own, with samples[a:b] or samples.at(positions).",
+            )
+
+
 def is_silent_after_exit(subject: Subject) -> None:
     """Once an engine's ``__exit__`` has returned it answers nothing, though it was stopped in the midst of its work."""
     reply = RecordingReply()
     with subject.engine("bucketed") as (engine, dataset):
-        samples = numbered([*range(dataset.count)] * 2, dataset)
+        samples = make_samples([*range(dataset.count)] * 2, dataset)
         first, second = samples[: dataset.count], samples[dataset.count :]
         submit(engine, first, reply)
         engine.flush()
@@ -127,25 +149,60 @@ def runs_again_after_exit(subject: Subject) -> None:
 
 
 def reports_facts_as_json(subject: Subject) -> None:
-    """`Engine.statistics` and `Backend.observe` return what JSON can hold, for the record of a run."""
+    """`Engine.statistics` and `Backend.observe` return what JSON can hold, `calls` and `capacity` what they promise.
+
+    ``truncated_prompts`` is a count, where an engine has it.
+    """
     with subject.engine("fixed") as (engine, dataset):
         reply = RecordingReply()
-        samples = numbered(range(dataset.count), dataset)
+        samples = make_samples(range(dataset.count), dataset)
         submit(engine, samples, reply)
         engine.flush()
         reply.wait(samples, subject.patience_s)
-        facts = {"Engine.statistics": engine.statistics(), "Backend.observe": subject.backend.observe()}
-    for method, values in facts.items():
-        try:
-            json.dumps(dict(values))
-        except TypeError as error:
-            raise ConformanceError(
-                f"{method}() returns what JSON cannot hold: {error}.", hint="Convert to str, int, float, list or dict."
-            ) from None
+        facts = {"Engine.statistics": engine.statistics, "Backend.observe": subject.backend.observe}
+        for method, report in facts.items():
+            _demand_json(method, report)
+        count = engine.statistics().get("truncated_prompts", 0)
+        demand(
+            type(count) is int and count >= 0,
+            f"Engine.statistics() returns {count!r} as truncated_prompts.",
+            "Count the samples whose prompt was cut, or leave it out.",
+        )
+        _demand_promised_kinds(engine)
+
+
+def _demand_json(method: str, report: Callable[[], Mapping[str, Any]]) -> None:
+    try:
+        values = dict(report())
+        json.dumps(values, allow_nan=False, ensure_ascii=False).encode()
+    except Exception as error:  # a plugin's method, and values of any kind
+        raise ConformanceError(
+            f"{method}() returns what JSON cannot hold: {describe_error(error)}.",
+            hint="Convert to str, int, float, list or dict; NaN and infinities are no JSON, nor are bytes in a text.",
+        ) from None
+    odd = [key for key in values if type(key) is not str]
+    demand(not odd, f"{method}() has the key {odd and odd[0]!r}, want text.", "Keys of JSON objects are text.")
+
+
+def _demand_promised_kinds(engine: Engine) -> None:
+    capacity, calls = engine.capacity(), engine.calls()
+    demand(
+        capacity is None or isinstance(capacity, Capacity),
+        f"capacity() returns a {type(capacity).__name__}.",
+        "Return a Capacity, or None.",
+    )
+    odd = [type(call).__name__ for call in calls if not isinstance(call, GraphCalls)]
+    demand(not odd, f"calls() returns a {odd and odd[0]}.", "Return GraphCalls.")
+    _demand_json("Engine.calls", lambda: {str(place): asdict(call) for place, call in enumerate(calls)})
 
 
 def _demand_one_answer_each(sent: Sent, subject: Subject) -> None:
     reply, names = sent.reply, dict(zip(sent.samples.ids, sent.samples.indices, strict=True))
+    demand(
+        not reply.refused,
+        f"a reply is to what are no samples: {reply.refused and reply.refused[0]} ({sent.pattern}).",
+        "Answer with the Samples that were submitted, or with parts of them.",
+    )
     strangers = sorted(reply.answers.keys() - names.keys())
     demand(
         not strangers,
@@ -198,6 +255,7 @@ ENGINE_CHECKS: tuple[Check, ...] = (
     answers_an_unfilled_batch,
     answers_a_repeated_index_each_time,
     answers_after_flush,
+    leaves_samples_alone,
     replies_have_the_promised_form,
     is_silent_after_exit,
     runs_again_after_exit,

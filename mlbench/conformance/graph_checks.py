@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mlbench.conformance.comparison import demand_close
-from mlbench.conformance.known_answers import KnownGraph, Sizes, known_graphs
+from mlbench.conformance.known_answers import KnownGraph, Sizes, reference_graphs
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.contracts.graph import Dim, Executable, TensorSpec
 from mlbench.errors import ConformanceError
@@ -18,14 +18,14 @@ _REPEATS = 4
 
 def outputs_have_the_promised_form(subject: Subject) -> None:
     """A compiled graph returns exactly the outputs of its specs: names, shapes and dtypes, without a NaN."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         for sizes in known.sizes:
             outputs = executable(known.inputs(sizes, seed=1))
             for spec in known.graph.outputs:
                 if wrong := _wrong_output(outputs, spec, sizes):
                     raise ConformanceError(
-                        f"graph {known.graph.name} at {_spelled(sizes)}: {wrong}.",
+                        f"graph {known.graph.name} at {_format_sizes(sizes)}: {wrong}.",
                         hint="Return a mapping from the names in graph.outputs to arrays of their shape and dtype.",
                     )
             extra = sorted(outputs.keys() - {spec.name for spec in known.graph.outputs})
@@ -34,16 +34,16 @@ def outputs_have_the_promised_form(subject: Subject) -> None:
 
 def equals_the_module(subject: Subject) -> None:
     """A compiled graph equals its torch module within the graph's tolerance: smallest, usual, largest and odd sizes."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         for seed, sizes in enumerate(known.sizes):
             inputs = known.inputs(sizes, seed=seed)
-            _demand_right(subject, known, compute(executable, inputs), inputs, f"at {_spelled(sizes)}")
+            _demand_right(subject, known, compute(executable, inputs), inputs, f"at {_format_sizes(sizes)}")
 
 
 def keeps_rows_apart(subject: Subject) -> None:
     """Each row of a batch gets its own answer, wherever it stands in the batch and whoever its neighbours are."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         inputs = known.inputs(known.sizes[2], seed=2)
         whole = compute(executable, inputs)
@@ -59,7 +59,7 @@ def keeps_rows_apart(subject: Subject) -> None:
 
 def repeats_its_outputs(subject: Subject) -> None:
     """The same inputs give the same outputs, call after call, within the graph's tolerance."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         inputs = known.inputs(known.sizes[1], seed=3)
         first = compute(executable, inputs)
@@ -69,18 +69,18 @@ def repeats_its_outputs(subject: Subject) -> None:
 
 def remembers_nothing(subject: Subject) -> None:
     """A call leaves nothing behind for the next: A, then B of another size, then A again give A's outputs twice."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         inputs = known.inputs(known.sizes[1], seed=4)
         for sizes in (known.sizes[2], known.sizes[0]):
             compute(executable, known.inputs(sizes, seed=5))
-            where = f"after a call at {_spelled(sizes)}"
+            where = f"after a call at {_format_sizes(sizes)}"
             _demand_right(subject, known, compute(executable, inputs), inputs, where)
 
 
 def hands_out_fresh_buffers(subject: Subject) -> None:
     """Outputs stay as they are when the graph is called again: no buffer is handed out twice."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         held = executable(known.inputs(known.sizes[1], seed=6))
         before = {name: host_array(array).copy() for name, array in held.items()}
@@ -96,7 +96,7 @@ def hands_out_fresh_buffers(subject: Subject) -> None:
 
 def leaves_inputs_alone(subject: Subject) -> None:
     """A call changes nothing in its input arrays."""
-    for known in known_graphs():
+    for known in reference_graphs():
         inputs = known.inputs(known.sizes[1], seed=8)
         before = {name: array.copy() for name, array in inputs.items()}
         subject.compile(known.graph)(inputs)
@@ -110,7 +110,7 @@ def leaves_inputs_alone(subject: Subject) -> None:
 
 def takes_strided_inputs(subject: Subject) -> None:
     """Inputs may be views with gaps, and come in any order."""
-    for known in known_graphs():
+    for known in reference_graphs():
         executable = subject.compile(known.graph)
         inputs = known.inputs(known.sizes[1], seed=9)
         views = {name: np.repeat(array, 2, axis=0)[::2] for name, array in reversed(inputs.items())}
@@ -119,7 +119,7 @@ def takes_strided_inputs(subject: Subject) -> None:
 
 def compiles_independently(subject: Subject) -> None:
     """Two executables of one graph, as two workers have, do not disturb each other, even when one is dropped."""
-    for known in known_graphs():
+    for known in reference_graphs():
         first, second = subject.compile(known.graph), subject.compile(known.graph)
         one, other = known.inputs(known.sizes[1], seed=10), known.inputs(known.sizes[2], seed=11)
         for executable, inputs in ((first, one), (second, other), (first, one), (second, one)):
@@ -140,7 +140,7 @@ def _demand_right(
     inputs: Mapping[str, np.ndarray],
     where: str,
 ) -> None:
-    demand_close(subject, known.graph, outputs, known.expected(inputs), where)
+    demand_close(subject, known.graph, outputs, known.compute_outputs(inputs), where)
 
 
 def _wrong_output(outputs: object, spec: TensorSpec, sizes: Sizes) -> str:
@@ -161,7 +161,7 @@ def _wrong_output(outputs: object, spec: TensorSpec, sizes: Sizes) -> str:
     return f"NaN in output {spec.name!r}" if np.isnan(array).any() else ""
 
 
-def _spelled(sizes: Sizes) -> str:
+def _format_sizes(sizes: Sizes) -> str:
     return ", ".join(f"{name} {size}" for name, size in sizes.items())
 
 

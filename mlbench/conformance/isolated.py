@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import copy
+import faulthandler
+import os
+import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mlbench.conformance.hang_guard import HangGuard
 from mlbench.conformance.kit import checks_for
-from mlbench.conformance.subject import Check, Subject, demanded_by
+from mlbench.conformance.subject import Check, Subject, demand_of
+from mlbench.contracts.backend import Backend
 from mlbench.contracts.graph import Precision
 from mlbench.discovery import Plugins
-from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageError
-from mlbench.execution.isolation import Channel, Failure, Limits, call_isolated
-from mlbench.tuning import filled
+from mlbench.discovery.guard import call_plugin
+from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageError, describe_error, printable
+from mlbench.execution.isolation import Channel, Failure, ProcessLimits, call_isolated
+from mlbench.tuning import fill_template
 
 _MEMORY_SHARE = 0.95
 _LONGEST_PATIENCE_S = 20.0
+_GRACE_S = 10.0
+"""How much longer than a check the process may be silent: a hang is named inside it, where Python still runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CheckRequest:
     """Which backend to examine, and how."""
 
     backend: str
@@ -42,9 +51,11 @@ class Request:
             UsageError: the backend or a setting is unknown, or the precision is not offered.
             PluginError: the backend is broken, or cannot run here.
         """
-        backend = copy.copy(Plugins.discover().backend(self.backend))
-        backend.options = filled(backend.options, "backend", self.settings)
-        probe = backend.probe()
+        plugins = Plugins.discover()
+        found = plugins.backend(self.backend)
+        options = fill_template(found.options, "backend", self.settings)
+        backend = call_plugin(lambda: _with_options(found, options), f"configuring {self.backend}")
+        probe = plugins.probe(self.backend)
         if not probe.is_available:
             raise UnavailableError(f"{self.backend} cannot run here: {probe.reason}.", hint=probe.install)
         if self.precision and self.precision not in probe.precisions:
@@ -52,7 +63,13 @@ class Request:
             raise UsageError(f"{self.backend} does not offer {self.precision}.", hint=f"It offers: {offered}.")
         patience_s = min(_LONGEST_PATIENCE_S, self.timeout_s / 2)
         precision = Precision(self.precision or probe.precisions[0])
-        return Subject(backend=backend, precision=precision, patience_s=patience_s)
+        return Subject(backend=backend, precision=precision, patience_s=patience_s, timeout_s=self.timeout_s)
+
+
+def _with_options(backend: Backend, options: Any) -> Backend:
+    changed = copy.copy(backend)
+    changed.options = options
+    return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +87,24 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Tell whether the backend kept what the check demands."""
+        """Return whether the backend kept what the check demands."""
         return not self.reason
 
 
-def examine(request: Request, log: Path, on_finding: Callable[[Finding], None]) -> list[Finding]:
-    """Run all checks that apply to a backend, and return how each went, in order.
+def examine(
+    request: CheckRequest, log: Path, on_finding: Callable[[Finding], None], *, only: Sequence[str] = ()
+) -> list[Finding]:
+    """Run the checks that apply to a backend, and return how each went, in order.
 
-    What the backend prints goes to ``log``; ``on_finding`` hears each finding as soon as there is one.
+    What the backend prints goes to ``log``; ``on_finding`` hears each finding as soon as there is one. ``only`` names
+    the checks to run; all when empty.
 
     Raises:
         UsageError: as `Request.subject` does.
         PluginError: as `Request.subject` does; or a process ended before it began a check.
     """
-    examination = _Examination(checks_for(request.subject().backend), on_finding)
+    checks = [check for check in checks_for(request.subject().backend) if not only or check.__name__ in only]
+    examination = _Examination(checks, on_finding)
     while remaining := examination.remaining:
         payload = {
             "backend": request.backend,
@@ -92,7 +113,7 @@ def examine(request: Request, log: Path, on_finding: Callable[[Finding], None]) 
             "timeout_s": request.timeout_s,
             "checks": remaining,
         }
-        limits = Limits(stage_timeout_s=request.timeout_s, memory_bytes=_memory_allowed())
+        limits = ProcessLimits(stage_timeout_s=request.timeout_s + _GRACE_S, memory_bytes=_memory_allowed())
         outcome = call_isolated(f"{__name__}:{run_checks.__name__}", payload, log, limits, examination.hear)
         if isinstance(outcome, Failure):
             reason, hint = f"{outcome.kind}: {outcome.message}", f"The end of {log} says more."
@@ -105,28 +126,54 @@ def examine(request: Request, log: Path, on_finding: Callable[[Finding], None]) 
 def run_checks(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     """Run checks one after another, in the child; the channel hears when each begins, what it compiles, how it went."""
     names = payload["checks"]
-    subject = Request(**{key: value for key, value in payload.items() if key != "checks"}).subject()
-    subject = replace(subject, on_compiled=channel.alive)
+    subject = CheckRequest(**{key: value for key, value in payload.items() if key != "checks"}).subject()
     checks = {check.__name__: check for check in checks_for(subject.backend)}
     for name in names:
         channel.progress(name)
-        reason = hint = ""
-        try:
-            checks[name](subject)
-        except MlbenchError as error:
-            reason, hint = error.message, error.hint
-        except Exception as error:  # a backend may raise anything
-            traceback.print_exc()
-            reason, hint = f"{type(error).__name__}: {error}", "The traceback is in the log."
+        reason, hint = _run_check(checks[name], subject, channel)
         channel.progress(name, reason=reason, hint=hint)
     return {}
+
+
+def _run_check(check: Check, subject: Subject, channel: Channel) -> tuple[str, str]:
+    """Return why a check failed and what to do, both empty where it passed; end the process where it never ends."""
+    ended = threading.Lock()  # by whoever takes it: the check, or what ends the process
+
+    def end(reason: str) -> None:
+        if not ended.acquire(blocking=False):
+            return
+        channel.progress(check.__name__, reason=f"hang: {reason}", hint="The log has the stacks of all threads.")
+        faulthandler.dump_traceback(all_threads=True)
+        sys.stderr.flush()
+        os._exit(1)
+
+    def compiled() -> None:
+        guard.progress()
+        channel.alive()
+
+    with HangGuard(subject.timeout_s, end) as guard:
+        reason, hint = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end))
+        if not ended.acquire(blocking=False):
+            threading.Event().wait()  # too late: the process ends this moment
+    return reason, hint
+
+
+def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
+    try:
+        check(subject)
+    except MlbenchError as error:
+        return printable(error.message), printable(error.hint)
+    except BaseException as error:  # a backend may raise anything, and call sys.exit
+        traceback.print_exc()
+        return describe_error(error), "The traceback is in the log."
+    return "", ""
 
 
 class _Examination:
     """What is known of the checks so far. A child tells of each check twice: when it begins, and when it is over."""
 
-    def __init__(self, checks: tuple[Check, ...], on_finding: Callable[[Finding], None]) -> None:
-        self._demands = {check.__name__: demanded_by(check) for check in checks}
+    def __init__(self, checks: Sequence[Check], on_finding: Callable[[Finding], None]) -> None:
+        self._demands = {check.__name__: demand_of(check) for check in checks}
         self._on_finding = on_finding
         self._in_progress = ""
         self._began_s = 0.0
@@ -140,6 +187,8 @@ class _Examination:
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take a message of the child."""
         if "reason" in message:
+            if self.remaining[:1] != [message["stage"]]:
+                return  # a check that ended while its process was being ended for it is told of twice
             self._note(message["stage"], message["reason"], message["hint"])
         elif message["stage"] != self._in_progress:
             self._in_progress, self._began_s = message["stage"], time.monotonic()

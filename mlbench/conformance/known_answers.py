@@ -50,7 +50,7 @@ class KnownGraph:
         """Return inputs of these sizes; the same for the same seed."""
         return self.make_inputs(sizes, np.random.default_rng(seed))
 
-    def expected(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def compute_outputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return what the torch module makes of these inputs."""
         import torch
 
@@ -96,7 +96,7 @@ def token_graph() -> KnownGraph:
     return KnownGraph(graph=graph, make_inputs=_make_tokens, sizes=sizes)
 
 
-def known_graphs() -> tuple[KnownGraph, KnownGraph]:
+def reference_graphs() -> tuple[KnownGraph, KnownGraph]:
     """Return both graphs."""
     return image_graph(), token_graph()
 
@@ -168,9 +168,9 @@ def scoring_model(program: BatchProgram | None = None) -> Model:
 
 
 @cache
-def known_scores() -> np.ndarray:
+def reference_scores() -> np.ndarray:
     """Return the right reply to each sample, computed one at a time: (samples, classes) float32."""
-    return np.concatenate([token_graph().expected(inputs)["scores"] for inputs in _single_lists()])
+    return np.concatenate([token_graph().compute_outputs(inputs)["scores"] for inputs in _single_lists()])
 
 
 @cache
@@ -208,7 +208,7 @@ def _single_lists() -> Iterator[dict[str, np.ndarray]]:
 
 @cache
 def _module_of(name: str) -> torch.nn.Module:
-    return next(known.graph.module() for known in known_graphs() if known.graph.name == name)
+    return next(known.graph.module() for known in reference_graphs() if known.graph.name == name)
 
 
 def _module(graph: ModuleGraph) -> torch.nn.Module:
@@ -216,12 +216,12 @@ def _module(graph: ModuleGraph) -> torch.nn.Module:
 
 
 def _build_image_network() -> torch.nn.Module:
-    from mlbench.conformance.networks import ImageNetwork, seeded
+    from mlbench.conformance.networks import ImageNetwork, build_seeded
 
-    return seeded(ImageNetwork, seed=1)
+    return build_seeded(ImageNetwork, seed=1)
 
 
 def _build_token_network() -> torch.nn.Module:
-    from mlbench.conformance.networks import TokenNetwork, seeded
+    from mlbench.conformance.networks import TokenNetwork, build_seeded
 
-    return seeded(lambda: TokenNetwork(_VOCABULARY, _CLASSES), seed=3)
+    return build_seeded(lambda: TokenNetwork(_VOCABULARY, _CLASSES), seed=3)

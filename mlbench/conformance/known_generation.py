@@ -88,10 +88,10 @@ def _graph(name: str, inputs: Sequence[TensorSpec], fingerprint: str) -> ModuleG
 
 
 def _build(name: str) -> torch.nn.Module:
-    from mlbench.conformance.networks import ReadingNetwork, SpeakingNetwork, SteppingNetwork, seeded
+    from mlbench.conformance.networks import ReadingNetwork, SpeakingNetwork, SteppingNetwork, build_seeded
 
     kind = ReadingNetwork if name == PREFILL else SteppingNetwork
-    return seeded(
+    return build_seeded(
         lambda: SpeakingNetwork(kind(VOCABULARY, VOCABULARY, _LONGEST, _HEADS, _HEAD_SIZE), _DECODING.choices),
         seed=_SEED,
     )

@@ -103,7 +103,7 @@ class Trial:
 
     def grow(self, *, slots: int, length: int, graph: str = DECODE) -> None:
         """Go on with larger states that begin with the contents of these."""
-        self.state = self._executables[graph].resized(self.state, {SLOTS: slots, LENGTH: length})
+        self.state = self._executables[graph].resize(self.state, {SLOTS: slots, LENGTH: length})
         grown = [_zeros(spec, slots, length) for spec in self._graphs[graph].state]
         for new, old in zip(grown, self._expected, strict=True):
             new[: old.shape[0], :, : old.shape[2]] = old
@@ -129,7 +129,7 @@ class Trial:
         changed = [key for key, array in inputs.items() if not np.array_equal(array, before[key])]
         demand(not changed, f"graph {name}: {changed} changed by the call.", "Work on a copy of the inputs.")
         self._given.append((found, found.copy()))
-        expected = {"scores": _computed(name, inputs, self._expected)}
+        expected = {"scores": _compute_scores(name, inputs, self._expected)}
         demand_close(self._subject, self._graphs[name], {"scores": found}, expected, where)
 
 
@@ -151,10 +151,10 @@ def _graph(name: str, *inputs: TensorSpec) -> ModuleGraph:
 
 
 def _build(name: str) -> torch.nn.Module:
-    from mlbench.conformance.networks import ReadingNetwork, SteppingNetwork, seeded
+    from mlbench.conformance.networks import ReadingNetwork, SteppingNetwork, build_seeded
 
     kind = ReadingNetwork if name == PREFILL else SteppingNetwork
-    return seeded(lambda: kind(VOCABULARY, _CLASSES, LONGEST, _HEADS, _HEAD_SIZE), seed=_SEED)
+    return build_seeded(lambda: kind(VOCABULARY, _CLASSES, LONGEST, _HEADS, _HEAD_SIZE), seed=_SEED)
 
 
 @cache
@@ -162,7 +162,7 @@ def _module_of(name: str) -> torch.nn.Module:
     return _build(name)
 
 
-def _computed(name: str, inputs: Mapping[str, np.ndarray], state: Sequence[torch.Tensor]) -> np.ndarray:
+def _compute_scores(name: str, inputs: Mapping[str, np.ndarray], state: Sequence[torch.Tensor]) -> np.ndarray:
     """Return the torch module's scores; it updates the state."""
     import torch
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from mlbench.conformance.known_answers import Scoring
+from mlbench.conformance.known_generation import generating_model
 from mlbench.conformance.subject import BATCH, Check, Subject, demand
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine
+from mlbench.contracts.model import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 
 _OFFLINE_SAMPLES = 64
 _QUERIES = 24
 _SERVER_QPS = 400.0
 _SERVER_LATENCY_MS = 1000
+_TOKEN_LATENCY_MS = 1000
 
 
 def passes_loadgen_single_stream(subject: Subject) -> None:
@@ -44,11 +51,48 @@ def passes_loadgen_offline(subject: Subject) -> None:
     _demand_no_faults(subject, OFFLINE)
 
 
+def passes_loadgen_with_tokens(subject: Subject) -> None:
+    """A short Server test of prompts, judged by tokens under LoadGen, ends without a fault."""
+    from mlbench.loadgen.scenarios import SERVER
+
+    faults = token_faults(subject, SERVER)
+    demand(
+        not faults,
+        f"LoadGen's test by tokens has {len(faults)} faults, the first: {faults and faults[0]}.",
+        "Report first tokens as integers, (n, 1), before the answers, and the lengths of answers as token_counts.",
+    )
+
+
 def loadgen_faults(subject: Subject, scenario: Scenario) -> list[str]:
     """Let LoadGen drive the subject for a moment in performance mode, and return a line for each unsound reply."""
+    batching = scenario.settings["execution.batching"]
+    batch: int | Literal["auto"] = "auto" if batching == "inline" else BATCH
+    with subject.engine(batching, batch=batch) as (engine, dataset):
+        faults = _drive(subject, scenario, engine, dataset, Scoring.reply)
+    return faults()  # the engine has stopped: what it answered while it did counts too
+
+
+def token_faults(subject: Subject, scenario: Scenario) -> list[str]:
+    """Do the same with prompts, if the subject generates text; empty if not."""
+    with subject.generating_engine() as made:
+        if made is None:
+            return []
+        faults = _drive(subject, scenario, *made, generating_model().program.reply, is_judged_by_tokens=True)
+    return faults()
+
+
+def _drive(  # noqa: PLR0913 - a test has these parts
+    subject: Subject,
+    scenario: Scenario,
+    engine: Engine,
+    dataset: Dataset,
+    reply: ReplySpec,
+    *,
+    is_judged_by_tokens: bool = False,
+) -> Callable[[], list[str]]:
+    """Run a short test; what is returned gives its faults, those too that come later."""
     from mlbench.loadgen.drive import drive
-    from mlbench.loadgen.settings import Mode, Seeds, Test
-    from mlbench.loadgen.watchdog import NoSigns
+    from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
 
     load = LoadSettings(
         min_duration_ms=1,
@@ -61,15 +105,28 @@ def loadgen_faults(subject: Subject, scenario: Scenario) -> list[str]:
         scenario=scenario,
         mode=Mode.PERFORMANCE,
         load=load,
-        reply=Scoring.reply,
+        reply=reply,
         seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
         server_latency_ms=_SERVER_LATENCY_MS,
+        tokens=TokenRules(ttft_ms=_TOKEN_LATENCY_MS, tpot_ms=_TOKEN_LATENCY_MS) if is_judged_by_tokens else None,
     )
-    batching = scenario.settings["execution.batching"]
-    batch: int | Literal["auto"] = "auto" if batching == "inline" else BATCH
-    with tempfile.TemporaryDirectory() as folder, subject.engine(batching, batch=batch) as (engine, dataset):
-        traffic = drive(test, engine, dataset, Path(folder) / "logs", NoSigns())
-    return traffic.faults  # the engine has stopped: what it answered while it did counts too
+    with tempfile.TemporaryDirectory() as folder:
+        traffic = drive(test, engine, dataset, Path(folder) / "logs", _Callbacks(subject.on_stuck))
+    return lambda: traffic.faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Callbacks:
+    """Passes on that a test will never end."""
+
+    on_stuck: Callable[[str], None]
+
+    def answered(self, count: int, /) -> None:
+        """Take no notice: these tests are short."""
+
+    def stuck(self, reason: str, /) -> None:
+        """Pass it on."""
+        self.on_stuck(reason)
 
 
 def _demand_no_faults(subject: Subject, scenario: Scenario) -> None:
@@ -86,4 +143,5 @@ LOADGEN_CHECKS: tuple[Check, ...] = (
     passes_loadgen_multi_stream,
     passes_loadgen_server,
     passes_loadgen_offline,
+    passes_loadgen_with_tokens,
 )

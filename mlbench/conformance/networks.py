@@ -63,7 +63,7 @@ class MemoryNetwork(nn.Module):
         self.value = nn.Linear(width, width)
         self.score = nn.Linear(width, classes, bias=False)
 
-    def attended(self, ids: Tensor, places: Tensor, slots: Tensor, columns: Tensor, state: list[Tensor]) -> Tensor:
+    def attend(self, ids: Tensor, places: Tensor, slots: Tensor, columns: Tensor, state: list[Tensor]) -> Tensor:
         """Store tokens (rows, tokens) in slots (rows,), and return what each sees in these columns: (..., width)."""
         embedded = self.words(ids) + self.places(places)
         query, key, value = (
@@ -95,7 +95,7 @@ class ReadingNetwork(MemoryNetwork):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Turn pieces (rows, tokens) into scores (rows, classes) of the token that is asked for in each."""
         places = positions[:, None] + torch.arange(ids.shape[1], device=ids.device)
-        attended = self.attended(ids, places, slots, columns, [keys, values])
+        attended = self.attend(ids, places, slots, columns, [keys, values])
         scores: Tensor = self.score(attended[torch.arange(ids.shape[0], device=ids.device), last])
         return 15 * scores, keys, values
 
@@ -108,7 +108,7 @@ class SteppingNetwork(MemoryNetwork):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Turn tokens (rows,) into scores (rows, classes)."""
         slots = torch.arange(ids.shape[0], device=ids.device)
-        attended = self.attended(ids[:, None], positions[:, None], slots, columns, [keys, values])
+        attended = self.attend(ids[:, None], positions[:, None], slots, columns, [keys, values])
         scores: Tensor = self.score(attended[:, 0])
         return 15 * scores, keys, values
 
@@ -128,7 +128,7 @@ class SpeakingNetwork(nn.Module):
         return tokens, best, keys, values
 
 
-def seeded(build: Callable[[], nn.Module], *, seed: int) -> nn.Module:
+def build_seeded(build: Callable[[], nn.Module], *, seed: int) -> nn.Module:
     """Return a module with weights drawn from a seed; the caller's random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import sys
+from typing import NoReturn
+
 import pytest
 
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
@@ -12,6 +17,13 @@ from mlbench.contracts.graph import Precision
 
 def _name(check: Check) -> str:
     return check.__name__
+
+
+def _end_session(reason: str) -> NoReturn:
+    """End the whole process: LoadGen holds its thread, and would for ever."""
+    print(f"\nmlbench: {reason}", file=sys.__stderr__, flush=True)
+    faulthandler.dump_traceback(file=sys.__stderr__ or 2, all_threads=True)
+    os._exit(3)
 
 
 class EngineConformance:
@@ -26,7 +38,8 @@ class EngineConformance:
         probe = backend.probe()
         if not probe.is_available:
             pytest.skip(f"{backend.name}: {probe.reason}; {probe.install}")
-        return Subject(backend=backend, precision=self.precision or probe.precisions[0])
+        precision = self.precision or probe.precisions[0]
+        return Subject(backend=backend, precision=precision, on_stuck=_end_session)
 
     @pytest.mark.parametrize("check", CHECKS_OF_ENGINES, ids=_name)
     def test_engine(self, subject: Subject, check: Check) -> None:

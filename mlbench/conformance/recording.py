@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from mlbench.conformance.subject import BATCH, Subject
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Reply, Samples
 from mlbench.contracts.model import BatchProgram
+from mlbench.errors import describe_error, one_line
 
 FIRST_ID = 1000
 """Sample ids start here, so that an engine that mixes up ids and dataset indices is found out."""
@@ -23,46 +25,69 @@ _INDICES = tuple(number * 5 % 12 for number in range(27))
 
 
 class RecordingReply(Reply):
-    """Keeps all that an engine answers, by sample id, and judges nothing."""
+    """Keeps all that an engine answers, by sample id, and judges nothing. It raises as little as the reply of a run."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._is_closed = False
         self.answers: dict[int, list[Any]] = {}
         self.first_tokens: dict[int, int] = {}
-        self.token_counts: dict[int, int] = {}
+        self.token_counts: dict[int, Any] = {}
         self.failures: dict[int, list[str]] = {}
         self.late_ids: list[int] = []
         """Of samples that were answered or given up after `close`."""
+        self.refused: list[str] = []
+        """Why calls could not be taken, where it cannot be known which samples they were for."""
 
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Keep copies of the outputs."""
-        if len(outputs) != len(samples):
-            self.fail(samples, f"complete() got {len(outputs)} outputs for {len(samples)} samples")
-            return
-        with self._changed:
-            for id_, output in zip(samples.ids, outputs, strict=True):
-                kept = np.array(output) if isinstance(output, np.ndarray | np.generic) else output
-                self.answers.setdefault(id_, []).append(kept)
-            self.token_counts.update(zip(samples.ids, token_counts or (), strict=False))
-            self._note(samples)
+        try:
+            given = outputs if type(outputs) is list else islice(iter(outputs), len(samples) + 1)  # one may never end
+            kept = [np.array(each) if isinstance(each, np.ndarray | np.generic) else each for each in given]
+            if len(kept) != len(samples):
+                self._refuse(samples, f"complete() got {len(kept)} outputs for {len(samples)} samples")
+                return
+            counts = list(islice(iter(token_counts), len(samples))) if token_counts is not None else []
+            with self._changed:
+                for id_, output in zip(samples.ids, kept, strict=True):
+                    self.answers.setdefault(id_, []).append(output)
+                self.token_counts.update(zip(samples.ids, counts, strict=False))
+                self._note(samples)
+        except BaseException as error:  # whatever is handed over may run an engine's code
+            self._refuse(samples, f"complete() raised {describe_error(error)}")
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
         """Keep what was reported before the answer; after it, it is none."""
-        with self._changed:
-            found = zip(samples.ids, np.ravel(tokens).tolist(), strict=False)
-            self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
+        try:
+            found = list(zip(samples.ids, np.ravel(tokens).tolist(), strict=False))
+            with self._changed:
+                self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
+        except BaseException as error:  # as in `complete`
+            self._refuse(samples, f"first_token() raised {describe_error(error)}")
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Keep the reason."""
+        try:
+            self._give_up(samples, one_line(reason))
+        except BaseException as error:  # as in `complete`
+            self._refuse(samples, f"fail() raised {describe_error(error)}")
+
+    def _refuse(self, samples: Samples, reason: str) -> None:
+        try:
+            self._give_up(samples, reason)
+        except BaseException:  # these are no samples
+            with self._changed:
+                self.refused.append(reason)
+
+    def _give_up(self, samples: Samples, reason: str) -> None:
         with self._changed:
             for id_ in samples.ids:
                 self.failures.setdefault(id_, []).append(reason)
             self._note(samples)
 
-    def unanswered(self, samples: Samples) -> Samples:
+    def still_open(self, samples: Samples) -> Samples:
         """Return those of these samples that were neither answered nor given up."""
         with self._changed:
             done = self.answers.keys() | self.failures.keys()
@@ -137,7 +162,7 @@ def send(
     """Start an engine, send it samples in a pattern, wait for the answers, and stop it."""
     reply = RecordingReply()
     with subject.engine(pattern.batching, batch=pattern.batch, program=program) as (engine, dataset):
-        samples = numbered(indices, dataset)
+        samples = make_samples(indices, dataset)
         sent = 0
         while sent < len(samples):
             query = samples[sent : sent + pattern.query]
@@ -151,14 +176,20 @@ def send(
     return Sent(pattern=pattern.name, samples=samples[:sent], reply=reply)
 
 
-def numbered(indices: Sequence[int], dataset: Dataset) -> Samples:
+def make_samples(indices: Sequence[int], dataset: Dataset) -> Samples:
     """Return samples with these dataset indices, and ids that are none."""
-    return Samples(list(range(FIRST_ID, FIRST_ID + len(indices))), list(indices), dataset)
+    return Samples(tuple(range(FIRST_ID, FIRST_ID + len(indices))), tuple(indices), dataset)
 
 
 def submit(engine: Engine, samples: Samples, reply: RecordingReply) -> None:
-    """Submit as a run does: an exception gives up the samples that it leaves unanswered."""
+    """Submit as a run does: what the engine gets is its own, and an exception gives up what it leaves unanswered."""
+    submit_as_given(engine, Samples(samples.ids, samples.indices, samples.dataset), reply)
+
+
+def submit_as_given(engine: Engine, given: Samples, reply: RecordingReply) -> None:
+    """Submit these very samples."""
+    samples = Samples(given.ids, given.indices, given.dataset)
     try:
-        engine.submit(samples, reply)
-    except Exception as error:  # an engine is not our code
-        reply.fail(reply.unanswered(samples), f"submit raised {type(error).__name__}: {error}")
+        engine.submit(given, reply)
+    except BaseException as error:  # an engine is not our code, and may call sys.exit
+        reply.fail(reply.still_open(samples), f"submit raised {describe_error(error)}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from mlbench.conformance.known_answers import Scoring
 from mlbench.conformance.known_generation import ANSWER_TOKENS, Prompts
-from mlbench.conformance.recording import RecordingReply, numbered, submit
+from mlbench.conformance.recording import RecordingReply, make_samples, submit
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
@@ -73,8 +73,8 @@ def computes_each_answer(subject: Subject) -> None:
                 dataset.count * (number + 1) + index: Variation(base=index, change=Change.STRONG, seed=number)
                 for index in known
             }
-            new_ns = _lasted_ns(subject, engine, VariedDataset(dataset, new), list(new))
-            least = min(least, new_ns / max(1, _lasted_ns(subject, engine, dataset, known)))
+            new_ns = _time_answers_ns(subject, engine, VariedDataset(dataset, new), list(new))
+            least = min(least, new_ns / max(1, _time_answers_ns(subject, engine, dataset, known)))
             longest_ns = max(longest_ns, new_ns)
             if least < _MOST_REPEATED:
                 break
@@ -90,9 +90,14 @@ def counts_the_tokens_it_gives(subject: Subject) -> None:
     with subject.generating_engine() as made:
         if made is None:
             return
-        reply, samples = _generated(subject, *made)
-    for id_, index, answer in _answered(reply, samples):
+        reply, samples = _generate(subject, *made)
+    for id_, index, answer in _collect_answers(reply, samples):
         count = reply.token_counts.get(id_)
+        demand(
+            type(count) is not bool and isinstance(count, int | np.integer),
+            f"prompt {index}: token count {count!r} is a {type(count).__name__}, want an integer.",
+            "Give reply.complete() the lengths of the outputs as token_counts.",
+        )
         demand(
             count == len(answer),
             f"prompt {index}: token count {count} for an answer of {len(answer)} tokens.",
@@ -105,8 +110,8 @@ def reports_the_first_token_it_gives(subject: Subject) -> None:
     with subject.generating_engine() as made:
         if made is None:
             return
-        reply, samples = _generated(subject, *made)
-    for id_, index, answer in _answered(reply, samples):
+        reply, samples = _generate(subject, *made)
+    for id_, index, answer in _collect_answers(reply, samples):
         first = reply.first_tokens.get(id_)
         demand(
             first is not None and first == answer[0],
@@ -121,16 +126,16 @@ def continues_its_answers(subject: Subject) -> None:
         if made is None:
             return
         engine, dataset = made
-        reply, samples = _generated(subject, engine, dataset)
-        answers = {index: answer.tolist() for _, index, answer in _answered(reply, samples)}
+        reply, samples = _generate(subject, engine, dataset)
+        answers = {index: answer.tolist() for _, index, answer in _collect_answers(reply, samples)}
         given = {index: 1 + index % (len(answer) - 1) for index, answer in answers.items() if len(answer) > 1}
         longer = {
             dataset.count + index: Variation(base=index, continuation=tuple(answers[index][:count]))
             for index, count in given.items()
         }
-        reply, samples = _generated(subject, engine, VariedDataset(dataset, longer), list(longer))
+        reply, samples = _generate(subject, engine, VariedDataset(dataset, longer), list(longer))
     wanted = {dataset.count + index: answers[index][count] for index, count in given.items()}
-    wrong = [index for _, index, answer in _answered(reply, samples) if answer[0] != wanted[index]]
+    wrong = [index for _, index, answer in _collect_answers(reply, samples) if answer[0] != wanted[index]]
     demand(
         len(wrong) <= (1 - _LEAST_CONTINUED) * len(wanted),
         f"{len(wrong)} of {len(wanted)} prompts that hold the beginning of an answer are not answered with its rest.",
@@ -143,8 +148,8 @@ def gives_whole_answers(subject: Subject) -> None:
     with subject.generating_engine() as made:
         if made is None:
             return
-        reply, samples = _generated(subject, *made)
-    for _, index, answer in _answered(reply, samples):
+        reply, samples = _generate(subject, *made)
+    for _, index, answer in _collect_answers(reply, samples):
         demand(
             len(answer) == ANSWER_TOKENS,
             f"the answer to prompt {index} has {len(answer)} tokens, want {ANSWER_TOKENS}.",
@@ -152,17 +157,17 @@ def gives_whole_answers(subject: Subject) -> None:
         )
 
 
-def _generated(
+def _generate(
     subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int] = range(Prompts.count)
 ) -> tuple[RecordingReply, Samples]:
-    reply, samples = RecordingReply(), numbered(indices, dataset)
+    reply, samples = RecordingReply(), make_samples(indices, dataset)
     submit(engine, samples, reply)
     engine.flush()
     reply.wait(samples, subject.patience_s)
     return reply, samples
 
 
-def _answered(reply: RecordingReply, samples: Samples) -> list[tuple[int, int, np.ndarray]]:
+def _collect_answers(reply: RecordingReply, samples: Samples) -> list[tuple[int, int, np.ndarray]]:
     """Return id, index and answer of each sample; all must have one, with a token at least."""
     found = []
     for id_, index in zip(samples.ids, samples.indices, strict=True):
@@ -177,7 +182,7 @@ def _answered(reply: RecordingReply, samples: Samples) -> list[tuple[int, int, n
 
 
 def _answers(subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int]) -> dict[int, np.ndarray]:
-    reply, samples = RecordingReply(), numbered(indices, dataset)
+    reply, samples = RecordingReply(), make_samples(indices, dataset)
     submit(engine, samples, reply)
     engine.flush()
     reply.wait(samples, subject.patience_s)
@@ -185,7 +190,7 @@ def _answers(subject: Subject, engine: Engine, dataset: Dataset, indices: Sequen
     return {names[id_]: answers[0] for id_, answers in reply.answers.items() if id_ in names}
 
 
-def _lasted_ns(subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int]) -> int:
+def _time_answers_ns(subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int]) -> int:
     started_ns = time.perf_counter_ns()
     _answers(subject, engine, dataset, indices)
     return time.perf_counter_ns() - started_ns

@@ -27,8 +27,12 @@ class Subject:
     precision: Precision
     patience_s: float = 20.0
     """How long samples may wait without any answer."""
+    timeout_s: float = 60.0
+    """For each graph that a check compiles, and for the rest of it."""
     on_compiled: Callable[[], None] = lambda: None
     """Hears of each graph that was compiled, and of each engine that was made."""
+    on_stuck: Callable[[str], None] = lambda reason: None
+    """Hears why LoadGen will not return: only ending the process ends the check."""
 
     def compile(self, graph: Graph) -> Executable:
         """Compile a graph at the subject's precision."""
@@ -83,6 +87,6 @@ def demand(is_kept: bool, message: str, advice: str) -> None:
         raise ConformanceError(message, hint=advice)
 
 
-def demanded_by(check: Check) -> str:
+def demand_of(check: Check) -> str:
     """Return what a check demands: the first line of its docstring."""
     return (check.__doc__ or "").strip().splitlines()[0]

@@ -85,7 +85,7 @@ class Backend(ABC):
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Make a model ready. Raises `GraphError`, or `UsageError` for an option that this machine cannot honour."""
 
-    def configured(self, options: Any) -> Self:
+    def with_options(self, options: Any) -> Self:
         """Return this backend with other options; they are of the same dataclass as `options`."""
         configured = copy.copy(self)
         configured.options = options
@@ -124,7 +124,7 @@ class GraphBackend(Backend):
         per engine worker.
         """
 
-    def shared(self, workers: int) -> Self:
+    def for_workers(self, workers: int) -> Self:
         """Return this backend as each of several workers runs it, who have between them the cores this process may use.
 
         The backend itself, unless it knows how to take a part of the cores.

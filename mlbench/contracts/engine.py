@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)  # not frozen: one is made for each query, and freezing doubles what that costs
 class Samples:
-    """Some samples of a query, by column: 400,000 of them cost three references, not 400,000 objects."""
+    """Some samples of a query, by column: 400,000 of them cost three references, not 400,000 objects.
+
+    An engine is given tuples. It leaves what it was given as it is, and makes `Samples` of its own for parts.
+    """
 
     ids: Sequence[int]
     """Unique within a run; an engine only hands them back."""
@@ -55,17 +58,17 @@ class GraphCalls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Appetite:
-    """How an engine wants to be fed by one who has more samples than it can take."""
+class Capacity:
+    """How many samples an engine takes at a time."""
 
-    together: int
-    """Samples that it runs as one, and that had better come together."""
-    most: int
+    batch: int
+    """Samples that it runs as one batch."""
+    in_flight: int
     """Samples that keep it busy; more would only wait in it."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.together <= self.most:
-            raise ValueError(f"an appetite for {self.together} samples together, and {self.most} at most")
+        if not 1 <= self.batch <= self.in_flight:
+            raise ValueError(f"a batch of {self.batch} samples, and {self.in_flight} in flight")
 
 
 class Reply(ABC):
@@ -83,13 +86,14 @@ class Reply(ABC):
         """Answer samples: ``outputs[i]`` answers ``samples.ids[i]``. The arrays are handed over, not lent.
 
         One array whose first axis is the samples is the fast form; a sequence of arrays serves replies of unequal size.
-        ``token_counts`` is needed by workloads judged by tokens: how many tokens each output holds. Where outputs are
-        tokens the two are compared, and a wrong count makes the run INVALID.
+        ``token_counts`` is needed by workloads judged by tokens: how many tokens each output holds, as integers. Where
+        outputs are tokens the two are compared, and a wrong count makes the run INVALID. Nothing is raised here: what
+        cannot be taken is a fault of the run, and ends these samples.
         """
 
     @abstractmethod
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Report the first token of each sample, (n, 1), as soon as it was computed; `complete` follows later.
+        """Report the first token of each sample, (n, 1) integers, as soon as it was computed; `complete` follows later.
 
         Where outputs are tokens it must be the one that the output begins with.
         """
@@ -117,7 +121,7 @@ class Engine(ABC):
     def warm_up(self, samples: Samples) -> None:
         """Do all that would make the first calls slow (compile, allocate, choose a batch), given typical samples."""
 
-    def appetite(self) -> Appetite | None:
+    def capacity(self) -> Capacity | None:
         """Say how many samples it wants at a time, once it is warm; None: what the plan suggests.
 
         Several engines that share one queue (`EnginePlan.instances`) are fed by it, so that none hoards samples which
@@ -126,7 +130,12 @@ class Engine(ABC):
         return None
 
     def statistics(self) -> Mapping[str, Any]:
-        """What the engine counted since `warm_up` (batch sizes, padding, waiting), as JSON values for the record."""
+        """What the engine counted since it was last asked (batch sizes, padding, waiting): JSON values for the record.
+
+        One count means the same in all engines and is held against a rule: ``truncated_prompts``, the samples whose
+        prompt was not read to its end, as by a server whose context is too short. An engine that can tell reports it,
+        0 too; one that cannot leaves it out.
+        """
         return {}
 
     def calls(self) -> Sequence[GraphCalls]:

@@ -139,7 +139,7 @@ class StatefulExecutable(Protocol):
     def new_state(self, sizes: Mapping[str, int], /) -> object:
         """Return zeroed state with these sizes for its varying dimensions: a handle that the core never copies."""
 
-    def resized(self, state: object, sizes: Mapping[str, int], /) -> object:
+    def resize(self, state: object, sizes: Mapping[str, int], /) -> object:
         """Return state of these sizes, none smaller, that begins with the contents of ``state``.
 
         Where there is no room for it, it raises and leaves ``state`` as it was; else ``state`` is not used again.

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
 
+OWN_COMMANDS = (
+    *("run", "list", "show", "table", "verify"),
+    *("compare", "regress", "baseline", "history", "cost", "report"),
+    *("query", "export", "import", "published"),
+    *("settings", "doctor", "check", "roofline", "plugin"),
+)
+"""The commands that mlbench has itself; no plugin's may be called so."""
+
 hookspec = pluggy.HookspecMarker("mlbench")
 hookimpl = pluggy.HookimplMarker("mlbench")
 

@@ -43,7 +43,7 @@ class Target:
     """Which way a score inside the limits is worse, for who compares two runs: True for a distance or an error rate."""
 
     def is_met_by(self, score: float) -> bool:
-        """Tell whether a score lies within the limits; a NaN never does."""
+        """Return whether a score lies within the limits; a NaN never does."""
         return self.lower <= score and (self.upper is None or score <= self.upper)
 
 
@@ -133,7 +133,7 @@ class Metric(ABC):
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the last line the official script prints for these scores."""
 
-    def exhibit(self, replies: Sequence[LoggedReply], folder: Path) -> None:
+    def write_artifacts(self, replies: Sequence[LoggedReply], folder: Path) -> None:
         """Write into ``folder`` what is to be seen beside the scores, such as images that a submission must show.
 
         Called after `score`, with the same replies; nothing by default.

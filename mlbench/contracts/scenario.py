@@ -6,11 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
+
+MOST_REPEATS = 10_000
+"""Of a run. A hundred make an interval narrow; more than these are a slip of the hand."""
+
+LONGEST_TAG = 200
+"""Characters in the name of a set of runs."""
 
 Count = Annotated[int, Ge(0), Lt(2**63)]
 Positive = Annotated[float, Gt(0), Lt(float("inf"))]
-NotNegative = Annotated[float, Ge(0), Lt(float("inf"))]
+Seconds = Annotated[float, Gt(0), Le(1e9)]
+"""More is no time that a clock can wait for."""
+
+
+LOADGEN_SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
+"""The traffic that LoadGen can generate, in the order of the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +49,7 @@ class Scenario:
 
     @property
     def higher_is_better(self) -> bool:
-        """Tell whether a larger result is a better one."""
+        """Return whether a larger result is a better one."""
         return self.result_unit != "ns"
 
 
@@ -52,21 +63,24 @@ class LoadSettings:
     """At least this many queries (Offline: samples); 0: what the tier demands."""
     performance_sample_count: Count = 0
     """How many samples are kept loaded; 0: what the dataset says."""
-    target_qps: NotNegative = 0.0
+    target_qps: Annotated[float, Ge(0), Le(1e9)] = 0.0
     """Arrivals per second in Server, the expected rate in Offline; 0: from a short measurement before the run."""
     server_load: Positive = 0.5
     """The share of the measured one-at-a-time rate that Server sends when ``target_qps`` is 0."""
     expected_latency_ns: Count = 0
     """Hint for SingleStream and MultiStream, per query; 0: from a short measurement before the run."""
-    samples_per_query: Annotated[int, Ge(1)] = 8
+    samples_per_query: Annotated[int, Ge(1), Le(1_000_000)] = 8
     """In MultiStream. The rules fix it at 8."""
     coalesce_queries: bool = False
     """In Server: hand over all overdue queries in one call."""
     reply_checks: Count = 256
     """About how many replies of a performance run are kept and compared with the accuracy run's."""
-    stall_timeout_s: Positive = 120.0
-    """A run in which samples wait and none is answered for this long is ended as INVALID, and its samples are named."""
-    stage_timeout_s: Positive = 3600.0
-    """A stage before or after measuring (loading, compiling, warm-up, scoring) that lasts longer is ended as a hang."""
-    memory_limit_gib: NotNegative = 0.0
+    stall_timeout_s: Seconds = 120.0
+    """A run in which samples wait and none is answered for this long is ended as INVALID, and its samples are named.
+    One in which all are answered, and LoadGen does not return, is ended as a hang ten seconds later."""
+    stage_timeout_s: Seconds = 3600.0
+    """A stage before or after measuring (loading, compiling, warm-up, scoring) that gives no sign of life for longer is
+    ended as a hang. On a busy machine it may take as much processor time: a stage that uses a tenth of the time or more
+    on processors goes on until it has used this much there, and four times as long at most."""
+    memory_limit_gib: Annotated[float, Ge(0), Le(1e9)] = 0.0
     """A run whose process grows beyond this is ended as out of memory; 0: 95 % of what is free when it starts."""

@@ -58,7 +58,7 @@ class Backlog:
             if is_apart:
                 break
         self._count -= most - room
-        return Batch(joined(parts), reply)
+        return Batch(join_samples(parts), reply)
 
 
 class BatchQueue:
@@ -90,7 +90,7 @@ class BatchQueue:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Wake all workers and send them home; what waits stays unanswered."""
+        """Stop the workers; what waits stays unanswered."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -117,7 +117,7 @@ class BatchQueue:
         return batch
 
 
-def joined(parts: list[Samples]) -> Samples:
+def join_samples(parts: list[Samples]) -> Samples:
     """Return samples one after another; they must be of one dataset."""
     if len(parts) == 1:
         return parts[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Graph
-from mlbench.execution.compile_cache import made_once
+from mlbench.execution.compile_cache import build_once
 
 COUNTING = 1
 """Of the way `mlbench.execution.operations` counts; another one begins anew."""
@@ -42,7 +42,7 @@ class _UnknownError(Exception):
     pass
 
 
-def known_cost(graph: Graph, call: GraphCalls) -> CallCost | None:
+def find_cost(graph: Graph, call: GraphCalls) -> CallCost | None:
     """Return what was counted for one such call before; None where nothing was.
 
     Raises:
@@ -53,7 +53,7 @@ def known_cost(graph: Graph, call: GraphCalls) -> CallCost | None:
         raise _UnknownError
 
     try:
-        return _kept(graph, call, refuse)
+        return _load_or_count(graph, call, refuse)
     except _UnknownError:
         return None
 
@@ -72,13 +72,13 @@ def count_cost(graph: Graph, call: GraphCalls, count: Callable[[GraphCalls], Cal
             found = {"reason": str(error)}
         (folder / _FILE).write_text(json.dumps(found), encoding="utf-8")
 
-    return _kept(graph, call, fill)
+    return _load_or_count(graph, call, fill)
 
 
-def _kept(graph: Graph, call: GraphCalls, fill: Callable[[Path], None]) -> CallCost:
+def _load_or_count(graph: Graph, call: GraphCalls, fill: Callable[[Path], None]) -> CallCost:
     shapes = {name: list(shape) for name, shape in call.shapes.items()}
     made_from = [COUNTING, _torch_version(), graph.name, graph.fingerprint, shapes, dict(call.state_sizes)]
-    found = json.loads((made_once("operations", made_from, fill) / _FILE).read_text(encoding="utf-8"))
+    found = json.loads((build_once("operations", made_from, fill) / _FILE).read_text(encoding="utf-8"))
     if "reason" in found:
         raise NotCountedError(found["reason"])
     return CallCost(**found)

@@ -30,7 +30,7 @@ class CallCounts:
         counts, key = self._counts, (tuple([(name, array.shape) for name, array in inputs.items()]), state_sizes)
         counts[key] = counts.get(key, 0) + 1
 
-    def taken(self) -> Mapping[tuple[_Shapes, _Sizes], int]:
+    def take(self) -> Mapping[tuple[_Shapes, _Sizes], int]:
         """Return the counts, and begin anew."""
         counts, self._counts = self._counts, {}
         return counts
@@ -57,12 +57,12 @@ class CountedExecutable:
         return outputs
 
 
-def merged(counts: Iterable[CallCounts]) -> Sequence[GraphCalls]:
+def merge_counts(counts: Iterable[CallCounts]) -> Sequence[GraphCalls]:
     """Return what several workers counted as one, the most frequent calls first."""
-    return summed(((each.graph, *key), count) for each in counts for key, count in each.taken().items())
+    return sum_counts(((each.graph, *key), count) for each in counts for key, count in each.take().items())
 
 
-def summed(counts: Iterable[tuple[tuple[str, _Shapes, _Sizes], int]]) -> Sequence[GraphCalls]:
+def sum_counts(counts: Iterable[tuple[tuple[str, _Shapes, _Sizes], int]]) -> Sequence[GraphCalls]:
     """Return counts of graph, shapes and sizes of the state with equal ones as one, the most frequent first."""
     total: Counter[tuple[str, _Shapes, _Sizes]] = Counter()
     for key, count in counts:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mlbench.documents import read_json_object
+from mlbench.errors import DataError
 from mlbench.folders import cache_folder
 
 logger = logging.getLogger(__name__)
@@ -20,7 +22,7 @@ _SIZES = ".sizes.json"
 """In each folder: the bytes of its files, by name. A crash of the machine or a full disk can leave less."""
 
 
-def made_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
+def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
     """Return a folder of the cache, which ``fill`` has written.
 
     ``fill`` is called only where there is no such folder, or a file of it is missing or cut.
@@ -58,9 +60,9 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Tell whether a folder has all that was written, by the sizes; what was added later is no fault."""
+    """Return whether a folder has all that was written, by the sizes; what was added later is no fault."""
     try:
-        written = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
-        return isinstance(written, dict) and written.items() <= _sizes(folder).items()
-    except (OSError, ValueError):
+        written = read_json_object(folder / _SIZES, what="list of files")
+        return written.items() <= _sizes(folder).items()
+    except (OSError, DataError):
         return False

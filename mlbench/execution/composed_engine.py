@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
-from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.model import BatchProgram, Model
-from mlbench.errors import UsageError
+from mlbench.errors import UsageError, describe_error
 from mlbench.execution.batch_sweep import best_batch
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
-from mlbench.execution.call_counts import CountedExecutable, merged
-from mlbench.execution.replay import ReplayedExecutable, computed_calls
+from mlbench.execution.call_counts import CountedExecutable, merge_counts
+from mlbench.execution.replay import ReplayedExecutable, take_computed_calls
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +43,9 @@ class ComposedEngine(Engine):
         self._counting = threading.Lock()
         for name in ("batch", "workers"):
             if (number := getattr(plan, name)) != "auto" and number < 1:
-                raise UsageError(f"execution.{name} is {number}.", hint="Want 1 or more.")
+                raise UsageError(f"execution.{name} is {number}.", hint="Must be at least 1.")
         # an instance has a part of the cores; a runtime left to itself may take all, whatever the process may use
-        self._backend = backend.shared(plan.workers) if plan.workers > 1 or plan.instances != 1 else backend
+        self._backend = backend.for_workers(plan.workers) if plan.workers > 1 or plan.instances != 1 else backend
         self._batch = 1 if plan.batch == "auto" else plan.batch
         self._sweep: dict[int, float] = {}
         self._replayed: list[ReplayedExecutable] = []
@@ -111,10 +111,10 @@ class ComposedEngine(Engine):
         """Let a batch that waits for company go."""
         self._queue.flush()
 
-    def appetite(self) -> Appetite:
-        """Want a batch for each worker, and another to go on with."""
+    def capacity(self) -> Capacity:
+        """Ask for a batch for each worker, and another to go on with."""
         workers = 1 if self._plan.batching == "inline" else self._plan.workers
-        return Appetite(together=self._batch, most=2 * self._batch * workers)
+        return Capacity(batch=self._batch, in_flight=2 * self._batch * workers)
 
     def statistics(self) -> Mapping[str, Any]:
         """Return batch sizes with their counts, padding, and the time spent computing."""
@@ -129,12 +129,12 @@ class ComposedEngine(Engine):
             "padding_samples": counts.padding,
             "busy_ns": counts.busy_ns,
             "sweep_samples_per_s": {str(size): round(rate, 1) for size, rate in self._sweep.items()},
-            **({"computed_calls": computed_calls(self._replayed)} if self._replayed else {}),
+            **({"computed_calls": take_computed_calls(self._replayed)} if self._replayed else {}),
         }
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all workers."""
-        return merged(executable.counts for graphs in self._graphs for executable in graphs.values())
+        return merge_counts(executable.counts for graphs in self._graphs for executable in graphs.values())
 
     def replay_graphs(self) -> str:
         """Let the graphs of all workers compute no shapes twice."""
@@ -184,7 +184,7 @@ class ComposedEngine(Engine):
                 raise ValueError(f"{len(outputs)} outputs for {len(data) + padding} samples")
         except Exception as error:  # a plugin's code; the run goes on, and is INVALID
             logger.exception("a batch failed")
-            reply.fail(samples, f"{type(error).__name__}: {_first_line(error)}")
+            reply.fail(samples, describe_error(error))
             return
         busy_ns = time.perf_counter_ns() - started_ns
         reply.complete(samples, outputs[: len(data)])
@@ -205,7 +205,3 @@ class ComposedEngine(Engine):
 def _sizes_up_to(batch: int) -> list[int]:
     """Return 1, 2, 4, ... and the batch itself."""
     return sorted({min(2**power, batch) for power in range(batch.bit_length() + 1)})
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:300]

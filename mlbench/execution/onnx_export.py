@@ -11,7 +11,7 @@ from typing import Any
 
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
-from mlbench.execution.compile_cache import made_once
+from mlbench.execution.compile_cache import build_once
 from mlbench.execution.onnx_slices import merge_slices
 from mlbench.execution.tracing import (
     dynamic_axes,
@@ -35,7 +35,7 @@ EXPORTERS = ("mlbench", "torch", "onnxscript", "onnx")
 logger = logging.getLogger(__name__)
 
 
-def exported(graph: Graph) -> Path:
+def export_onnx(graph: Graph) -> Path:
     """Return the path of the graph as an ONNX file, exporting it where the cache does not have it.
 
     Inputs and outputs carry the names of the graph's specs, and each `Dim` is a symbolic dimension of that name. The
@@ -47,7 +47,7 @@ def exported(graph: Graph) -> Path:
         GraphError: the graph cannot be expressed in ONNX; names the operator or the reason.
         UnavailableError: the exporter is not installed.
     """
-    folder = made_once("onnx", _made_from(graph), lambda folder: _write(graph, folder / _file_name(graph)))
+    folder = build_once("onnx", _cache_key(graph), lambda folder: _write(graph, folder / _file_name(graph)))
     return folder / _file_name(graph)
 
 
@@ -55,7 +55,7 @@ def _file_name(graph: Graph) -> str:
     return f"{graph.name}.onnx"
 
 
-def _made_from(graph: Graph) -> list[Any]:
+def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides the file's contents."""
     try:
         versions = {name: metadata.version(name) for name in EXPORTERS}

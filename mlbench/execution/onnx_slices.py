@@ -46,7 +46,7 @@ def merge_slices(graph: GraphProto) -> None:
 
 
 def _cut_different_axes(inner: NodeProto, outer: NodeProto, constants: dict[str, list[int]]) -> bool:
-    """Tell whether two slices are known to cut different axes; a negative one counts from an end that is unknown."""
+    """Return whether two slices are known to cut different axes; a negative one counts from an end that is unknown."""
     if not all(len(node.input) > max(_PARTS) and all(node.input) for node in (inner, outer)):
         return False
     one, other = (set(constants.get(node.input[_AXES], [-1])) for node in (inner, outer))

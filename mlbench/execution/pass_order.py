@@ -6,16 +6,19 @@ what it does: the order in which first tokens, or else answers, arrive shows it.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.engine import Appetite, Engine, Reply, Samples
+from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.execution.batching import passes
 
 if TYPE_CHECKING:
     import numpy as np
+
+logger = logging.getLogger(__name__)
 
 _OF_A_PASS = 512
 """So many samples of each pass are looked at; all pairs of two passes are compared."""
@@ -29,21 +32,21 @@ class OrderedEngine(Engine):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._queries: list[tuple[Samples, _NotedReply]] = []
+        self._queries: list[tuple[Sequence[int], Sequence[int], _NotedReply]] = []  # ids, indices, what came back
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Pass a query on."""
         noted = _NotedReply(reply)
-        self._queries.append((samples, noted))
+        self._queries.append((tuple(samples.ids), tuple(samples.indices), noted))
         self._engine.submit(samples, noted)
 
     def flush(self) -> None:
         """Pass it on."""
         self._engine.flush()
 
-    def appetite(self) -> Appetite | None:
+    def capacity(self) -> Capacity | None:
         """Return the engine's."""
-        return self._engine.appetite()
+        return self._engine.capacity()
 
     def influence_of_length(self, lengths: Callable[[Sequence[int]], Sequence[int]]) -> float | None:
         """Return how far length decides whether a sample begins before one of an earlier pass; see `influence`.
@@ -60,19 +63,19 @@ class OrderedEngine(Engine):
         """
         if not self._queries:
             return None
-        samples, noted = max(self._queries, key=lambda query: len(query[0]))
-        appetite = self._engine.appetite()
+        ids, indices, noted = max(self._queries, key=lambda query: len(query[0]))
+        capacity = self._engine.capacity()
         begun = noted.begun()
-        parts = passes(samples.indices)
-        if len(parts) < 2 or len(begun) < len(samples):
+        parts = passes(indices)
+        if len(parts) < 2 or not begun.keys() >= set(ids):
             return None
-        together = max(noted.most_at_a_time(), appetite.most if appetite else 0)
-        chosen = [_chosen(part, [begun[samples.ids[place]] for place in part], together) for part in parts]
-        wanted = sorted({samples.indices[place] for part in chosen for place, _ in part})
+        together = max(noted.most_at_a_time(), capacity.in_flight if capacity else 0)
+        chosen = [_choose_samples(part, [begun[ids[place]] for place in part], together) for part in parts]
+        wanted = sorted({indices[place] for part in chosen for place, _ in part})
         if not wanted:
             return None
         length_of = dict(zip(wanted, lengths(wanted), strict=True))
-        return influence([[(rank, length_of[samples.indices[place]]) for place, rank in part] for part in chosen])
+        return influence([[(rank, length_of[indices[place]]) for place, rank in part] for part in chosen])
 
 
 def influence(parts: Sequence[Sequence[tuple[int, int]]]) -> float | None:
@@ -110,7 +113,7 @@ def _columns(part: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(ranks), np.array(lengths)
 
 
-def _chosen(part: range, ranks: Sequence[int], together: int) -> list[tuple[int, int]]:
+def _choose_samples(part: range, ranks: Sequence[int], together: int) -> list[tuple[int, int]]:
     """Return positions and ranks of some samples of a pass, without those that may run beside the next pass."""
     begun = sorted(zip(part, ranks, strict=True), key=lambda each: each[1])
     begun = begun[: max(0, len(begun) - together)]
@@ -128,17 +131,23 @@ class _NotedReply(Reply):
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Note and pass on."""
-        self._came.append((samples.ids, True))
+        self._note(samples, is_answer=True)
         self._reply.complete(samples, outputs, token_counts)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
         """Note and pass on."""
-        self._came.append((samples.ids, False))
+        self._note(samples, is_answer=False)
         self._reply.first_token(samples, tokens)
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Pass on; a run with a sample that failed is INVALID whatever the order."""
         self._reply.fail(samples, reason)
+
+    def _note(self, samples: Samples, *, is_answer: bool) -> None:
+        try:
+            self._came.append((tuple(samples.ids), is_answer))
+        except Exception:  # these are no samples, and who checks replies says so
+            logger.debug("a reply without samples")
 
     def begun(self) -> dict[int, int]:
         """Return by id when each sample was seen for the first time; those of one call came at the same time."""

@@ -70,7 +70,7 @@ class ReplayedGeneration:
         """Return real state: memory is part of what an engine takes."""
         return self._executable.new_state(sizes)
 
-    def resized(self, state: object, sizes: Mapping[str, int], /) -> object:
+    def resize(self, state: object, sizes: Mapping[str, int], /) -> object:
         """Return the state as it is: nothing is kept in it."""
         return state
 
@@ -104,7 +104,7 @@ class ReplayedGeneration:
         return np.where(np.isin(tokens, ends), word, tokens)
 
 
-def computed_calls(replayed: Sequence[ReplayedExecutable | ReplayedGeneration]) -> int:
+def take_computed_calls(replayed: Sequence[ReplayedExecutable | ReplayedGeneration]) -> int:
     """Return how many calls were computed since this was last asked."""
     total = sum(each.computed for each in replayed)
     for each in replayed:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import socket
 import subprocess
 import sys
+import time
 
-_PR_SET_PDEATHSIG = 1
+from mlbench.execution.patience import is_hung
+from mlbench.execution.usage import process_tree, processor_time_s
+
+_PULSE_S = 0.5
 
 
 class SideProcess:
-    """Runs ``python -m module <descriptor> <arguments>``, which is to end when this side hangs up.
+    """Runs ``python -P -m module <descriptor> <arguments>``, which is to end when this side hangs up.
 
-    The module finds its end of the socket under the descriptor. What it prints goes where this process prints.
+    The module finds its end of the socket under the descriptor. What it prints goes where this process prints. Nothing
+    is imported from the current folder.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
-        """Start the process. Start it from a thread that lives on, where it calls `end_with_the_parent`."""
+        """Start the process. Start it from a thread that lives on, where it calls `die_with_parent`."""
         self.line, theirs = socket.socketpair()
         with theirs:
             number = theirs.fileno()
-            command = [sys.executable, "-m", module, str(number), *arguments]
+            command = [sys.executable, "-P", "-m", module, str(number), *arguments]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[number])
 
     @property
     def pid(self) -> int:
         """Return the process's number."""
         return self._process.pid
+
+    def processor_time_s(self) -> float:
+        """Return the processor time that it has used, with all below it."""
+        return processor_time_s(process_tree(self.pid))
 
     def hang_up(self) -> None:
         """Send no more."""
@@ -38,15 +45,20 @@ class SideProcess:
             pass  # the other side was first
 
     def wait(self, patience_s: float) -> int:
-        """Return the status that it ends with, as `subprocess` has it; a process that stays is killed."""
-        try:
-            return self._process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
+        """Return the status that it ends with, as `subprocess` has it; a process that stays is killed.
 
+        Args:
+            patience_s: how long it may take; longer where it is at work on a busy machine (`is_hung`).
+        """
+        began_s, computed_s = time.monotonic(), self.processor_time_s()
+        while True:
+            try:
+                return self._process.wait(min(patience_s, _PULSE_S))
+            except subprocess.TimeoutExpired:
+                if is_hung(time.monotonic() - began_s, self.processor_time_s() - computed_s, patience_s):
+                    self.kill()
+                    return self._process.wait()
 
-def end_with_the_parent() -> None:
-    """Have the kernel end this process with the thread that started it, however that ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()

@@ -77,7 +77,7 @@ def take_one_by_one(module: torch.nn.Module, count: int) -> None:
 
 
 def varies(dim: Dim) -> bool:
-    """Tell whether a dimension takes more than one size."""
+    """Return whether a dimension takes more than one size."""
     return dim.smallest < dim.largest
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -12,6 +12,7 @@ import numpy as np
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import Prompt
+from mlbench.contracts.wrapped import WrappedDataset
 
 _SLIGHT = 2.0**-18
 """Relative, and so no more than what another batch does to fp32 logits."""
@@ -52,8 +53,11 @@ class Variation:
         return cls(base=values["base"], change=change, seed=values["seed"], continuation=continuation)
 
 
-class VariedDataset(Dataset):
-    """A dataset of whose indices some mean variations, the others what they always mean. Its samples are loaded."""
+class VariedDataset(WrappedDataset):
+    """A dataset of whose indices some mean variations, the others what they always mean. Its samples are loaded.
+
+    Its fingerprint is that of the data that was not varied.
+    """
 
     def __init__(self, dataset: Dataset, variations: Mapping[int, Variation]) -> None:
         """Make the samples.
@@ -62,29 +66,15 @@ class VariedDataset(Dataset):
             dataset: holds the samples that they are made of.
             variations: by the index that they are to have, which may be another sample's.
         """
-        self._dataset = dataset
-        self._made = {index: varied(dataset.sample(each.base), each) for index, each in variations.items()}
-        self.count, self.performance_count = dataset.count, dataset.performance_count
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the data that was not varied."""
-        return self._dataset.fingerprint
-
-    def load(self, indices: Sequence[int]) -> None:
-        """Load samples of the dataset."""
-        self._dataset.load(indices)
-
-    def unload(self, indices: Sequence[int]) -> None:
-        """Let samples of the dataset go."""
-        self._dataset.unload(indices)
+        super().__init__(dataset)
+        self._made = {index: vary_sample(dataset.sample(each.base), each) for index, each in variations.items()}
 
     def sample(self, index: int) -> Any:
         """Return a variation, or what the dataset has."""
-        return self._made[index] if index in self._made else self._dataset.sample(index)
+        return self._made[index] if index in self._made else self.wrapped.sample(index)
 
 
-def varied(sample: Any, variation: Variation) -> Any:
+def vary_sample(sample: Any, variation: Variation) -> Any:
     """Return a variation of a loaded sample, which stays as it is."""
     random = np.random.default_rng(variation.seed)
     if variation.change is not Change.NONE:
@@ -97,7 +87,7 @@ def varied(sample: Any, variation: Variation) -> Any:
 
 def can_change(sample: Any, change: Change) -> bool:
     """Return whether a change makes another sample of this one."""
-    changed = _arrays(varied(sample, Variation(base=0, change=change)))
+    changed = _arrays(vary_sample(sample, Variation(base=0, change=change)))
     return any(not np.array_equal(was, now) for was, now in zip(_arrays(sample), changed, strict=True))
 
 

@@ -1,7 +1,8 @@
-"""The hand that tells LoadGen: only threads that outlive the test may, or LoadGen brings the process down."""
+"""The completion thread: only threads that outlive the test may report to LoadGen, or it brings the process down."""
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -13,14 +14,20 @@ from typing import Any
 import numpy as np
 from mlperf_loadgen import FirstTokenComplete, QuerySampleResponse, QuerySamplesComplete
 
-from mlbench.contracts.engine import Samples
+from mlbench.errors import describe_error
+from mlbench.loadgen.ledger import Closed
+
+logger = logging.getLogger(__name__)
+
+OnRefused = Callable[[Sequence[int], str], None]
+"""Called with dataset indices and a reason when LoadGen refuses the replies to these samples."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Answers:
     """Replies on their way to LoadGen; they keep the data alive until it has been read."""
 
-    samples: Samples
+    samples: Closed
     outputs: np.ndarray | list[np.ndarray]
     token_counts: list[int] | None
 
@@ -29,7 +36,22 @@ class _Answers:
         return _responses(self.samples, self.outputs, *([] if self.token_counts is None else [self.token_counts]))
 
 
-_Job = _Answers | Callable[[], None]
+@dataclass(slots=True)
+class _FirstTokens:
+    """First tokens on their way to LoadGen."""
+
+    samples: Closed
+    tokens: np.ndarray
+
+
+@dataclass(slots=True)
+class _GivenUp:
+    """Samples that are over without data."""
+
+    samples: Closed
+
+
+_Job = _Answers | _FirstTokens | _GivenUp
 
 
 class Completer:
@@ -37,19 +59,25 @@ class Completer:
 
     A thread that has told LoadGen of a completion and ends while the test runs crashes the process; a plugin's threads
     are not ours to keep alive. Make it on the thread that starts the test: LoadGen issues from there.
+
+    What LoadGen refuses is given up, so that it hears of every sample all the same.
     """
 
-    def __init__(self, *, gather_s: float = 0.0) -> None:
+    def __init__(self, on_refused: OnRefused, *, gather_s: float = 0.0) -> None:
         """Start with nothing to pass on.
 
         Args:
+            on_refused: notes which replies LoadGen did not take.
             gather_s: how long replies may wait for others, all of which go to LoadGen in one call; 0: none waits.
                 Python's lock changes hands for each call, which costs a fast engine more than all else.
         """
         self.issuer = threading.get_ident()
+        self._on_refused = on_refused
         self._gather_s = gather_s
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mlbench-completer", daemon=True)
+        self._failure = ""
+        self._is_over = threading.Event()
         self._output = np.empty(0)
         self._attach = self._attach_output
 
@@ -58,18 +86,26 @@ class Completer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_over.set()
         self._jobs.put(None)
         self._thread.join()
 
+    @property
+    def failure(self) -> str:
+        """Why the completion thread passes nothing on any more; empty while it does."""
+        if not self._failure and self._thread.ident is not None and not self._thread.is_alive():
+            return "its thread has ended"
+        return self._failure
+
     def complete(
-        self, samples: Samples, outputs: np.ndarray | list[np.ndarray], token_counts: list[int] | None = None
+        self, samples: Closed, outputs: np.ndarray | list[np.ndarray], token_counts: list[int] | None = None
     ) -> None:
         """Give LoadGen these replies."""
         answers = _Answers(samples, outputs, token_counts)
-        if threading.get_ident() != self.issuer:
-            self._jobs.put(answers)
+        if threading.get_ident() == self.issuer:
+            self._complete([answers])
         else:
-            QuerySamplesComplete(answers.responses())
+            self._jobs.put(answers)
 
     def complete_one(self, sample_id: int, output: np.ndarray) -> None:
         """Give LoadGen the reply to one sample, in the shortest way; only on the thread that issues.
@@ -78,54 +114,92 @@ class Completer:
         of few replies: it asks for them.
         """
         self._output = output
-        QuerySamplesComplete([QuerySampleResponse(sample_id, 0, 0)], self._attach)
+        try:
+            QuerySamplesComplete([QuerySampleResponse(sample_id, 0, 0)], self._attach)
+        except Exception:  # LoadGen's binding refuses it, and would wait for ever
+            _give_up([sample_id])
+            raise
 
-    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Give LoadGen the first token of each sample."""
-        self._do(lambda: FirstTokenComplete(_responses(samples, tokens)))
+    def first_token(self, samples: Closed, tokens: np.ndarray) -> None:
+        """Give LoadGen the first token of each sample; they stay open."""
+        self._do(_FirstTokens(samples, tokens))
 
-    def give_up(self, samples: Samples) -> None:
+    def give_up(self, samples: Closed) -> None:
         """Tell LoadGen that these samples are over, without data."""
-        self._do(lambda: QuerySamplesComplete(list(map(QuerySampleResponse, samples.ids, repeat(0), repeat(0)))))
+        self._do(_GivenUp(samples))
 
     def _attach_output(self, response: QuerySampleResponse) -> None:
-        response.data = self._output.ctypes.data
-        response.size = self._output.nbytes
+        self._output = output = np.ascontiguousarray(self._output)
+        response.data = output.ctypes.data
+        response.size = output.nbytes
 
-    def _do(self, job: Callable[[], None]) -> None:
+    def _do(self, job: _Job) -> None:
         if threading.get_ident() == self.issuer:
-            job()
+            self._pass_on([job])
         else:
             self._jobs.put(job)
 
     def _work(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:  # the watchdog names it; ending this thread would crash the process
+            logger.exception("the completion thread failed")
+            self._failure = describe_error(error)
+            self._is_over.wait()
+
+    def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             if not self._gather_s:
-                _pass_on([job])
+                self._pass_on([job])
                 continue
             waiting = [job, *(self._jobs.get() for _ in range(self._jobs.qsize()))]
-            _pass_on([each for each in waiting if each is not None])
+            self._pass_on([each for each in waiting if each is not None])
             if None in waiting:
                 return
             time.sleep(self._gather_s)
 
+    def _pass_on(self, jobs: Sequence[_Job]) -> None:
+        """Do jobs in their order; answers that follow each other go to LoadGen in one call."""
+        together: list[_Answers] = []
+        for job in jobs:
+            if isinstance(job, _Answers):
+                together.append(job)
+                continue
+            if together:
+                self._complete(together)
+                together = []
+            if isinstance(job, _FirstTokens):
+                self._report_first(job)
+            else:
+                _give_up(job.samples.ids)
+        if together:
+            self._complete(together)
 
-def _pass_on(jobs: Sequence[_Job]) -> None:
-    """Do jobs in their order; answers that follow each other go to LoadGen in one call."""
-    responses: list[Any] = []
-    for job in jobs:
-        if isinstance(job, _Answers):
-            responses += job.responses()
-            continue
-        if responses:
+    def _complete(self, answers: Sequence[_Answers]) -> None:
+        try:
+            responses = answers[0].responses()
+            for each in answers[1:]:
+                responses += each.responses()
             QuerySamplesComplete(responses)
-            responses = []
-        job()
-    if responses:
-        QuerySamplesComplete(responses)
+        except Exception as error:  # LoadGen's binding refuses all of a call, and would wait for ever
+            logger.exception("LoadGen refused replies")
+            for each in answers:
+                self._on_refused(each.samples.indices, f"LoadGen refuses the reply: {describe_error(error)}")
+                _give_up(each.samples.ids)
+
+    def _report_first(self, job: _FirstTokens) -> None:
+        try:
+            FirstTokenComplete(_responses(job.samples, job.tokens))
+        except Exception as error:  # the answer is still to come
+            logger.exception("LoadGen refused first tokens")
+            self._on_refused(job.samples.indices, f"LoadGen refuses the first token: {describe_error(error)}")
 
 
-def _responses(samples: Samples, outputs: np.ndarray | list[np.ndarray], *more: Any) -> list[Any]:
+def _give_up(ids: Sequence[int]) -> None:
+    QuerySamplesComplete(list(map(QuerySampleResponse, ids, repeat(0), repeat(0))))
+
+
+def _responses(samples: Closed, outputs: np.ndarray | list[np.ndarray], *more: Any) -> list[Any]:
     """Return LoadGen's response objects. They hold raw addresses: the outputs must live until LoadGen has read them."""
     if isinstance(outputs, np.ndarray):
         first, size = outputs.ctypes.data, outputs.nbytes // len(outputs)

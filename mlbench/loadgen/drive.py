@@ -12,19 +12,22 @@ import mlperf_loadgen
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine
-from mlbench.errors import DataError, MlbenchError
+from mlbench.errors import DataError, MlbenchError, describe_error
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.replies import CheckedReply
 from mlbench.loadgen.settings import Test, loadgen_settings
 from mlbench.loadgen.sut import Qsl, Sut
-from mlbench.loadgen.watchdog import Signs, Watchdog
+from mlbench.loadgen.watchdog import ProgressCallbacks, Watchdog, Watched
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a Python thread may keep the interpreter from LoadGen's; the default of 5 ms would show in every latency."""
 
 _GATHER_S = 0.0005
 """How long replies of an Offline query may wait for each other: only the end of the whole query is timed there."""
+
+_LONGEST_PAUSE = 30.0
+"""Between two arrivals in Server, in mean intervals: one of 10^13 is longer."""
 
 _NOTHING = nullcontext()
 
@@ -56,7 +59,7 @@ def drive(  # noqa: PLR0913 - a test has these parts
     engine: Engine,
     dataset: Dataset,
     folder: Path,
-    signs: Signs,
+    callbacks: ProgressCallbacks,
     *,
     section: AbstractContextManager[object] = _NOTHING,
 ) -> Traffic:
@@ -71,18 +74,27 @@ def drive(  # noqa: PLR0913 - a test has these parts
     """
     folder.mkdir(parents=True, exist_ok=True)
     ledger = Ledger()
-    with Completer(gather_s=_GATHER_S if test.scenario.loadgen == "Offline" else 0) as completer:
-        reply = CheckedReply(test.reply, ledger, completer, wants_tokens=test.tokens is not None)
+    with Completer(ledger.fault, gather_s=_GATHER_S if test.scenario.loadgen == "Offline" else 0) as completer:
+        wants_tokens = test.tokens is not None
+        reply = CheckedReply(
+            test.reply,
+            ledger,
+            completer,
+            wants_tokens=wants_tokens,
+            needs_first_tokens=wants_tokens and test.scenario.loadgen != "Offline",
+        )
         sut = Sut(engine, dataset, reply, ledger, completer)
         qsl = Qsl(dataset, sut.abort, section)
-        watchdog = Watchdog(ledger, stall_timeout_s=test.load.stall_timeout_s, abort=sut.abort, signs=signs)
+        watched = Watched(ledger=ledger, completer=completer, sut=sut, qsl=qsl, folder=folder)
+        idle_s = _LONGEST_PAUSE / test.load.target_qps if test.scenario.loadgen == "Server" else 0.0
+        watchdog = Watchdog(watched, stall_timeout_s=test.load.stall_timeout_s, idle_s=idle_s, callbacks=callbacks)
         with watchdog, _quiet_interpreter():
             _start(test, sut, qsl, dataset, folder)
         reply.shut()
     if isinstance(qsl.error, MlbenchError):
         raise qsl.error
     if qsl.error:
-        raise DataError(f"a sample cannot be loaded: {type(qsl.error).__name__}: {qsl.error}.") from qsl.error
+        raise DataError(f"a sample cannot be loaded: {describe_error(qsl.error)}.") from qsl.error
     summary = folder / "mlperf_log_summary.txt"
     if not summary.is_file() or not summary.stat().st_size:
         raise MlbenchError(f"LoadGen left no summary in {folder}.", hint="Is the disk full?")

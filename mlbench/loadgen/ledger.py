@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from mlbench.contracts.engine import Samples
+from mlbench.errors import one_line
 
 _NAMED_FAULTS = 20
+
+Query = tuple[tuple[int, ...], tuple[int, ...]]
+"""The ids of some samples, and their dataset indices. Nobody can change it, so the engine is given the same tuples."""
+
+
+@dataclass(slots=True)  # not frozen, for what that costs: as `Samples`
+class Closed:
+    """Samples that were open until now: LoadGen must be told of each of them."""
+
+    ids: Sequence[int]
+    indices: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 class Ledger:
@@ -18,7 +33,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self.whole: dict[int, Samples] = {}
+        self.whole: dict[int, Query] = {}
         """Open queries of which nothing is answered, by their first id. Python's own lock guards each step on it."""
         self.issued = 0
         """How many samples were issued; written by the thread that issues."""
@@ -27,51 +42,51 @@ class Ledger:
         self._faults: list[str] = []
         self._fault_count = 0
 
-    def open(self, samples: Samples) -> None:
+    def open(self, ids: tuple[int, ...], indices: tuple[int, ...]) -> None:
         """Note that these samples were issued."""
-        ids = samples.ids
-        self.whole[ids[0]] = samples
+        self.whole[ids[0]] = ids, indices
         self.issued += len(ids)
 
-    def close(self, samples: Samples) -> Samples:
-        """Note an answer and return the samples it may answer: those that are open. Any other is a fault."""
-        first = samples.ids[0]
-        if (found := self.whole.pop(first, None)) is samples:
-            return samples
-        if found is not None:
-            self.whole[first] = found
+    def close(self, ids: Sequence[int]) -> Closed:
+        """Note an answer to these samples and return those it may answer, in their order: those that are open."""
+        if not ids:
+            return Closed((), ())
+        query = self.whole.get(ids[0])
+        if query is not None and query[0] is ids and self.whole.pop(ids[0], None) is not None:
+            return Closed(*query)
         with self._lock:
             self._take_apart()
-            positions = [position for position, i in enumerate(samples.ids) if self._parts.pop(i, None) is not None]
-        if len(positions) == len(samples):
-            return samples
-        closed = set(positions)
-        refused = [index for position, index in enumerate(samples.indices) if position not in closed]
-        self.fault(refused, "answered twice, or never asked")
-        return samples.at(positions)
+            parts = self._parts
+            found = {id_: parts.pop(id_) for id_ in ids if id_ in parts}
+        return Closed(tuple(found), tuple(found.values()))
 
-    def still_open(self, samples: Samples) -> Samples:
-        """Return those of these samples that wait for their answer."""
+    def indices(self, ids: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the dataset indices of samples that all wait for their answer; None where one does not."""
         with self._lock:
             self._take_apart()
-            return samples.at([position for position, i in enumerate(samples.ids) if i in self._parts])
+            parts = self._parts
+            return tuple(parts[id_] for id_ in ids) if all(id_ in parts for id_ in ids) else None
 
-    def open_samples(self) -> tuple[list[int], list[int]]:
-        """Return the ids and dataset indices of all samples that wait for their answer."""
+    def close_all(self) -> Closed:
+        """Close all samples that wait for their answer, and return them."""
         with self._lock:
             self._take_apart()
-            return list(self._parts), list(self._parts.values())
+            found, self._parts = self._parts, {}
+        return Closed(tuple(found), tuple(found.values()))
 
     def answered(self) -> int:
         """Return how many samples were answered, soundly or not."""
-        return self.issued - sum(map(len, list(self.whole.values()))) - len(self._parts)
-
-    def fault(self, indices: Sequence[int], reason: str) -> None:
-        """Note that the replies to samples with these dataset indices were not sound."""
         with self._lock:
-            self._fault_count += len(indices)
-            room = max(0, _NAMED_FAULTS - len(self._faults))
-            self._faults += [f"sample {index}: {reason}" for index in indices[:room]]
+            return self.issued - sum(len(ids) for ids, _ in list(self.whole.values())) - len(self._parts)
+
+    def fault(self, indices: Sequence[object], reason: object) -> None:
+        """Note that the replies to samples with these dataset indices were not sound, in one printable line each."""
+        what = one_line(reason)
+        self._note([f"sample {index}: {what}" for index in indices[:_NAMED_FAULTS]], len(indices))
+
+    def fault_of_test(self, reason: object) -> None:
+        """Note that something is not sound that belongs to no sample."""
+        self._note([one_line(reason)], 1)
 
     def faults(self) -> list[str]:
         """Return the faults in order of discovery, a line each; beyond the first ones only their number."""
@@ -79,10 +94,15 @@ class Ledger:
             more = self._fault_count - len(self._faults)
             return [*self._faults, *([f"and {more} more"] if more else [])]
 
+    def _note(self, lines: list[str], count: int) -> None:
+        with self._lock:
+            self._fault_count += count
+            self._faults += lines[: max(0, _NAMED_FAULTS - len(self._faults))]
+
     def _take_apart(self) -> None:
         while self.whole:
             try:
-                _, samples = self.whole.popitem()
+                _, (ids, indices) = self.whole.popitem()
             except KeyError:  # another thread answered the last one just now
                 return
-            self._parts.update(zip(samples.ids, samples.indices, strict=True))
+            self._parts.update(zip(ids, indices, strict=True))

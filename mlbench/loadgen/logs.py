@@ -8,7 +8,7 @@ Source: LoadGen's logging.cc; the log parser of the submission checker v4.1.
 
 from __future__ import annotations
 
-import json
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from typing import Any, TextIO, overload
 
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.scenario import Scenario
+from mlbench.documents import open_regular, parse_json
 from mlbench.errors import DataError
 
 MARKER = ":::MLLOG"
@@ -87,7 +88,7 @@ def read_damaged_detail(path: Path) -> DetailLog:
     damage: list[str] = []
 
     def until_damage() -> Iterator[_Record]:
-        with _opened(path):  # a missing file is no damage
+        with _open_log(path):  # a missing file is no damage
             pass
         try:
             yield from _read_records(path)
@@ -100,7 +101,7 @@ def read_damaged_detail(path: Path) -> DetailLog:
 
 def _read_records(path: Path) -> Iterator[_Record]:
     """Yield key, value and metadata of each line that is marked as a record."""
-    with _opened(path) as file:
+    with _open_log(path) as file:
         for number, line in enumerate(file, 1):
             if line.startswith(MARKER):
                 yield _record(line, path, number)
@@ -180,7 +181,7 @@ def tokens_of(detail: DetailLog, scenario: Scenario, token_key: str | None) -> f
     rate_per_s = samples_per_s(detail, scenario)
     if token_key is None or token_key not in detail.values or not rate_per_s:
         return None
-    samples = detail.values["result_query_count"] * detail.values["generated_samples_per_query"]
+    samples = float(detail.values["result_query_count"]) * float(detail.values["generated_samples_per_query"])
     counted = samples - 1 if scenario.loadgen == "Server" and "inferred" not in token_key else samples
     return float(counted * float(detail.values[token_key]) / rate_per_s)
 
@@ -191,7 +192,7 @@ def read_accuracy(path: Path) -> list[LoggedReply]:
     Raises:
         DataError: the file is missing, cut short, or in the short form of a submission, or an entry is malformed.
     """
-    return [reply for _, reply in _placed_replies(path)]
+    return [reply for _, reply in _locate_replies(path)]
 
 
 class AccuracyLog(Sequence[LoggedReply]):
@@ -207,13 +208,13 @@ class AccuracyLog(Sequence[LoggedReply]):
             DataError: as `read_accuracy`.
         """
         self._path = path
-        self._begins = [begin for begin, _ in _placed_replies(path)]
+        self._begins = [begin for begin, _ in _locate_replies(path)]
 
     def __len__(self) -> int:
         return len(self._begins)
 
     def __iter__(self) -> Iterator[LoggedReply]:
-        return (reply for _, reply in _placed_replies(self._path))
+        return (reply for _, reply in _locate_replies(self._path))
 
     @overload
     def __getitem__(self, place: int) -> LoggedReply: ...
@@ -224,16 +225,16 @@ class AccuracyLog(Sequence[LoggedReply]):
     def __getitem__(self, place: int | slice) -> LoggedReply | Sequence[LoggedReply]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        with _opened(self._path) as file:
+        with _open_log(self._path) as file:
             file.seek(self._begins[place])
             reply = _reply(file.readline().strip())
         assert reply, f"{self._path} was changed while it was read"
         return reply
 
 
-def _placed_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
+def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
     """Yield the replies of an accuracy log one at a time, each with the byte where its line begins."""
-    with _opened(path) as file:
+    with _open_log(path) as file:
         lines = file.buffer  # text could not tell where it is
         begin = len(first := lines.readline())
         if first.strip() != b"[":
@@ -250,9 +251,9 @@ def _placed_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
     raise DataError(f"truncated LoadGen log: {path} ends without ']'.", hint="Run it again; is the disk full?")
 
 
-def _opened(path: Path) -> TextIO:
+def _open_log(path: Path) -> TextIO:
     try:
-        return path.open(encoding="utf-8", errors="replace")
+        return io.TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace")
     except OSError as error:
         raise DataError(f"LoadGen log cannot be read: {path}: {error.strerror}.", hint="Run it again.") from None
 
@@ -260,8 +261,11 @@ def _opened(path: Path) -> TextIO:
 def _record(line: str, path: Path, number: int) -> _Record:
     """Return key, value and metadata of a line."""
     try:
-        record = json.loads(line[len(MARKER) :])
-        return record["key"], record["value"], dict(record.get("metadata", {}))
+        record = parse_json(line[len(MARKER) :], allows_nan=True)
+        key, value, metadata = record["key"], record["value"], record.get("metadata", {})
+        if not isinstance(key, str) or not isinstance(metadata, dict):
+            raise TypeError
+        return key, value, metadata
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(f"corrupt LoadGen log: line {number} of {path} is no record.", hint="Run it again.") from None
 
@@ -281,13 +285,15 @@ def _latencies(values: Mapping[str, Any]) -> dict[str, int]:
 def _reply(entry: str) -> LoggedReply | None:
     """Return the reply of a line; None where it is not one."""
     try:
-        fields = json.loads(entry.removesuffix(","))
-        token_data = fields.get("token_data")
+        fields = parse_json(entry.removesuffix(","))
+        index, token_data, token_count = fields["qsl_idx"], fields.get("token_data"), fields.get("token_count")
+        if type(index) is not int or type(token_count) not in (int, type(None)):
+            return None
         return LoggedReply(
-            index=int(fields["qsl_idx"]),
+            index=index,
             data=bytes.fromhex(fields["data"]),
             token_data=None if token_data is None else bytes.fromhex(token_data),
-            token_count=fields.get("token_count"),
+            token_count=token_count,
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

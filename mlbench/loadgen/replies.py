@@ -9,8 +9,10 @@ import numpy as np
 
 from mlbench.contracts.engine import Reply, Samples
 from mlbench.contracts.model import ReplySpec
+from mlbench.errors import describe_error, one_line
 from mlbench.loadgen.completer import Completer
-from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.ledger import Closed, Ledger
+from mlbench.loadgen.reply_form import ReplyForm, UnsoundReplyError, has_nan, name_samples, sample_ids
 from mlbench.loadgen.token_check import token_check
 
 _SMALL_BYTES = 4096
@@ -20,17 +22,37 @@ _SEEN_TOGETHER = 256
 class CheckedReply(Reply):
     """Checks form, numbers and count of every reply. What is wrong goes into the ledger, and is never raised.
 
+    Everything that is handed over is read and converted before the ledger closes a sample: a sample that is closed is
+    one of which LoadGen hears. What that reading raises is a fault too, and ends the samples that are still open.
+
     One small sample at a time, answered on LoadGen's own thread, takes a path of its own: there LoadGen's share is a
     few microseconds, and each of ours shows. Its numbers are looked at later, many replies together.
     """
 
-    def __init__(self, spec: ReplySpec, ledger: Ledger, completer: Completer, *, wants_tokens: bool) -> None:
-        self._shape = spec.shape
-        self._dtype = np.dtype(spec.dtype)
-        self._may_be_empty = spec.may_be_empty
+    def __init__(
+        self,
+        spec: ReplySpec,
+        ledger: Ledger,
+        completer: Completer,
+        *,
+        wants_tokens: bool,
+        needs_first_tokens: bool = False,
+    ) -> None:
+        """Store what replies are held against.
+
+        Args:
+            spec: the form of a reply.
+            ledger: where samples come and go.
+            completer: tells LoadGen.
+            wants_tokens: whether a reply needs its number of tokens.
+            needs_first_tokens: whether LoadGen ends the process over a test in which no first token came before an
+                answer: in token runs of all scenarios but Offline.
+        """
+        self._begun: set[int] | None = set() if needs_first_tokens else None  # open samples with a first token
+        self._form = ReplyForm(spec, wants_tokens=wants_tokens)
+        self._dtype = self._form.dtype
         self._ledger = ledger
         self._completer = completer
-        self._wants_tokens = wants_tokens
         self._token_check = token_check(spec, wants_tokens=wants_tokens)
         self._is_shut = False
         self._open = ledger.whole
@@ -45,42 +67,51 @@ class CheckedReply(Reply):
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Answer samples; see `Reply.complete`."""
-        if (
-            samples.ids
-            and type(outputs) is np.ndarray
-            and outputs.shape == self._shape_of_one
-            and outputs.dtype is self._dtype
-            and get_ident() == self._completer.issuer
-            and self._open.get(first := samples.ids[0]) is samples
-        ):
-            del self._open[first]
-            self._completer.complete_one(first, outputs)
-            self._unseen.append(outputs)
-            self._unseen_indices.append(samples.indices[0])
-            if len(self._unseen) == _SEEN_TOGETHER:
-                self._look_at_unseen()
-        else:
-            self._complete_any(samples, outputs, token_counts)
+        try:
+            if (
+                type(outputs) is np.ndarray
+                and outputs.shape == self._shape_of_one
+                and outputs.dtype is self._dtype
+                and get_ident() == self._completer.issuer
+                and type(ids := samples.ids) is tuple
+                and len(ids) == 1
+                and (query := self._open.get(ids[0])) is not None
+                and query[0] is ids
+                and self._open.pop(ids[0], None) is not None
+            ):
+                self._completer.complete_one(ids[0], outputs)
+                self._unseen.append(outputs)
+                self._unseen_indices.append(query[1][0])
+                if len(self._unseen) == _SEEN_TOGETHER:
+                    self._look_at_unseen()
+            else:
+                self._complete_any(samples, outputs, token_counts)
+        except BaseException as error:  # whatever is handed over may run an engine's code
+            self._refuse("complete", samples, error)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Report first tokens; see `Reply.first_token`."""
-        if not len(samples) or self._came_late(samples):
-            return
-        if len(tokens) != len(samples):
-            self._ledger.fault(samples.indices, f"first token of {len(tokens)} samples given for {len(samples)}")
-        elif len(self._ledger.still_open(samples)) != len(samples):
-            self._ledger.fault(samples.indices, "first token after the reply, or never asked for")
-        else:
-            if self._token_check:
-                self._token_check.first(samples, tokens)
-            self._completer.first_token(samples, np.ascontiguousarray(tokens))
+        """Report first tokens; see `Reply.first_token`. A fault here leaves the samples open for their answer."""
+        try:
+            self._report_first(sample_ids(samples), samples, tokens)
+        except BaseException as error:  # as in `complete`
+            self._note(_readable_ids(samples), samples, _reason("first_token", samples, error))
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Give samples up; see `Reply.fail`."""
-        if not len(samples) or self._came_late(samples):
-            return
-        self._ledger.fault(samples.indices, f"failed: {reason}")
-        self._give_up(samples)
+        try:
+            ids = sample_ids(samples)
+            if ids and not self._came_late(samples, ids):
+                self._end(samples, ids, f"failed: {one_line(reason)}")
+        except BaseException as error:  # as in `complete`
+            self._refuse("fail", samples, error)
+
+    def fail_open(self, ids: Sequence[int], reason: str) -> None:
+        """Give up those of these samples that have no answer yet."""
+        self._give_up(self._ledger.close(ids), f"failed: {reason}")
+
+    def fail_all(self, reason: str) -> None:
+        """Give up all samples that have no answer yet."""
+        self._give_up(self._ledger.close_all(), f"failed: {reason}")
 
     def shut(self) -> None:
         """From now on the test is over: a reply is a fault, and LoadGen does not hear of it. Called by the issuer."""
@@ -90,95 +121,122 @@ class CheckedReply(Reply):
 
     def _look_at_unseen(self) -> None:
         """Look for NaNs in the replies that took the short path."""
-        if self._unseen and _has_nan(np.concatenate(self._unseen)):
-            bad = [index for index, output in zip(self._unseen_indices, self._unseen, strict=True) if _has_nan(output)]
-            self._ledger.fault(bad, "NaN in the reply")
-        self._unseen.clear()
-        self._unseen_indices.clear()
+        unseen, indices = self._unseen, self._unseen_indices
+        self._unseen, self._unseen_indices = [], []
+        try:
+            if unseen and has_nan(np.concatenate(unseen)):
+                bad = [index for index, output in zip(indices, unseen, strict=True) if has_nan(output)]
+                self._ledger.fault(bad, "NaN in the reply")
+        except Exception as error:  # an array that its engine has given another shape since
+            self._ledger.fault(indices, f"the reply was changed after it was given: {describe_error(error)}")
 
-    def _complete_any(
-        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
-    ) -> None:
-        if not len(samples) or self._came_late(samples):
+    def _complete_any(self, samples: Samples, outputs: object, token_counts: object) -> None:
+        ids = sample_ids(samples)
+        if not ids or self._came_late(samples, ids):
             return
-        if wrong := self._what_is_wrong(len(samples), outputs, token_counts):
-            self._ledger.fault(*self._at_fault(samples, outputs, wrong))
-            self._give_up(samples)
+        try:
+            arrays, counts = self._form.answers(len(ids), outputs, token_counts)
+        except UnsoundReplyError as error:
+            self._end(samples, ids, str(error), error.positions)
             return
+        untrue = list(self._token_check.faults(ids, arrays, counts)) if self._token_check else ()
+        closed = self._ledger.close(ids)
+        if len(closed.ids) == len(ids):
+            for position, what in untrue:
+                self._ledger.fault([closed.indices[position]], what)
+            if late := self._report_missing_first(closed):
+                self._ledger.fault(late.indices, "no first token was reported before the answer")
+            self._completer.complete(closed, arrays, counts)
+        else:  # something was answered twice; the run is INVALID, LoadGen only needs to end
+            self._fault_refused(samples, ids, closed)
+            self._tell_given_up(closed)
+
+    def _report_first(self, ids: tuple[int, ...], samples: Samples, tokens: object) -> None:
+        if not ids or self._came_late(samples, ids):
+            return
+        array = self._form.first_tokens(len(ids), tokens)
+        indices = self._ledger.indices(ids)
+        if indices is None:
+            raise UnsoundReplyError("first token after the reply, or never asked for")
         if self._token_check:
-            for index, what in self._token_check.faults(samples, outputs, token_counts):
-                self._ledger.fault([index], what)
-        closed = self._ledger.close(samples)
-        if closed is samples:
-            counts = None if token_counts is None else list(token_counts)
-            self._completer.complete(samples, _contiguous(outputs), counts)
-        elif len(closed):  # something was answered twice; the run is INVALID, LoadGen only needs to end
+            self._token_check.first(ids, array)
+        if self._begun is not None:
+            self._begun.update(ids)
+        self._completer.first_token(Closed(ids, indices), array)
+
+    def _report_missing_first(self, closed: Closed) -> Closed:
+        """Tell LoadGen of a first token of each of these samples that has none, and return these samples."""
+        if self._begun is None:
+            return Closed((), ())
+        pairs = [pair for pair in zip(closed.ids, closed.indices, strict=True) if pair[0] not in self._begun]
+        self._begun.difference_update(closed.ids)
+        missing = Closed(tuple(id_ for id_, _ in pairs), tuple(index for _, index in pairs))
+        if missing:
+            self._completer.first_token(missing, np.zeros((len(missing), 1), np.int64))
+        return missing
+
+    def _tell_given_up(self, closed: Closed) -> None:
+        if closed:
+            self._report_missing_first(closed)
             self._completer.give_up(closed)
 
-    def _came_late(self, samples: Samples) -> bool:
+    def _came_late(self, samples: Samples, ids: Sequence[int]) -> bool:
         if self._is_shut:
-            self._ledger.fault(samples.indices, "answered after the test had ended")
+            self._ledger.fault(name_samples(samples, ids), "answered after the test had ended")
         return self._is_shut
 
-    def _give_up(self, samples: Samples) -> None:
-        if len(closed := self._ledger.close(samples)):
-            self._completer.give_up(closed)
+    def _end(self, samples: Samples, ids: Sequence[int], reason: str, positions: Sequence[int] | None = None) -> None:
+        """Give samples up for a reason that holds for those at these positions; None: for all."""
+        closed = self._ledger.close(ids)
+        if len(closed) != len(ids):
+            self._fault_refused(samples, ids, closed)
+        at_fault = set(ids) if positions is None else {ids[position] for position in positions}
+        bad = [index for id_, index in zip(closed.ids, closed.indices, strict=True) if id_ in at_fault]
+        self._ledger.fault(bad, reason)
+        self._tell_given_up(closed)
 
-    def _what_is_wrong(
-        self, count: int, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
-    ) -> str:
-        """Return what is wrong with a reply as a whole; empty when nothing is."""
-        if len(outputs) != count:
-            return f"{len(outputs)} outputs for {count} samples"
-        if self._wants_tokens and token_counts is None:
-            return "no token count, and this workload is judged by tokens"
-        if token_counts is not None and (len(token_counts) != count or min(token_counts) < 1):
-            return "token counts missing or below 1"
-        if isinstance(outputs, np.ndarray):
-            return self._wrong_form(outputs.shape[1:], outputs.dtype) or _wrong_numbers(outputs)
-        return next(filter(None, map(self._wrong_output, outputs)), "")
+    def _give_up(self, closed: Closed, reason: str) -> None:
+        if closed:
+            self._ledger.fault(closed.indices, reason)
+            self._tell_given_up(closed)
 
-    def _wrong_output(self, output: np.ndarray) -> str:
-        if not isinstance(output, np.ndarray):
-            return f"reply is a {type(output).__name__}, not a NumPy array"
-        return self._wrong_form(output.shape, output.dtype) or _wrong_numbers(output)
+    def _fault_refused(self, samples: Samples, ids: Sequence[int], closed: Closed) -> None:
+        """Note the samples that were answered and not open."""
+        left = set(closed.ids)
+        names = name_samples(samples, ids)
+        refused = []
+        for id_, name in zip(ids, names, strict=True):
+            if id_ in left:
+                left.remove(id_)
+            else:
+                refused.append(name)
+        self._ledger.fault(refused, "answered twice, or never asked")
 
-    def _wrong_form(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        if dtype != self._dtype:
-            return f"wrong dtype {dtype}, want {self._dtype}"
-        if shape == self._shape:
-            return ""
-        if 0 in shape and not self._may_be_empty:
-            return f"empty reply, shape {shape}"
-        fits = len(shape) == len(self._shape) and all(
-            want is None or want == size for want, size in zip(self._shape, shape, strict=True)
-        )
-        return "" if fits else f"wrong shape {shape}, want {_spelled(self._shape)}"
+    def _refuse(self, method: str, samples: Samples, error: BaseException) -> None:
+        """End the samples that a failed call was for, as far as they can be known and are still open."""
+        ids, reason = _readable_ids(samples), _reason(method, samples, error)
+        closed = self._ledger.close(ids)
+        if closed:
+            self._give_up(closed, reason)
+        else:
+            self._note(ids, samples, reason)
 
-    def _at_fault(
-        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], wrong: str
-    ) -> tuple[list[int], str]:
-        """Return the dataset indices of the samples at fault, and why: all of them, when the reply as a whole is."""
-        if len(outputs) == len(samples):
-            singly = {index: self._wrong_output(output) for index, output in zip(samples.indices, outputs, strict=True)}
-            if found := [index for index, what in singly.items() if what]:
-                return found, singly[found[0]]
-        return list(samples.indices), wrong
+    def _note(self, ids: Sequence[int], samples: Samples, reason: str) -> None:
+        if ids:
+            self._ledger.fault(name_samples(samples, ids), reason)
+        else:
+            self._ledger.fault_of_test(reason)
 
 
-def _wrong_numbers(output: np.ndarray) -> str:
-    return "NaN in the reply" if _has_nan(output) else ""
+def _reason(method: str, samples: Samples, error: BaseException) -> str:
+    if not isinstance(samples, Samples):
+        return f"the reply is to a {type(samples).__name__}, not to Samples"
+    return str(error) if isinstance(error, UnsoundReplyError) else f"{method}() raised {describe_error(error)}"
 
 
-def _has_nan(output: np.ndarray) -> bool:
-    return output.dtype.kind == "f" and bool(np.isnan(output).any())
-
-
-def _contiguous(outputs: np.ndarray | Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    if isinstance(outputs, np.ndarray):
-        return np.ascontiguousarray(outputs)
-    return [np.ascontiguousarray(output) for output in outputs]
-
-
-def _spelled(shape: tuple[int | None, ...]) -> str:
-    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+def _readable_ids(samples: Samples) -> Sequence[int]:
+    """Return the ids of what an engine calls samples; none where they cannot be read."""
+    try:
+        return sample_ids(samples)
+    except BaseException:  # as in `CheckedReply.complete`
+        return ()

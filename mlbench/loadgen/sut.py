@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from types import FrameType
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
+from mlbench.errors import describe_error
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.replies import CheckedReply
@@ -30,31 +33,39 @@ class Sut:
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Take a query: LoadGen's sample ids and their dataset indices."""
-        samples = Samples(ids, indices, self._dataset)
-        self._ledger.open(samples)
+        ids, indices = tuple(ids), tuple(indices)  # what the engine is given is not to change what the ledger has
+        self._ledger.open(ids, indices)
         if self._is_aborted:
-            self._completer.give_up(self._ledger.close(samples))
+            self._completer.give_up(self._ledger.close(ids))
             return
         try:
-            self._engine.submit(samples, self._reply)
-        except Exception as error:  # an engine is not our code
+            self._engine.submit(Samples(ids, indices, self._dataset), self._reply)
+        except BaseException as error:  # an engine is not our code, and may call sys.exit
             logger.exception("submit failed")
-            self._reply.fail(self._ledger.still_open(samples), f"{type(error).__name__}: {error}")
+            self._reply.fail_open(ids, describe_error(error))
 
     def flush(self) -> None:
         """No more queries come."""
         try:
             self._engine.flush()
-        except Exception as error:  # an engine is not our code
+        except BaseException as error:  # as in `issue`
             logger.exception("flush failed")
-            self._ledger.fault([-1], f"flush failed: {type(error).__name__}: {error}")
+            self._ledger.fault_of_test(f"flush failed: {describe_error(error)}")
 
     def abort(self, reason: str) -> None:
         """End the run soon: give up every open sample, naming it, and answer those still to come with nothing."""
         self._is_aborted = True
-        ids, indices = self._ledger.open_samples()
-        if ids:
-            self._reply.fail(Samples(ids, indices, self._dataset), reason)
+        self._reply.fail_all(reason)
+
+    def engine_call(self) -> str:
+        """Return which method of the engine LoadGen's thread is in, as a caller from another thread sees it."""
+        frame: FrameType | None = sys._current_frames().get(self._completer.issuer)
+        methods = {Sut.issue.__code__: "submit", Sut.flush.__code__: "flush"}
+        while frame:
+            if frame.f_code in methods:
+                return methods[frame.f_code]
+            frame = frame.f_back
+        return ""
 
 
 class Qsl:
@@ -69,7 +80,11 @@ class Qsl:
         self._abort = abort
         self._section = section
         self._entered = ExitStack()
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
+        self.is_busy = False
+        """Whether the dataset loads or unloads samples at this moment."""
+        self.calls = 0
+        """How many of these are over."""
 
     def load(self, indices: Sequence[int]) -> None:
         """Bring samples into memory, outside the measured time."""
@@ -82,8 +97,12 @@ class Qsl:
         self._guard(self._dataset.unload, indices)
 
     def _guard(self, call: Callable[[Sequence[int]], None], indices: Sequence[int]) -> None:
+        self.is_busy = True
         try:
             call(indices)
-        except Exception as error:  # a dataset is not our code
+        except BaseException as error:  # a dataset is not our code
             self.error = self.error or error
-            self._abort(f"samples could not be loaded: {error}")
+            self._abort(f"samples could not be loaded: {describe_error(error)}")
+        finally:
+            self.is_busy = False
+            self.calls += 1

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mlbench.contracts.engine import Samples
 from mlbench.contracts.model import ReplySpec
 
 
@@ -16,22 +15,22 @@ class TokenCheck:
     def __init__(self) -> None:
         self._firsts: dict[int, int] = {}
 
-    def first(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Note the first token of each sample, (n, ...)."""
-        self._firsts.update(zip(samples.ids, np.reshape(tokens, (len(samples), -1))[:, 0].tolist(), strict=True))
+    def first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
+        """Note the first token of each sample, (n, 1 or more)."""
+        self._firsts.update(zip(ids, tokens[:, 0].tolist(), strict=True))
 
     def faults(
-        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
+        self, ids: Sequence[int], outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
     ) -> Iterator[tuple[int, str]]:
-        """Yield the dataset index of each sample whose answer is other than was said of it, and what is wrong."""
+        """Yield the position of each sample whose answer is other than was said of it, and what is wrong."""
         firsts = self._firsts
-        counts: Sequence[int | None] = token_counts or [None] * len(samples)
-        for id_, index, output, count in zip(samples.ids, samples.indices, outputs, counts, strict=True):
+        counts: Sequence[int | None] = token_counts or [None] * len(ids)
+        for position, (id_, output, count) in enumerate(zip(ids, outputs, counts, strict=True)):
             if count is not None and count != len(output):
-                yield index, f"token count {count} for an answer of {len(output)} tokens"
+                yield position, f"token count {count} for an answer of {len(output)} tokens"
             first = firsts.pop(id_, None)
             if first is not None and len(output) and first != output[0]:
-                yield index, f"first token {first} was reported, and the answer begins with {output[0]}"
+                yield position, f"first token {first} was reported, and the answer begins with {output[0]}"
 
 
 def token_check(spec: ReplySpec, *, wants_tokens: bool) -> TokenCheck | None:

@@ -1,54 +1,95 @@
-"""Watches a test from the side: tells how far it is, and ends one that has stalled."""
+"""Watches a test from the side: reports how far it is, and ends one that would not end by itself.
+
+A test is over when LoadGen has returned, whatever the counts of samples say: a reply can be lost on its way to LoadGen,
+and an engine can keep LoadGen's thread after its last answer.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+from mlbench.errors import describe_error
+from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.sut import Qsl, Sut
+
+logger = logging.getLogger(__name__)
 
 _PULSE_S = 0.5
-_GRACE_S = 10.0
+GRACE_S = 10.0
+"""How long LoadGen may take to go on when nothing keeps it from it."""
 
 
-class Signs(Protocol):
+class ProgressCallbacks(Protocol):
     """Who wants to know how a test goes."""
 
     def answered(self, count: int, /) -> None:
-        """Hear twice a second how many samples were answered so far."""
+        """Called twice a second with the samples answered so far, except while the dataset loads samples."""
 
-    def stuck(self, faults: str, /) -> None:
-        """Hear that the engine holds LoadGen's thread and does not return: only ending the process ends the test."""
+    def stuck(self, reason: str, /) -> None:
+        """Called when LoadGen will not return, with the reason: only ending the process ends the test."""
 
 
-class NoSigns:
+class NoCallbacks:
     """For a test that nobody watches: whoever runs it limits its time."""
 
     def answered(self, count: int, /) -> None:
         """Take no notice."""
 
-    def stuck(self, faults: str, /) -> None:
+    def stuck(self, reason: str, /) -> None:
         """Take no notice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """The parts of a test that show whether it moves."""
+
+    ledger: Ledger
+    completer: Completer
+    sut: Sut
+    qsl: Qsl
+    folder: Path
+    """Where LoadGen writes its logs, long after the last answer if they are large."""
+
+    def movement(self) -> tuple[int, ...]:
+        """Return numbers of which at least one changes while a test goes on."""
+        return self.ledger.issued, self.ledger.answered(), self.qsl.calls, _size_bytes(self.folder)
+
+
+def _size_bytes(folder: Path) -> int:
+    try:
+        return sum(file.stat().st_size for file in folder.iterdir())
+    except OSError:  # what looks at it this moment may find it half made
+        return 0
 
 
 class Watchdog:
     """A thread that wakes twice a second while a test runs."""
 
-    def __init__(self, ledger: Ledger, *, stall_timeout_s: float, abort: Callable[[str], None], signs: Signs) -> None:
+    def __init__(
+        self, watched: Watched, *, stall_timeout_s: float, idle_s: float, callbacks: ProgressCallbacks
+    ) -> None:
         """Store what to watch.
 
         Args:
-            ledger: where samples come and go.
-            stall_timeout_s: how long samples may wait without any answer.
-            abort: ends the test from the outside, given the reason.
-            signs: told how the test goes.
+            watched: the test.
+            stall_timeout_s: how long samples may wait without any answer, and LoadGen stand still when none waits.
+            idle_s: how long LoadGen may by itself send nothing, besides.
+            callbacks: called with the progress of the test.
         """
-        self._ledger = ledger
+        self._watched = watched
         self._stall_timeout_s = stall_timeout_s
-        self._abort = abort
-        self._signs = signs
+        self._idle_s = idle_s
+        self._callbacks = callbacks
+        self._is_aborted = False
+        self._answered = 0
+        self._movement: tuple[int, ...] = ()
+        self._answered_s = self._moved_s = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="mlbench-watchdog", daemon=True)
 
@@ -61,15 +102,48 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        answered, changed_s = 0, time.monotonic()
-        while not self._over.wait(_PULSE_S):
-            before, answered = answered, self._ledger.answered()
-            self._signs.answered(answered)
-            if answered != before or answered == self._ledger.issued:
-                changed_s = time.monotonic()
-            elif (waited_s := time.monotonic() - changed_s) > self._stall_timeout_s:
-                self._abort(f"no reply within {waited_s:.0f} s")
-                if not self._over.wait(_GRACE_S):
-                    self._signs.stuck("; ".join(self._ledger.faults()))
-                    return
-                changed_s = time.monotonic()
+        reason = ""
+        while not reason and not self._over.wait(_PULSE_S):
+            try:
+                reason = self._look(time.monotonic())
+            except Exception as error:  # a test that nobody watches is one that may never end
+                logger.exception("the watchdog failed")
+                reason = f"the test cannot be watched: {describe_error(error)}"
+        if reason:
+            self._callbacks.stuck(reason)
+
+    def _look(self, now_s: float) -> str:
+        """Return why the test will never end; empty as long as it may."""
+        ledger = self._watched.ledger
+        movement, answered = self._watched.movement(), ledger.answered()
+        if failure := self._watched.completer.failure:
+            return f"replies do not reach LoadGen: {failure}"
+        if self._watched.qsl.is_busy:
+            self._answered_s = self._moved_s = now_s
+            return ""
+        self._callbacks.answered(answered)
+        is_idle = answered >= ledger.issued
+        if is_idle or answered != self._answered:
+            self._answered_s = now_s
+        if movement != self._movement:
+            self._moved_s = now_s
+        self._answered, self._movement = answered, movement
+        if is_idle or self._is_aborted:
+            return self._why_not_over(now_s - self._moved_s)
+        if (waited_s := now_s - self._answered_s) > self._stall_timeout_s:
+            self._is_aborted, self._moved_s = True, now_s
+            self._watched.sut.abort(f"no reply within {waited_s:.0f} s")
+        return ""
+
+    def _why_not_over(self, still_s: float) -> str:
+        """Return why LoadGen, which has stood still for so long, will not go on; empty as long as it may."""
+        limit_s = GRACE_S + (0.0 if self._is_aborted else self._stall_timeout_s)
+        if still_s <= limit_s:
+            return ""
+        faults = "; ".join(self._watched.ledger.faults())
+        if call := self._watched.sut.engine_call():
+            return f"the engine does not return from {call}: {faults or 'every sample was answered'}"
+        if still_s <= limit_s + self._idle_s:
+            return ""
+        issued = self._watched.ledger.issued
+        return f"LoadGen did not return within {still_s:.0f} s of the last of {issued} answers: {faults or 'no fault'}"

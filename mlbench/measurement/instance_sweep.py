@@ -12,9 +12,9 @@ import psutil
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
-from mlbench.execution.isolation import Channel, Failure, Limits, ProcessEndedError, call_isolated
+from mlbench.execution.isolation import Channel, Failure, ProcessEndedError, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
-from mlbench.measurement.ready import made_ready, warmed_up
+from mlbench.measurement.running_engine import open_engine, warm_up
 
 logger = logging.getLogger(__name__)
 
@@ -25,17 +25,17 @@ _AS_GOOD = 0.98
 _MEMORY_SHARE = 0.8
 
 
-def settled(
+def choose_instances(
     payload: Mapping[str, Any], plugins: Plugins, channel: Channel
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the payload with a number of instances, and what was tried for it, for the record.
 
-    Tries 1, 2, 4, ... up to the number of cores, and stops where more are clearly slower or cannot be had. Each is
+    Tries 1, 2, 4, ... up to the number of cores, and stops where more are clearly slower or not available. Each is
     tried as a run would have it: in a process of its own, which compiles and warms up, and is timed for about a second.
 
     Raises:
         MlbenchError: the engine cannot be made.
-        ProcessEndedError: the first try came to a bad end.
+        ProcessEndedError: the first try failed.
     """
     job = Job.from_payload(payload, plugins)
     if job.plan.instances != "auto":
@@ -44,11 +44,11 @@ def settled(
     started_s, count = time.monotonic(), 1
     while count <= len(physical_cores()):
         try:
-            rates[count] = _tried(_with(payload, count), job, channel)
+            rates[count] = _try_instances(_with(payload, count), job, channel)
         except (UsageError, ProcessEndedError) as error:
             if not rates:
                 raise
-            logger.warning("%d instances cannot be had: %s", count, error)
+            logger.warning("%d instances are not available: %s", count, error)
             break
         if rates[count] < _DONE_BELOW * max(rates.values()):
             break
@@ -64,18 +64,18 @@ def rate(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     channel.progress(_STAGE)
     job = Job.from_payload(payload, Plugins.discover())
     model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
-    with made_ready(job, payload, model, dataset) as ready:
-        return {"samples_per_s": warmed_up(ready, job, model).rate_per_s}
+    with open_engine(job, payload, model, dataset) as ready:
+        return {"samples_per_s": warm_up(ready, job, model).rate_per_s}
 
 
-def _tried(payload: Mapping[str, Any], job: Job, channel: Channel) -> float:
+def _try_instances(payload: Mapping[str, Any], job: Job, channel: Channel) -> float:
     """Return samples per second.
 
     Raises:
         MlbenchError: the engine cannot be made.
-        ProcessEndedError: the process came to a bad end.
+        ProcessEndedError: the process failed.
     """
-    limits = Limits(
+    limits = ProcessLimits(
         stage_timeout_s=job.load.stage_timeout_s / 2,
         memory_bytes=int(_MEMORY_SHARE * psutil.virtual_memory().available),
     )

@@ -13,10 +13,10 @@ from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
-from mlbench.execution.isolation import Channel
+from mlbench.execution.channel import Channel
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
 from mlbench.rules.official import SEEDS, Tokens, official_rules
-from mlbench.rules.tiers import Limits, Tier
+from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.tuning import Settings
 
 
@@ -44,7 +44,7 @@ class Job:
         plan = settings.fill("execution", EnginePlan(precision=Precision(payload["precision"])))
         return cls(
             workload=workload,
-            backend=backend.configured(settings.fill("backend", backend.options)),
+            backend=backend.with_options(settings.fill("backend", backend.options)),
             scenario=plugins.scenario(payload["scenario"]),
             tier=Tier(payload["tier"]),
             variant=Variant(
@@ -61,7 +61,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
+class ChannelCallbacks:
     """Passes on how a test goes to the parent process."""
 
     channel: Channel
@@ -71,12 +71,12 @@ class Signs:
         """Tell the parent, which shows progress and takes it as a sign of life."""
         self.channel.progress(self.stage, answered=count)
 
-    def stuck(self, faults: str, /) -> None:
-        """End this process: the engine holds LoadGen's thread."""
-        self.channel.stuck(f"the engine does not return from submit: {faults}")
+    def stuck(self, reason: str, /) -> None:
+        """End this process: LoadGen will not return."""
+        self.channel.stuck(reason)
 
 
-def test_of(job: Job, model: Model, limits: Limits, load: LoadSettings, mode: Mode) -> Test:
+def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode: Mode) -> Test:
     """Return the test that a job asks of LoadGen under these limits."""
     seeds = limits.seeds
     tokens = TokenRules(ttft_ms=limits.ttft_ms or 0, tpot_ms=limits.tpot_ms or 0)

@@ -12,27 +12,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Engine
+from mlbench.contracts.engine import Engine, GraphCalls
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
-from mlbench.execution.isolation import Channel
-from mlbench.execution.pace import Pace
+from mlbench.execution.channel import Channel
 from mlbench.execution.pass_order import OrderedEngine
+from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.instance_sweep import settled
-from mlbench.measurement.job import Job, Signs, test_of
-from mlbench.measurement.judgement import judged
+from mlbench.measurement.instance_sweep import choose_instances
+from mlbench.measurement.job import ChannelCallbacks, Job, test_of
+from mlbench.measurement.judging import judge_run
 from mlbench.measurement.metering import Metering
+from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.overhead import measure_overhead
-from mlbench.measurement.ready import Ready, made_ready, warmed_up
+from mlbench.measurement.plugin_facts import PluginFacts
+from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
 from mlbench.measurement.spot_check import spot_check
-from mlbench.measurement.work import count_operations, work_of
+from mlbench.records.run_outcome import RunOutcome
+from mlbench.records.run_record import EnergyRecord, WorkRecord
 from mlbench.rules.official import official_rules
-from mlbench.rules.tiers import Limits, limits_of
+from mlbench.rules.tiers import RunLimits, limits_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         MlbenchError: something the user can act on; see the methods of the plugins.
     """
     plugins = Plugins.discover()
-    payload, sweep = settled(payload, plugins, channel)
+    payload, sweep = choose_instances(payload, plugins, channel)
     job = Job.from_payload(payload, plugins)
     channel.progress("load")
     dataset = job.workload.dataset(job.variant)
@@ -59,36 +62,52 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         model.program.listener = channel.step
     metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    metering = Metering.asked_for(payload["power"], plugins)
+    metering, facts = Metering.from_request(payload["power"], plugins), PluginFacts()
     channel.progress("compile")
-    with made_ready(job, payload, model, dataset) as ready:
+    with open_engine(job, payload, model, dataset) as ready:
         channel.progress("warm-up")
-        pace = warmed_up(ready, job, model)
+        pace = warm_up(ready, job, model)
         tests = _Tests(job, model, dataset, limits, channel, ready)
         traffic: dict[Mode, Traffic] = {}
         if metric:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         metering.watch_idle()
         traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
-        calls, counts, runtime = ready.engine.calls(), ready.engine.statistics(), ready.runtime()
-        peak_bytes = ready.peak_memory_bytes()
+        channel.progress("statistics")
+        counts = facts.entries("engine", ready.engine.statistics)
+        calls = facts.answer("work", lambda: _calls_of(ready.engine), otherwise=list[GraphCalls]())
+        runtime = facts.entries("runtime", ready.runtime)
+        peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
         channel.progress("spot check")
         spots = spot_check(ready, job, model, dataset, load, traffic[Mode.PERFORMANCE])
         channel.progress("overhead")
         overhead = measure_overhead(job, model, limits, ready, pace=pace, channel=channel)
+        channel.progress("close the engine")
     channel.progress("operations")
-    uncounted = count_operations(calls, job, payload, model, channel)
+    uncounted = facts.answer("work", lambda: count_operations(calls, job, payload, model, channel), otherwise="")
     channel.progress("score")
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
-    work = None if uncounted else work_of(calls, model, job, counts, issued)
-    token_key = official_rules(job.workload.rules).reported_key(job.scenario.loadgen)
-    energy = metering.values(samples=issued, tokens=tokens_of(detail, job.scenario, token_key))
-    return {
+    done_per_s = samples_per_s(detail, job.scenario)
+    tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).token_key(job.scenario.loadgen))
+    work = facts.section(
+        "work",
+        WorkRecord,
+        lambda: (
+            None
+            if uncounted or "work" in facts.missing
+            else {**work_of(calls, model, job, counts, issued), "samples_per_s": done_per_s}
+        ),
+        lambda: uncounted,
+    )
+    energy = facts.section(
+        "energy", EnergyRecord, lambda: metering.values(samples=issued, tokens=tokens), lambda: metering.reason
+    )
+    outcome = {
         "engine": {**counts, **sweep},
         "runtime": runtime,
-        **judged(
+        **judge_run(
             job,
             limits,
             detail,
@@ -96,17 +115,14 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
             metric,
             model=model,
             spots=spots,
+            statistics=counts,
             length_across_passes=length_across_passes,
         ),
-        "work": work and {**work, "samples_per_s": samples_per_s(detail, job.scenario)},
+        "work": work,
         "energy": energy,
-        "not_measured": {
-            **({} if work else {"work": uncounted}),
-            **({} if energy else {"energy": metering.reason}),
-            **({"overhead": overhead.reason} if overhead.reason else {}),
-        },
-        "load": dataclasses.asdict(load),
-        "limits": dataclasses.asdict(limits),
+        "load": facts.entries("load", lambda: dataclasses.asdict(load)),
+        "limits": facts.entries("limits", lambda: dataclasses.asdict(limits)),
+        "not_measured": {**facts.missing, **({"overhead": overhead.reason} if overhead.reason else {})},
         "seeds": dataclasses.asdict(limits.seeds),
         "overhead_ns_per_sample": overhead.ns_per_sample,
         "peak_memory_bytes": peak_bytes,
@@ -117,11 +133,34 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         },
         "samples": {"dataset": dataset.count, "issued": issued},
     }
+    return RunOutcome.of_values(outcome).json_values()
 
 
-def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
+def _calls_of(engine: Engine) -> list[GraphCalls]:
+    """Return the graph calls that an engine counted.
+
+    Raises:
+        TypeError: it returned something else.
+    """
+    calls = list(engine.calls())
+    for each in calls:
+        if not isinstance(each, GraphCalls):
+            raise TypeError(f"Engine.calls returned a {type(each).__name__}, not GraphCalls")
+    return calls
+
+
+def _reset_counts(engine: Engine) -> None:
+    """Have an engine forget what it counted so far: it is not the measured part's."""
+    for question in (engine.statistics, engine.calls):
+        try:
+            question()
+        except Exception:  # a plugin's code; when it matters, the reason goes into the record
+            logger.exception("the engine does not say what it counted")
+
+
+def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate) -> LoadSettings:
     """Return the settings with every 0 replaced: by what the tier demands, or by what the pace suggests."""
-    served_per_s = load.server_load * (pace.crowded_per_s or 1e9 / pace.latency_ns)
+    served_per_s = load.server_load * pace.sustained_per_s
     offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, _OFFLINE_LARGEST_QPS)
     is_offline = limits.offline_min_samples is not None
     return dataclasses.replace(
@@ -134,7 +173,7 @@ def _filled(load: LoadSettings, limits: Limits, pace: Pace) -> LoadSettings:
     )
 
 
-def _quickened(pace: Pace, detail: DetailLog, scenario: Scenario) -> Pace:
+def _with_observed_speed(pace: SpeedEstimate, detail: DetailLog, scenario: Scenario) -> SpeedEstimate:
     """Return the pace as a test showed it, where that is quicker; in Server the rate was chosen, and shows nothing."""
     rate_per_s = samples_per_s(detail, scenario)
     if scenario.loadgen == "Server" or not rate_per_s:
@@ -152,21 +191,23 @@ class _Tests:
     job: Job
     model: Model
     dataset: Dataset
-    limits: Limits
+    limits: RunLimits
     channel: Channel
-    ready: Ready
+    ready: RunningEngine
 
-    def drive_accuracy(self, pace: Pace) -> tuple[Traffic, Pace]:
+    def drive_accuracy(self, pace: SpeedEstimate) -> tuple[Traffic, SpeedEstimate]:
         """Ask for every sample once, and learn more of the pace from it."""
-        load = _filled(self.job.load, self.limits, pace)
+        load = _fill_load(self.job.load, self.limits, pace)
         # Poisson arrivals keep their pace in an accuracy test too; nothing is timed there, so send faster
         started = time.perf_counter()
         traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=_ACCURACY_SPEED * load.target_qps))
         rate_per_s = traffic.answered / (time.perf_counter() - started)
+        if not traffic.faults:
+            pace = repeat_slow_trial(self.ready, self.job, self.model, pace, seen_per_s=rate_per_s)
         return traffic, dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
 
     def drive_performance(
-        self, pace: Pace, section: AbstractContextManager[object]
+        self, pace: SpeedEstimate, section: AbstractContextManager[object]
     ) -> tuple[Traffic, LoadSettings, OrderedEngine | None]:
         """Measure; where LoadGen ran out of samples before the time was up, once more at the pace it then saw.
 
@@ -174,10 +215,10 @@ class _Tests:
         few. A hint that the user gave stays as it is. A test with a reply at fault is never made again: the second one
         might hide it.
         """
-        load = _filled(self.job.load, self.limits, pace)
+        load = _fill_load(self.job.load, self.limits, pace)
         traffic, ordered = self._measured(load, section)
         detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
-        again = _filled(self.job.load, self.limits, _quickened(pace, detail, self.job.scenario))
+        again = _fill_load(self.job.load, self.limits, _with_observed_speed(pace, detail, self.job.scenario))
         if traffic.faults or detail.values.get("result_min_duration_met") or again == load:
             return traffic, load, ordered
         logger.info("too few samples for %d ms: once more, with %s", load.min_duration_ms, again)
@@ -197,7 +238,7 @@ class _Tests:
     def _measured(
         self, load: LoadSettings, section: AbstractContextManager[object]
     ) -> tuple[Traffic, OrderedEngine | None]:
-        self.ready.engine.statistics(), self.ready.engine.calls()  # what was counted so far is not the measured part's
+        _reset_counts(self.ready.engine)
         is_language = isinstance(self.model.program, GenerationProgram)
         if not is_language or self.limits.offline_min_samples is None:
             return self.drive(Mode.PERFORMANCE, load, section), None
@@ -214,5 +255,5 @@ class _Tests:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
         self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.ready.dataset.count)
-        signs, engine = Signs(channel=self.channel, stage=mode), engine or self.ready.engine
-        return drive(test, engine, self.ready.dataset, self.job.folder / mode, signs, section=section)
+        callbacks, engine = ChannelCallbacks(channel=self.channel, stage=mode), engine or self.ready.engine
+        return drive(test, engine, self.ready.dataset, self.job.folder / mode, callbacks, section=section)

@@ -32,13 +32,12 @@ class Metering:
         """Why nothing is measured."""
 
     @classmethod
-    def asked_for(cls, power: str, plugins: Plugins) -> Self:
+    def from_request(cls, power: str, plugins: Plugins) -> Self:
         """Return the metering that a request names: ``auto``, ``none``, or a meter."""
         if power == NONE:
             return cls([], "not asked for")
-        meters = plugins.power_meters if power == AUTO else {power: plugins.power_meter(power)}
-        reasons = {name: meter.probe() for name, meter in meters.items()}
-        able = [meter for name, meter in meters.items() if not reasons[name]]
+        reasons = plugins.meter_faults() if power == AUTO else {power: plugins.meter_fault(power)}
+        able = [plugins.power_meters[name] for name, reason in reasons.items() if not reason]
         if not able:
             told = [f"{name}: {reason}" for name, reason in reasons.items()]
             return cls([], "; ".join(told) or "no power meter is installed")
@@ -50,20 +49,23 @@ class Metering:
         if self._meters:
             with self:
                 time.sleep(seconds)
-            if self._energies:
-                idle = _together(self._energies)
-                self._idle_w = idle.joules / idle.seconds
+            self._guard(self._note_idle)
+
+    def _note_idle(self) -> None:
+        if self._energies:
+            idle = _together(self._energies)
+            self._idle_w = idle.joules / idle.seconds
 
     def __enter__(self) -> Self:
         self._energies = []
-        self._guarded(lambda: [self._stack.enter_context(meter) for meter in self._meters])
+        self._guard(lambda: [self._stack.enter_context(meter) for meter in self._meters])
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._guarded(self._stack.close)
-        self._guarded(lambda: self._energies.extend(meter.energy() for meter in self._meters))
+        self._guard(self._stack.close)
+        self._guard(lambda: self._energies.extend(meter.energy() for meter in self._meters))
 
     def values(self, *, samples: int, tokens: float | None) -> Mapping[str, Any] | None:
         """Return what the last section drew, as the record's values; None with `reason` set when nothing is known."""
@@ -78,7 +80,7 @@ class Metering:
             "joules_per_token": energy.joules / tokens if tokens else None,
         }
 
-    def _guarded(self, call: Callable[[], object]) -> None:
+    def _guard(self, call: Callable[[], object]) -> None:
         try:
             call()
         except Exception as error:  # a plugin's code, called in the middle of a test

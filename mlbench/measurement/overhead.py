@@ -10,15 +10,15 @@ from typing import Any
 from mlbench.contracts.engine import Samples
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.errors import MlbenchError
-from mlbench.execution.isolation import Channel
-from mlbench.execution.pace import Pace, measured_pace
+from mlbench.errors import MlbenchError, describe_error
+from mlbench.execution.channel import Channel
+from mlbench.execution.speed_estimate import SpeedEstimate, measure_speed
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.job import Job, Signs, test_of
-from mlbench.measurement.ready import Ready, query_size, typical_indices
-from mlbench.rules.tiers import Limits
+from mlbench.measurement.job import ChannelCallbacks, Job, test_of
+from mlbench.measurement.running_engine import RunningEngine, query_size, typical_indices
+from mlbench.rules.tiers import RunLimits
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class _NotMeasurableError(Exception):
 
 
 def measure_overhead(  # noqa: PLR0913 - a test has these parts
-    job: Job, model: Model, limits: Limits, ready: Ready, *, pace: Pace, channel: Channel
+    job: Job, model: Model, limits: RunLimits, ready: RunningEngine, *, pace: SpeedEstimate, channel: Channel
 ) -> Overhead:
     """Return what the harness costs per sample in this scenario: Offline by its rate, the others by the median latency.
 
@@ -67,24 +67,27 @@ def measure_overhead(  # noqa: PLR0913 - a test has these parts
         pace: of the engine with its graphs: it bounds how long it takes to let each shape be computed once.
         channel: told how it goes.
     """
-    if reason := ready.engine.replay_graphs():
-        return Overhead(reason=reason)
     try:
+        if reason := ready.engine.replay_graphs():
+            return Overhead(reason=str(reason))
         return Overhead(ns_per_sample=_Trial(job, model, limits, ready, channel).measure(pace))
     except (_NotMeasurableError, MlbenchError) as error:
         logger.warning("the harness's own cost was not measured: %s", error)
         return Overhead(reason=str(error).rstrip("."))
+    except Exception as error:  # a plugin's code; the run has been measured by now
+        logger.exception("the harness's own cost was not measured")
+        return Overhead(reason=describe_error(error))
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
     job: Job
     model: Model
-    limits: Limits
-    ready: Ready
+    limits: RunLimits
+    ready: RunningEngine
     channel: Channel
 
-    def measure(self, pace: Pace) -> int:
+    def measure(self, pace: SpeedEstimate) -> int:
         """Return nanoseconds per sample.
 
         Raises:
@@ -104,7 +107,7 @@ class _Trial:
         allowed = 0.0 if is_server or self.job.scenario.loadgen == "Offline" else _COMPUTED_SHARE
         for _ in range(_TRIES):
             values = self._drive(load)
-            computed_share = self._computed_share()
+            computed_share = self._share_computed()
             sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
             rate_per_s = values.get("result_completed_samples_per_sec", sent_per_s)
             if computed_share <= allowed and rate_per_s >= _KEPT_UP * sent_per_s:
@@ -118,18 +121,18 @@ class _Trial:
             f"even without graphs it answered {rate_per_s:,.1f} of {sent_per_s:,.1f} samples/s sent"
         )
 
-    def _free_pace(self, indices: list[int], size: int) -> Pace:
+    def _free_pace(self, indices: list[int], size: int) -> SpeedEstimate:
         """Return the pace without graphs; the first trial computes each shape once."""
         dataset, timeout_s = self.ready.dataset, self.job.load.stall_timeout_s
         dataset.load(indices)
         samples = Samples(list(range(len(indices))), indices, dataset)
         for _ in range(2):
             self.channel.progress(_STAGE)
-            pace = measured_pace(self.ready.engine, samples, size, timeout_s)
+            pace = measure_speed(self.ready.engine, samples, size, timeout_s)
         dataset.unload(indices)
         return pace
 
-    def _load(self, free: Pace, loaded: int, size: int) -> LoadSettings:
+    def _load(self, free: SpeedEstimate, loaded: int, size: int) -> LoadSettings:
         """Return how to drive the engine for some tenths of a second, or some seconds where the program is slow."""
         target_qps = _SERVER_LOAD * 1e9 / free.latency_ns
         match self.job.scenario.loadgen:
@@ -155,12 +158,12 @@ class _Trial:
         shutil.rmtree(folder, ignore_errors=True)
         engine.statistics(), engine.calls()
         test = test_of(self.job, self.model, self.limits, load, Mode.PERFORMANCE)
-        traffic = drive(test, engine, self.ready.dataset, folder, Signs(channel=self.channel, stage=_STAGE))
+        traffic = drive(test, engine, self.ready.dataset, folder, ChannelCallbacks(channel=self.channel, stage=_STAGE))
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
         return dict(read_detail(folder / DETAIL).values)
 
-    def _computed_share(self) -> float:
+    def _share_computed(self) -> float:
         """Return which part of the graph calls of the last test was computed."""
         engine = self.ready.engine
         computed: int = engine.statistics().get("computed_calls", 0)

@@ -22,7 +22,7 @@ from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
-from mlbench.measurement.judgement import judged
+from mlbench.measurement.judging import judge_run
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
 
@@ -74,7 +74,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
     if (found := detail.values.get("effective_scenario")) != job.scenario.loadgen:
         raise DataError(f"the log of {folder.name} is of {found}, and the run of {job.scenario.name}.")
     dataset = job.workload.dataset(job.variant)
-    issued = int(_logged(detail, "result_query_count") * _logged(detail, "generated_samples_per_query"))
+    issued = int(_value_in_log(detail, "result_query_count") * _value_in_log(detail, "generated_samples_per_query"))
     fields = _json(
         {
             "run_id": folder.name,
@@ -83,17 +83,17 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
             "imported": None,
             "status": "completed",
             "failure": None,
-            **_judged_again(record, job, dataset, detail),
+            **_judge_again(record, job, dataset, detail),
             "overhead_ns_per_sample": _overhead_ns(folder, job.scenario),
             "seeds": {
                 name: detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
             },
-            "samples": {"dataset": _logged(detail, "qsl_reported_total_count"), "issued": issued},
+            "samples": {"dataset": _value_in_log(detail, "qsl_reported_total_count"), "issued": issued},
             "load": _load(record, job.scenario, detail),
             **_fingerprints(record, job, dataset),
         }
     )
-    return fields | _json(_derived(record, job, detail, issued))
+    return fields | _json(_derive_values(record, job, detail, issued))
 
 
 def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
@@ -130,7 +130,7 @@ def _job(payload: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
 def _times(record: Mapping[str, Any], names: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """Return when the run began and how long it took, as far as the id and LoadGen's clock leave it open."""
     created, duration_ns = datetime.fromisoformat(record["created"]), record["duration_ns"]
-    begun, ended = _logged_span(folder)
+    begun, ended = _span_in_logs(folder)
     found: dict[str, Any] = {"created": record["created"], "duration_ns": duration_ns}
     if "created" in names and created.strftime("%Y%m%dT%H%M%SZ") != names["created"]:
         created = datetime.strptime(names["created"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
@@ -143,13 +143,13 @@ def _times(record: Mapping[str, Any], names: Mapping[str, str], folder: Path) ->
     return found
 
 
-def _logged_span(folder: Path) -> tuple[datetime, datetime]:
+def _span_in_logs(folder: Path) -> tuple[datetime, datetime]:
     """Return when LoadGen began its first test of a run and ended its last."""
     form = "%m-%d-%Y %H:%M:%S.%f"
     logs = [read_detail(log) for log in sorted(folder.glob(f"*/{DETAIL}"))]
     try:
         begun, ended = (
-            [datetime.strptime(_logged(log, key), form).replace(tzinfo=UTC) for log in logs]
+            [datetime.strptime(_value_in_log(log, key), form).replace(tzinfo=UTC) for log in logs]
             for key in ("power_begin", "power_end")
         )
     except (TypeError, ValueError) as error:
@@ -157,14 +157,14 @@ def _logged_span(folder: Path) -> tuple[datetime, datetime]:
     return min(begun), max(ended)
 
 
-def _logged(detail: DetailLog, key: str) -> Any:
+def _value_in_log(detail: DetailLog, key: str) -> Any:
     try:
         return detail.values[key]
     except KeyError:
         raise DataError(f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again.") from None
 
 
-def _judged_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
+def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
     """Return scores and verdict by the code that judged the run; how many replies were at fault is the record's word.
 
     LoadGen does not log which replies were not sound.
@@ -175,7 +175,7 @@ def _judged_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail:
     sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
     faults = 0 if sound is None or is_unscored else int(sound["measured"] or 0)
     with _copy_to_write_in(job.folder) as place:
-        values = judged(
+        values = judge_run(
             dataclasses.replace(job, folder=place),
             limits,
             detail,
@@ -183,6 +183,7 @@ def _judged_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail:
             metric,
             model=job.workload.model(job.variant),
             spots=(None, ""),
+            statistics=record["engine"],
         )
     for rule in values["verdict"]["rules"]:
         if rule["rule"] == _SOUND:
@@ -229,8 +230,8 @@ def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
         return None
     detail = read_detail(log)
     if scenario.loadgen == "Offline":
-        return round(1e9 / float(_logged(detail, "result_samples_per_second")))
-    return int(_logged(detail, "result_50.00_percentile_latency_ns"))
+        return round(1e9 / float(_value_in_log(detail, "result_samples_per_second")))
+    return int(_value_in_log(detail, "result_50.00_percentile_latency_ns"))
 
 
 def _load(record: Mapping[str, Any], scenario: Scenario, detail: DetailLog) -> dict[str, Any]:
@@ -262,12 +263,12 @@ def _fingerprints(record: Mapping[str, Any], job: Job, dataset: Dataset) -> dict
     return {"weights": str(weights), "fingerprints": {"data": dataset.fingerprint, **found[weights]}}
 
 
-def _derived(record: Mapping[str, Any], job: Job, detail: DetailLog, issued: int) -> dict[str, Any]:
+def _derive_values(record: Mapping[str, Any], job: Job, detail: DetailLog, issued: int) -> dict[str, Any]:
     """Return what follows from the logs together with what was measured and is nowhere else."""
     energy, work, roofline = (record[name] for name in ("energy", "work", "roofline"))
     rate_per_s = samples_per_s(detail, job.scenario)
     if energy:
-        tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).reported_key(job.scenario.loadgen))
+        tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).token_key(job.scenario.loadgen))
         energy = {
             "joules_per_sample": energy["joules"] / issued if issued else None,
             "joules_per_token": energy["joules"] / tokens if tokens else None,

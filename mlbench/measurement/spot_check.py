@@ -22,7 +22,7 @@ from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import DETAIL, read_accuracy, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
-from mlbench.measurement.ready import Ready
+from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.spot_contents import CHANCE, Asked, Known, can_continue, contents
 from mlbench.measurement.spot_times import Measured, times
 from mlbench.rules.answers import SpotCheck
@@ -39,7 +39,7 @@ _STREAMS = ("SingleStream", "MultiStream")
 
 
 def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
-    ready: Ready, job: Job, model: Model, dataset: Dataset, load: LoadSettings, traffic: Traffic
+    ready: RunningEngine, job: Job, model: Model, dataset: Dataset, load: LoadSettings, traffic: Traffic
 ) -> tuple[SpotCheck | None, str]:
     """Return what the engine does with content that it cannot know, or why that was not found out.
 

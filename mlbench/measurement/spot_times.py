@@ -143,8 +143,8 @@ def _burst(asked: Asked, measured: Measured, bases: Sequence[int]) -> tuple[int,
     affordable = max(1, int(measured.budget_s * measured.samples_per_s))
     if measured.query:
         return max(1, min(_LEAST_QUERIES, affordable // measured.query)) * measured.query, True
-    appetite = asked.engine.appetite()
-    most = appetite.most if appetite else _UNTOLD
+    capacity = asked.engine.capacity()
+    most = capacity.in_flight if capacity else _UNTOLD
     wanted = max(most, min(_SMALL_BURST, int(measured.samples_per_s * _ENOUGH_NS / 1e9)))
     size = min(wanted, affordable, _fitting(asked, bases))
     return size, size >= most

@@ -12,13 +12,13 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.rules.answers import TokenAnswers
 from mlbench.rules.official import Tokens
-from mlbench.rules.tiers import Limits
+from mlbench.rules.tiers import RunLimits
 from mlbench.rules.token_compliance import TokenForm, faults_of, is_cut
 
 LOG = "mlperf_log_accuracy.json"
 
 
-def token_answers(job: Job, model: Model, limits: Limits) -> TokenAnswers | None:
+def token_answers(job: Job, model: Model, limits: RunLimits) -> TokenAnswers | None:
     """Return what is found in the replies that both tests logged; None for a model that generates no tokens."""
     program = model.program
     if not isinstance(program, GenerationProgram):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.discovery import Plugins
+from mlbench.documents import refuse_odd_values
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
 
 _ONLY_THE_RECORD = "nothing else in the run folder says it"
@@ -97,16 +98,18 @@ def verify(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Verific
         plugins: must hold the workload, whose metric scores the accuracy log once more.
 
     Raises:
-        DataError: a log is missing, cut short, corrupt or of another scenario, or the workload's data is.
+        DataError: a log is missing, cut short, corrupt or of another scenario, the workload's data is, or a value of
+            the record or of a log is of a kind that cannot be held against the other's.
     """
     outcome = Verification()
-    _compare(record, rebuild(record, folder, plugins), "", outcome)
-    if missing := _unaccounted(record):
+    with refuse_odd_values(f"record and logs of {folder.name}"):
+        _compare(record, rebuild(record, folder, plugins), "", outcome)
+    if missing := _list_unaccounted(record):
         outcome.differences.append(f"not_measured: the record has no {', '.join(missing)}, and does not say why")
     return outcome
 
 
-def _unaccounted(record: Mapping[str, Any]) -> list[str]:
+def _list_unaccounted(record: Mapping[str, Any]) -> list[str]:
     names = ("energy", "work", "roofline")
     return [name for name in names if record[name] is None and name not in record["not_measured"]]
 
@@ -117,9 +120,9 @@ def _compare(said: Any, found: Any, path: str, outcome: Verification) -> None:
         if said not in ({}, []):
             outcome.not_checked[path] = NOT_CHECKED[path]
     elif found is _MISSING:
-        outcome.differences.append(f"{path}: the record says {_spelled(said)}, the run folder nothing")
+        outcome.differences.append(f"{path}: the record says {_format_value(said)}, the run folder nothing")
     elif said is _MISSING:
-        outcome.differences.append(f"{path}: the record says nothing, the run folder {_spelled(found)}")
+        outcome.differences.append(f"{path}: the record says nothing, the run folder {_format_value(found)}")
     elif isinstance(said, Mapping) and isinstance(found, Mapping):
         for name in dict.fromkeys((*said, *found)):
             inner = f"{path}.{name}" if path else str(name)
@@ -131,7 +134,9 @@ def _compare(said: Any, found: Any, path: str, outcome: Verification) -> None:
         if path in PARTLY_CHECKED:
             outcome.checked_in_part[path] = PARTLY_CHECKED[path]
     else:
-        outcome.differences.append(f"{path}: the record says {_spelled(said)}, the run folder {_spelled(found)}")
+        outcome.differences.append(
+            f"{path}: the record says {_format_value(said)}, the run folder {_format_value(found)}"
+        )
 
 
 def _by_name(entries: list[Any], path: str) -> dict[Any, Any]:
@@ -147,7 +152,7 @@ def _is_same(said: Any, found: Any, tolerance: float) -> bool:
     return type(said) is type(found) and bool(said == found)
 
 
-def _spelled(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value on one line, cut where it is long."""
     text = " ".join(str(value).split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."

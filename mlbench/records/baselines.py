@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,13 +11,16 @@ from typing import Literal
 
 from pydantic import AwareDatetime, ValidationError
 
-from mlbench.errors import DataError, UsageError
+from mlbench.documents import first_problem, parse_json, read_text
+from mlbench.errors import DataError, UsageError, first_line
 from mlbench.records.run_record import RunRecord
 from mlbench.records.stored import Stored
 from mlbench.records.whole_file import write_whole
 
 FOLDER = ".baselines"
 """In the results folder; hidden, so that it is no run."""
+
+FORMAT = 1
 
 _NAME = re.compile(r"[\w.+-]{1,100}")
 
@@ -58,31 +62,52 @@ def read_baseline(results: Path, name: str) -> Baseline:
 
     Raises:
         UsageError: there is none of this name.
-        DataError: its file is corrupt, or of a newer format.
+        DataError: its file cannot be read, is corrupt, or of a newer format.
     """
-    file = _file(results, name)
-    if not file.is_file():
-        known = ", ".join(baseline_names(results)) or "none"
-        raise UsageError(f"unknown baseline {name!r}; known are: {known}.", hint="See `mlbench baseline list`.")
+    file, what = _existing(results, name), f"baseline {name!r}"
     try:
-        return Baseline.model_validate_json(file.read_text(encoding="utf-8"))
+        fields = parse_json(read_text(file, what=what, hint="Save it anew."))
+        if isinstance(fields, dict) and type(found := fields.get("format")) is int and found > FORMAT:
+            raise DataError(
+                f"{what} is of format {found}; this mlbench reads up to {FORMAT}: {file}.", hint="Upgrade mlbench."
+            )
+        return Baseline.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise DataError(
-            f"baseline {name!r} cannot be read: {file}: {place}: {first['msg']}.", hint="Save it anew."
-        ) from None
+        reason = first_problem(error)
+    except ValueError as error:
+        reason = first_line(error)
+    raise DataError(f"{what} cannot be read: {file}: {reason}.", hint="Save it anew.")
 
 
 def remove_baseline(results: Path, name: str) -> None:
     """Delete a baseline; raises `UsageError` when there is none of this name."""
-    read_baseline(results, name)
-    _file(results, name).unlink()
+    file = _existing(results, name)
+    try:
+        file.unlink()
+    except OSError as error:
+        raise UsageError(f"baseline {name!r} cannot be removed: {file}: {error.strerror}.") from None
 
 
 def baseline_names(results: Path) -> list[str]:
     """Return the names of all baselines, in alphabetical order."""
-    return sorted(file.stem for file in (results / FOLDER).glob("*.json"))
+    try:
+        with os.scandir(results / FOLDER) as entries:
+            return sorted(entry.name.removesuffix(".json") for entry in entries if _is_baseline(entry.name))
+    except OSError:  # no folder of baselines, or not ours to read
+        return []
+
+
+def _is_baseline(file_name: str) -> bool:
+    return file_name.endswith(".json") and _NAME.fullmatch(file_name.removesuffix(".json")) is not None
+
+
+def _existing(results: Path, name: str) -> Path:
+    """Return the file of a baseline; raises `UsageError` when there is none of this name."""
+    names = baseline_names(results)
+    if name not in names:
+        known = ", ".join(names) or "none"
+        raise UsageError(f"unknown baseline {name!r}; known are: {known}.", hint="See `mlbench baseline list`.")
+    return _file(results, name)
 
 
 def _file(results: Path, name: str) -> Path:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from mlbench.documents import parse_json
+from mlbench.installed import find_installed
 from mlbench.records.cpu import text_of
 
 _GROUP = "mlbench"
@@ -26,31 +28,35 @@ def observe_commits() -> dict[str, str]:
 
 
 def _commits() -> Iterator[tuple[str, str]]:
-    seen = {}
-    for entry_point in metadata.entry_points(group=_GROUP):
-        if entry_point.dist is not None:
-            seen[entry_point.dist.name] = entry_point.dist
+    seen = {each.name: each.distribution for each in find_installed(_GROUP) if each.entry_points}
     for name, distribution in sorted(seen.items()):
-        if commit := _commit(distribution.read_text("direct_url.json") or ""):
+        if commit := _commit(_direct_url(distribution)):
             yield name, commit
+
+
+def _direct_url(distribution: metadata.Distribution) -> str:
+    try:
+        return distribution.read_text("direct_url.json") or ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _commit(direct_url: str) -> str | None:
     """Return the commit that an installer noted down (PEP 610), or that is checked out where the package lies."""
     try:
-        origin = json.loads(direct_url)
+        origin = parse_json(direct_url)
         noted = origin.get("vcs_info", {}).get("commit_id")
         if noted or "dir_info" not in origin:
-            return str(noted) if noted else None
-        return checked_out(Path(unquote(urlsplit(origin["url"]).path)))
-    except (ValueError, KeyError, AttributeError):
+            return noted if isinstance(noted, str) else None
+        return find_commit(Path(unquote(urlsplit(origin["url"]).path)))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None  # no such file, or one that no installer wrote
 
 
-def checked_out(folder: Path) -> str | None:
+def find_commit(folder: Path) -> str | None:
     """Return the commit that is checked out in the repository that holds a folder; None where there is none."""
     for place in (folder, *folder.parents):
-        if (place / ".git").is_dir():
+        if os.path.isdir(place / ".git"):
             return _head(place / ".git")
         if linked := re.fullmatch(r"gitdir: (.+)", text_of(place / ".git")):
             return _head(place / linked[1])

@@ -61,7 +61,7 @@ def text_of(file: Path) -> str:
     """Return what a file says, without blanks around it; empty when it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
+    except (OSError, ValueError):  # of a path with a NUL
         return ""
 
 

@@ -11,16 +11,16 @@ import os
 import platform
 import re
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 from pydantic import Field
 
+from mlbench.installed import version_of
 from mlbench.records.accelerators import Accelerator, device_files, observe_nvidia_gpus
 from mlbench.records.amd_gpus import observe_amd_gpus
 from mlbench.records.commits import observe_commits
 from mlbench.records.cpu import Cpu, observe_cpu, text_of
-from mlbench.records.stored import Stored
+from mlbench.records.stored import Count, Stored
 
 LIBRARIES = (
     *("mlcommons-loadgen", "numpy", "scipy", "pydantic"),
@@ -37,7 +37,7 @@ _NO_LIMIT_BYTES = 2**60
 class Allowance(Stored):
     """What of the machine this process may use; null: all of it."""
 
-    threads: int | None
+    threads: Count | None
     """Hardware threads it may run on; null where nobody said."""
     cpu_quota: float | None
     """In processors: 2.0 is two of them all the time."""
@@ -123,10 +123,8 @@ def _load_average(root: Path) -> float | None:
 
 def _libraries() -> Iterator[tuple[str, str]]:
     for name in LIBRARIES:
-        try:
-            yield name, metadata.version(name)
-        except metadata.PackageNotFoundError:
-            pass  # not installed, so it decides nothing
+        if version := version_of(name):  # what is not installed decides nothing
+            yield name, version
 
 
 def _allowance(root: Path) -> Allowance:

@@ -1,32 +1,46 @@
 """The records of a results folder as tables: read once, kept in the cache, brought up to date when asked.
 
-Run folders never change, so a folder's name is all that tells whether its record is known.
+Run folders never change, so a folder's name is all that tells whether its record is known. A record is in the tables
+as `run_record.read` gives it; one that cannot be read is not, and is looked at again each time.
+
+Any number of processes may ask at once. The file in the cache never changes: who brings it up to date does so in a
+copy, under a lock, and gives that its name. Where nothing can be kept, or the lock is not to be had, the tables are
+made in memory.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
+import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.errors import DataError, UsageError
+from mlbench.errors import UsageError, first_line
 from mlbench.folders import cache_folder
-from mlbench.records.run_folder import names_in
-from mlbench.records.run_record import FORMAT, RECORD_FILE, read
+from mlbench.records.reading import Unreadable, no_runs, read_each, warn_of
+from mlbench.records.run_folder import has_record, names_in
+from mlbench.records.run_record import FORMAT, RunRecord
 
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 2
+VERSION = 3
 """Of the tables below; another one begins anew."""
 
 _AT_A_TIME = 5000
-_LARGEST_BYTES = 64 << 20
+_FEW = 100
+"""So many new folders are looked into before the file is copied: perhaps none of them can be read."""
+_LARGEST_BYTES = 256 << 20
+"""Of a record as one line: control characters take six letters each."""
+_PATIENCE_S = 10.0
+"""How long to wait for another process that brings the tables up to date."""
 _SETTLED_NS = 2_000_000_000
 """Clocks of file systems tick as slowly as this."""
 
@@ -36,7 +50,7 @@ _COLUMNS = {
     "imported": "STRUCT(path VARCHAR, division VARCHAR, submitter VARCHAR, system VARCHAR, variant VARCHAR)",
     "format": "INTEGER",
     "created": "TIMESTAMP",
-    "repeat": "INTEGER",
+    "repeat": "BIGINT",
     **dict.fromkeys(("duration_ns", "overhead_ns_per_sample", "peak_memory_bytes"), "BIGINT"),
     "failure": "STRUCT(kind VARCHAR, message VARCHAR, stage VARCHAR)",
     "result": (
@@ -58,7 +72,7 @@ _COLUMNS = {
     "runtime": "JSON",
     "fingerprints": "MAP(VARCHAR, VARCHAR)",
     "environment": (
-        "STRUCT(machine VARCHAR, cpu STRUCT(model VARCHAR), allowance STRUCT(threads INTEGER), "
+        "STRUCT(machine VARCHAR, cpu STRUCT(model VARCHAR), allowance STRUCT(threads BIGINT), "
         "accelerators STRUCT(name VARCHAR)[], os VARCHAR, kernel VARCHAR, python VARCHAR, load_average DOUBLE, "
         "libraries MAP(VARCHAR, VARCHAR))"
     ),
@@ -91,132 +105,216 @@ VIEWS = {
 """What a question may be asked of."""
 
 
-def indexed(results: Path) -> Path:
-    """Return a DuckDB file with the records of all run folders, brought up to date.
+@contextmanager
+def open_index(results: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database with the records of all run folders as ``stored.records``, brought up to date.
+
+    Of records that cannot be read a warning tells.
 
     Raises:
-        UsageError: the folder holds no runs, or another process is reading it in this moment.
-        DataError: a record cannot be read.
+        UsageError: the folder holds no runs.
+        DataError: none of its records can be read.
     """
     import duckdb
 
-    if not results.is_dir():
-        raise _no_runs(results)
-    changed_ns = _changed_ns(results)
-    key = hashlib.sha256(f"{VERSION} {results.resolve()}".encode()).hexdigest()[:16]
-    file = cache_folder() / "records" / f"{key}.duckdb"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with duckdb.connect(file) as database:
-            if not _is_current(database, changed_ns):
-                _bring_up_to_date(database, results)
-                _stamp(database, changed_ns)
-            (count,) = database.execute("SELECT count(*) FROM records").fetchall()[0]
-    except duckdb.IOException as error:
-        raise UsageError(
-            f"the index of {results} cannot be opened: {_first_line(error)}.", hint="Is another query running?"
-        ) from None
-    if not count:
-        raise _no_runs(results)
-    return file
-
-
-def has_runs(results: Path) -> bool:
-    """Return whether a folder holds a run."""
-    return results.is_dir() and any((results / name / RECORD_FILE).is_file() for name in names_in(results))
+    if not os.path.isdir(results):
+        raise no_runs(results)
+    with duckdb.connect() as database:
+        skipped = _attach_kept(database, results)
+        if skipped is None:
+            database.execute("ATTACH ':memory:' AS stored")
+            skipped = _fill_memory(database, results)
+        (count,) = database.execute("SELECT count(*) FROM stored.records").fetchall()[0]
+        if not count:
+            raise no_runs(results, skipped)
+        warn_of(skipped)
+        yield database
 
 
 def folders_where(results: Path, **fields: str) -> list[Path]:
-    """Return the run folders whose records have these values (``tag="nightly"``), oldest first; raises as `indexed`."""
+    """Return the run folders whose records have these values (``tag="nightly"``), oldest first; as `open_index`."""
+    return folders_with(results, tuple(fields), [tuple(fields.values())])
+
+
+def folders_with(results: Path, names: Sequence[str], wanted: Sequence[Sequence[str]]) -> list[Path]:
+    """Return the run folders whose records have, under these names, one of the wanted rows of values; as above."""
+    condition = " AND ".join(["true", *(f'"{name}" = ?' for name in names)])
+    found = set[str]()
+    with open_index(results) as database:
+        for values in wanted:
+            rows = database.execute(f"SELECT folder FROM stored.records WHERE {condition}", list(values)).fetchall()
+            found.update(folder for (folder,) in rows)
+    return [results / name for name in sorted(found)]
+
+
+def _fill_memory(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unreadable]:
+    try:
+        return _bring_up_to_date(database, results)
+    except OSError as error:  # the lines that DuckDB reads pass through a file
+        raise UsageError(f"temporary file cannot be written: {error.strerror}.", hint="Set TMPDIR.") from None
+
+
+def _attach_kept(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unreadable] | None:
+    """Attach the file in the cache, brought up to date, and return what cannot be read; None where that cannot be."""
     import duckdb
 
-    conditions = "".join(f' AND "{name}" = ?' for name in fields)
-    with duckdb.connect(indexed(results), read_only=True) as database:
-        found = database.execute(
-            f"SELECT folder FROM records WHERE true{conditions} ORDER BY folder", list(fields.values())
-        ).fetchall()
-    return [results / name for (name,) in found]
+    key = hashlib.sha256(f"{VERSION} {FORMAT} {results.resolve()}".encode(errors="surrogateescape")).hexdigest()[:16]
+    file = cache_folder() / "records" / f"{key}.duckdb"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with _hold_lock(file.with_suffix(".lock")) as has_lock:
+            if not has_lock:
+                return None
+            skipped = _look_through(database, file, results)
+            if skipped is None:
+                skipped = _replace(file, results)
+                database.execute(f"ATTACH '{_quote(file)}' AS stored (READ_ONLY)")
+            return skipped
+    except (OSError, duckdb.Error):  # no place to write, or a full disk
+        with suppress(duckdb.Error):
+            database.execute("DETACH DATABASE IF EXISTS stored")
+        return None
 
 
-def _no_runs(results: Path) -> UsageError:
-    return UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
+def _look_through(database: duckdb.DuckDBPyConnection, file: Path, results: Path) -> list[Unreadable] | None:
+    """Attach a file that is up to date, and return what cannot be read; None with nothing attached where it is not."""
+    import duckdb
+
+    if not file.is_file():
+        return None
+    try:
+        database.execute(f"ATTACH '{_quote(file)}' AS stored (READ_ONLY)")
+        changed_ns = _last_change_ns(results)
+        is_stamped = database.execute("SELECT changed_ns FROM stored.seen").fetchall() == [(changed_ns,)]
+        if is_stamped and changed_ns:
+            return []
+        new, gone = _differences(database, results)
+        if not gone and len(new) <= _FEW:
+            found = [each for _, each in read_each(results / name for name in new)]
+            skipped = [each for each in found if isinstance(each, Unreadable)]
+            is_to_be_stamped = changed_ns and not skipped
+            if len(skipped) == len(new) and not is_to_be_stamped:
+                return skipped
+        database.execute("DETACH stored")
+    except duckdb.Error:  # damaged, or of another version of DuckDB
+        with suppress(duckdb.Error):
+            database.execute("DETACH DATABASE IF EXISTS stored")
+        file.unlink(missing_ok=True)
+    return None
 
 
-def _changed_ns(results: Path) -> int:
+@contextmanager
+def _hold_lock(file: Path) -> Iterator[bool]:
+    """Hold a lock; False where another process had it all the time. The kernel releases it when its process ends."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        yield _wait_for_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int) -> bool:
+    end_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end_s:
+                return False
+            time.sleep(0.02)
+
+
+def _replace(file: Path, results: Path) -> list[Unreadable]:
+    """Put a copy that is up to date in the file's place, and return what cannot be read."""
+    import duckdb
+
+    changed_ns = _last_change_ns(results)
+    beside = file.with_suffix(f".{os.getpid()}.partial")
+    try:
+        if file.is_file():
+            shutil.copyfile(file, beside)
+        with duckdb.connect() as database:
+            database.execute(f"ATTACH '{_quote(beside)}' AS stored")
+            skipped = _bring_up_to_date(database, results)
+            if not skipped:  # else it is to be looked through again
+                database.execute("INSERT INTO stored.seen VALUES (?)", [changed_ns])
+            database.execute("CHECKPOINT stored")
+        beside.replace(file)
+    finally:
+        for left in (beside, Path(f"{beside}.wal")):
+            left.unlink(missing_ok=True)
+    return skipped
+
+
+def _last_change_ns(results: Path) -> int:
     """Return when a run folder last came or went; 0 where that was too little ago to tell the next change from it."""
     changed_ns = results.stat().st_mtime_ns
     return changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else 0
 
 
-def _is_current(database: duckdb.DuckDBPyConnection, changed_ns: int) -> bool:
-    """Tell whether nothing came or went since the tables were last brought up to date."""
-    database.execute("CREATE TABLE IF NOT EXISTS seen (changed_ns BIGINT)")
-    return changed_ns > 0 and database.execute("SELECT changed_ns FROM seen").fetchall() == [(changed_ns,)]
-
-
-def _stamp(database: duckdb.DuckDBPyConnection, changed_ns: int) -> None:
-    database.execute("DELETE FROM seen")
-    database.execute("INSERT INTO seen VALUES (?)", [changed_ns])
-
-
-def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path) -> None:
+def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unreadable]:
+    """Read the records of new folders, forget those of folders that are gone, and return what cannot be read."""
     columns = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
-    database.execute(f"CREATE TABLE IF NOT EXISTS records (folder VARCHAR, {columns})")
-    known = {name for (name,) in database.execute("SELECT folder FROM records").fetchall()}
+    database.execute(f"CREATE TABLE IF NOT EXISTS stored.records (folder VARCHAR, {columns})")
+    database.execute("CREATE OR REPLACE TABLE stored.seen (changed_ns BIGINT)")
+    new, gone = _differences(database, results)
+    if gone:
+        database.execute("DELETE FROM stored.records WHERE folder IN (SELECT unnest(?))", [gone])
+    return [each for start in range(0, len(new), _AT_A_TIME) for each in _add(database, results, new, start)]
+
+
+def _differences(database: duckdb.DuckDBPyConnection, results: Path) -> tuple[list[str], list[str]]:
+    """Return the run folders that are not in the table, and those in it that are gone."""
+    known = {name for (name,) in database.execute("SELECT folder FROM stored.records").fetchall()}
     present = set(names_in(results))
-    new = [name for name in present - known if (results / name / RECORD_FILE).is_file()]
-    if gone := known - present:
-        database.execute("DELETE FROM records WHERE folder IN (SELECT unnest(?))", [list(gone)])
-    if new:
-        with _transaction(database):  # so that what cannot be read leaves nothing in the tables
-            _read_new(database, results, sorted(new))
+    return [name for name in sorted(present - known) if has_record(results / name)], sorted(known - present)
 
 
-@contextmanager
-def _transaction(database: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    database.begin()
-    try:
-        yield
-    except BaseException:
-        database.rollback()
-        raise
-    database.commit()
+def _add(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str], start: int) -> list[Unreadable]:
+    """Read some records into the table, and return those that cannot be read."""
+    lines: dict[Path, bytes] = {}
+    skipped: list[Unreadable] = []
+    for folder, found in read_each(results / name for name in names[start : start + _AT_A_TIME]):
+        if isinstance(found, RunRecord):
+            lines[folder] = _line_of(folder, found)
+        else:
+            skipped.append(found)
+    return skipped + _insert(database, lines)
 
 
-def _read_new(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str]) -> None:
-    """Read records, many of them as one file of a line each: opened one by one they take fifty times as long."""
+def _line_of(folder: Path, record: RunRecord) -> bytes:
+    name = json.dumps(folder.name).encode()
+    return b'{"folder": %s, "record": %s}\n' % (name, record.model_dump_json(include=set(_COLUMNS)).encode())
+
+
+def _insert(database: duckdb.DuckDBPyConnection, lines: Mapping[Path, bytes]) -> list[Unreadable]:
+    """Insert records, many as one file: one by one they take fifty times as long. Return what no table can hold."""
     import duckdb
+
+    if not lines:
+        return []
 
     wanted = ", ".join(f'record."{name}"' for name in _COLUMNS)
     kinds = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
-    for start in range(0, len(names), _AT_A_TIME):
-        part = names[start : start + _AT_A_TIME]
-        with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
-            for name in part:
-                text = (
-                    (results / name / RECORD_FILE).read_bytes().replace(b"\n", b" ")
-                )  # JSON's strings have no newlines
-                file.write(b'{"folder": %s, "record": %s}\n' % (json.dumps(name).encode(), text))
-            file.flush()
-            try:
-                database.execute(
-                    f"INSERT INTO records SELECT folder, {wanted} FROM read_json(?, format = 'newline_delimited', "
-                    f"columns = {{folder: 'VARCHAR', record: 'STRUCT({kinds})'}}, "
-                    f"maximum_object_size = {_LARGEST_BYTES})",
-                    [file.name],
-                )
-            except duckdb.Error as error:
-                _demand_readable(results, part)
-                raise DataError(f"run records in {results} cannot be read: {_first_line(error)}.") from None
-    foreign = "SELECT folder FROM records WHERE format IS NULL OR format NOT BETWEEN 1 AND ? ORDER BY folder"
-    _demand_readable(results, [name for (name,) in database.execute(foreign, [FORMAT]).fetchall()])
+    with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
+        file.writelines(lines.values())
+        file.flush()
+        try:
+            database.execute(
+                f"INSERT INTO stored.records SELECT folder, {wanted} FROM read_json(?, format = 'newline_delimited', "
+                f"columns = {{folder: 'VARCHAR', record: 'STRUCT({kinds})'}}, "
+                f"maximum_object_size = {_LARGEST_BYTES})",
+                [file.name],
+            )
+            return []
+        except duckdb.Error as error:
+            if len(lines) < 2:
+                return [Unreadable(folder=folder, reason=f"{folder}: {first_line(error)}.") for folder in lines]
+    folders, half = list(lines), len(lines) // 2  # one of them; find it
+    parts = ({folder: lines[folder] for folder in some} for some in (folders[:half], folders[half:]))
+    return [each for part in parts for each in _insert(database, part)]
 
 
-def _demand_readable(results: Path, names: Sequence[str]) -> None:
-    """Raise `DataError` for the first of these records that is none, in the words of every other reader."""
-    for name in names:
-        read(results / name)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:300].rstrip(".")
+def _quote(path: Path) -> str:
+    return str(path).replace("'", "''")

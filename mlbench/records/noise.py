@@ -26,7 +26,7 @@ class Noise:
         return self.spread <= _STEADY_SPREAD and self.longest_pause_ns <= _SHORT_PAUSE_NS
 
 
-def measured_noise(seconds: float = _SECONDS) -> Noise:
+def measure_noise(seconds: float = _SECONDS) -> Noise:
     """Do the same small piece of work for a while, and see how its time varies."""
     times_ns: list[int] = []
     end = time.monotonic() + seconds

@@ -68,7 +68,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Rank:
     """Where a run stands."""
 
     variant: str
@@ -93,7 +93,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 @cache
-def published_results() -> tuple[Published, ...]:
+def load_published() -> tuple[Published, ...]:
     """Return all 937 results of the round."""
     return tuple(
         Published(
@@ -127,14 +127,14 @@ def _count(text: str, otherwise: int) -> int:
     return int(text) if text.isdecimal() else otherwise
 
 
-def selected(
+def select_published(
     *, workload: str | None = None, scenario: str | None = None, accelerator: str = "", submitter: str = ""
 ) -> list[Published]:
     """Return the results of a workload and scenario; accelerator and submitter match parts of the names."""
     benchmark = _NAMES.get(workload, workload) if workload else None
     return [
         each
-        for each in published_results()
+        for each in load_published()
         if (benchmark is None or each.benchmark == benchmark)
         and (scenario is None or each.scenario == scenario)
         and accelerator.lower() in each.accelerator.lower()
@@ -151,7 +151,7 @@ def merge_variants(results: Sequence[Published]) -> list[tuple[Published, str]]:
     return [(same[0], ", ".join(dict.fromkeys(each.variant for each in same))) for same in runs.values()]
 
 
-def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = None) -> Place:
+def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = None) -> Rank:
     """Return where a run stands among the closed results of its benchmark, accuracy variant and scenario.
 
     Per accelerator that was used. Previews count, and are marked. A run that is among the published ones itself counts
@@ -184,7 +184,7 @@ def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = No
     ours = value if unit == "ms" or not count else value / count
     best_first = sorted(others, key=lambda each: each.per_accelerator, reverse=unit != "ms")
     rank = sum(each.per_accelerator < ours if unit == "ms" else each.per_accelerator > ours for each in best_first)
-    return Place(
+    return Rank(
         variant=used,
         rank=rank + 1,
         of=len(others) + 1,
@@ -200,7 +200,7 @@ def _select_alike(record: RunRecord, unit: str, variant: str) -> list[Published]
     """Return the closed results of a run's benchmark and scenario in this unit and variant; raises where none is."""
     found = [
         each
-        for each in selected(workload=record.workload, scenario=record.scenario)
+        for each in select_published(workload=record.workload, scenario=record.scenario)
         if each.division == "closed" and each.unit.replace("queries", "samples") == unit and each.variant == variant
     ]
     if not found:

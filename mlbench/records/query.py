@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.errors import UsageError
-from mlbench.records.index import VIEWS, has_runs, indexed
+from mlbench.errors import UsageError, first_line
+from mlbench.records.csv_cells import FORMULA
+from mlbench.records.index import VIEWS, open_index
 from mlbench.records.published import CLAIMS, NVIDIA_TABLES, RESULTS
 from mlbench.records.whole_file import write_whole
 
@@ -22,66 +25,81 @@ _TABLES = f"Tables are {', '.join((*VIEWS, *_PUBLISHED))}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QueryResult:
     """Columns and rows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
 
-def ask(results: Path, sql: str) -> Answer:
+def ask(results: Path, sql: str) -> QueryResult:
     """Answer a question about the records in a folder, and the published results.
 
     The tables are `index.VIEWS` and, before a first run too, ``published``, ``nvidia_tables`` and ``claims``. The
-    question can read nothing else: no file, no network.
+    question can read nothing else: no file, no network. Of records that cannot be read a warning tells.
 
     Raises:
         UsageError: it is no SQL, or asks for a table or column that is not there, or for runs where there are none.
-        DataError: a record cannot be read.
+        DataError: there are runs, and none of their records can be read.
     """
     import duckdb
 
-    with _connect_for(results, sql) as database:
-        database.execute("SET enable_external_access = false; SET lock_configuration = true")
+    with ExitStack() as stack:
         try:
-            found = database.execute(sql)
-            if found is None or not found.description:
-                raise UsageError("the query asks for nothing.", hint=_TABLES)
-            return Answer(columns=tuple(column[0] for column in found.description), rows=tuple(found.fetchall()))
-        except duckdb.Error as error:
-            raise UsageError(
-                f"the query failed: {' '.join(str(error).split())[:300]}",
-                hint=_TABLES,
-            ) from None
+            database = stack.enter_context(connect(results))
+        except UsageError:
+            if not _asks_for_published(sql):
+                raise
+            database = stack.enter_context(duckdb.connect())
+            _add_published(database)
+        database.execute("SET enable_external_access = false; SET lock_configuration = true")
+        return _answer(database, sql)
+
+
+def _answer(database: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
+    import duckdb
+
+    try:
+        found = database.execute(sql)
+        if found is None or not found.description:
+            raise UsageError("the query asks for nothing.", hint=_TABLES)
+        return QueryResult(columns=tuple(column[0] for column in found.description), rows=tuple(found.fetchall()))
+    except (duckdb.Error, ValueError, OverflowError) as error:  # the others: a value that Python has no form for
+        raise UsageError(f"the query failed: {first_line(error)}.", hint=_TABLES) from None
 
 
 def export(results: Path, file: Path, kind: str) -> int:
     """Write the table ``runs`` to a Parquet or CSV file, and return its number of rows.
 
+    In CSV a text that a spreadsheet would take for a formula has an apostrophe before it.
+
     Raises:
         UsageError: there are no runs, or the file cannot be written.
+        DataError: there are runs, and none of their records can be read.
     """
+    import duckdb
+
     options = {"parquet": "FORMAT parquet", "csv": "FORMAT csv, HEADER"}[kind]
     beside = file.with_name(f".{file.name}.partial")
     write_whole(beside, b"")  # refuses a folder that is not there in the words of all other files
     try:
-        with connected(results) as database:
-            database.execute(f"COPY (SELECT * FROM runs ORDER BY run_id) TO '{_quoted(beside)}' ({options})")
+        with connect(results) as database:
+            columns = _texts_without_formulas(database) if kind == "csv" else "*"
+            database.execute(f"COPY (SELECT {columns} FROM runs ORDER BY run_id) TO '{_quote(beside)}' ({options})")
             (count,) = database.execute("SELECT count(*) FROM runs").fetchall()[0]
         beside.replace(file)
+    except (OSError, duckdb.Error) as error:
+        raise UsageError(f"file cannot be written: {file}: {first_line(error)}.") from None
     finally:
         beside.unlink(missing_ok=True)
     return int(count)
 
 
-def _connect_for(results: Path, sql: str) -> duckdb.DuckDBPyConnection:
-    """Return a database with the tables that a question needs: without runs only the published ones."""
-    try:
-        return connected(results)
-    except UsageError:
-        if has_runs(results) or not _asks_for_published(sql):
-            raise
-        return _connect_published()
+def _texts_without_formulas(database: duckdb.DuckDBPyConnection) -> str:
+    """Return what to select of ``runs`` for a spreadsheet: `csv_cells.csv_text` of each text, in SQL."""
+    texts = [name for name, kind, *_ in database.execute("DESCRIBE runs").fetchall() if kind == "VARCHAR"]
+    guarded = [f"if(regexp_matches({name}, '{FORMULA}'), '''' || {name}, {name}) AS {name}" for name in texts]
+    return f"* REPLACE ({', '.join(guarded)})"
 
 
 def _asks_for_published(sql: str) -> bool:
@@ -95,27 +113,23 @@ def _asks_for_published(sql: str) -> bool:
     return not names.isdisjoint(_PUBLISHED) and names.isdisjoint(VIEWS)
 
 
-def connected(results: Path) -> duckdb.DuckDBPyConnection:
-    """Return a database with the views over a folder's records, which it cannot change; raises as `index.indexed`."""
-    stored = indexed(results)
-    database = _connect_published()
-    database.execute(f"ATTACH '{_quoted(stored)}' AS stored (READ_ONLY)")
-    for name, sql in VIEWS.items():
-        database.execute(f"CREATE VIEW {name} AS {sql.replace('FROM records', 'FROM stored.records')}")
-    return database
+@contextmanager
+def connect(results: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a database with the views over a folder's records, which it cannot change; raises as `index.open_index`."""
+    with open_index(results) as database:
+        for name, sql in VIEWS.items():
+            database.execute(f"CREATE VIEW {name} AS {sql.replace('FROM records', 'FROM stored.records')}")
+        _add_published(database)
+        yield database
 
 
-def _connect_published() -> duckdb.DuckDBPyConnection:
-    """Return a database with the published results, NVIDIA's tables and the claims."""
-    import duckdb
-
-    database = duckdb.connect()
+def _add_published(database: duckdb.DuckDBPyConnection) -> None:
+    """Add the published results, NVIDIA's tables and the claims."""
     for name, file in _PUBLISHED.items():
         with resources.as_file(resources.files("mlbench_published").joinpath(file)) as csv:
-            source = f"read_csv('{_quoted(csv)}', header = true, sample_size = -1)"
+            source = f"read_csv('{_quote(csv)}', header = true, sample_size = -1)"
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM {source}")
-    return database
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     return str(path).replace("'", "''")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mlbench.errors import UsageError
+from mlbench.errors import StorageError, UsageError
 from mlbench.records.run_record import RECORD_FILE, RunRecord
 
 _HINT = "Choose another folder with --results."
+_CLAIM_FILE = ".claim"
+_LOCKED_WITHIN_S = 60.0
+_PULSE_S = 0.05
 _SHOWN = 3
 """How many candidates an ambiguous name lists."""
 
@@ -32,6 +38,20 @@ def new_run_id(created: datetime, *parts: str, ending: str = "") -> str:
     return "-".join([moment, *plain, ending or secrets.token_hex(2)])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to make a run that several processes want to make in one results folder."""
+
+    key: str
+    """What tells the run from all others; the same in each process."""
+    is_stored: Callable[[], bool]
+    """Looks whether one of them has made it by now."""
+
+
+class TakenError(Exception):
+    """Another process makes this run, or has made it."""
+
+
 class RunFolder:
     """The folder of a run in the making. Leaving its context without `store` removes it."""
 
@@ -43,19 +63,25 @@ class RunFolder:
         self._lock: int | None = None  # held while this process lives, so that `remove_abandoned` knows
 
     @classmethod
-    def create(cls, results: Path, run_id: str) -> Self:
+    def create(cls, results: Path, run_id: str, claim: Claim | None = None) -> Self:
         """Make the folder to write in.
 
         Raises:
             UsageError: the results folder cannot be written.
+            TakenError: another process has this claim.
         """
         folder = cls(results, run_id)
         try:
             results.mkdir(parents=True, exist_ok=True)
-            with _locked(results):  # nobody sees the folder without its lock
+            with _lock_folder(results):  # nobody sees the folder without its lock and its claim
+                # in this order: a run is stored by giving the folder that is claimed another name
+                if claim and (_is_claimed(results, claim.key) or claim.is_stored()):
+                    raise TakenError
                 folder.path.mkdir()
                 folder._lock = os.open(folder.path, os.O_RDONLY)
                 fcntl.flock(folder._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if claim:
+                    (folder.path / _CLAIM_FILE).write_text(claim.key, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=_HINT) from None
         return folder
@@ -64,7 +90,8 @@ class RunFolder:
         """Write the record, give the folder its name, and return its path.
 
         Raises:
-            UsageError: the disk is full, or the folder not ours any more.
+            StorageError: the disk is full, or the folder not ours any more; what there is of logs is kept, and the hint
+                says where.
         """
         if record.run_id != self.run_id:
             raise ValueError(f"record of {record.run_id} in the folder of {self.run_id}")
@@ -75,8 +102,24 @@ class RunFolder:
                 os.fsync(file.fileno())
             self.path.rename(self._final)
         except OSError as error:
-            raise UsageError(f"run folder cannot be stored: {self._final}: {error.strerror}.", hint=_HINT) from None
+            message = f"run folder cannot be stored: {self._final}: {error.strerror}."
+            raise StorageError(message, hint=self._keep_logs()) from None
+        with suppress(OSError):
+            (self._final / _CLAIM_FILE).unlink(missing_ok=True)
         return self._final
+
+    def _keep_logs(self) -> str:
+        """Give the folder a name that no later run cleans up, and return a sentence that says where it is.
+
+        Half a record goes, and makes a little room: a folder with a record is a run.
+        """
+        kept = self._final.with_name(f".{self.run_id}.unstored")
+        try:
+            (self.path / RECORD_FILE).unlink(missing_ok=True)
+            self.path.rename(kept)
+        except OSError as error:
+            return f"Its logs are lost too: {error.strerror}. {_HINT}"
+        return f"Its logs are in {kept}. {_HINT}"
 
     def __enter__(self) -> Self:
         return self
@@ -90,14 +133,30 @@ class RunFolder:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Wait for the lock of a folder, and hold it; the kernel releases it when the process ends, however it ends."""
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a folder, and hold it; the kernel releases it when the process ends, however it ends.
+
+    Raises:
+        BlockingIOError: a process that was stopped holds it.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _take_lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _take_lock(descriptor: int) -> None:
+    until_s = time.monotonic() + _LOCKED_WITHIN_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:  # it is never held for long
+            if time.monotonic() > until_s:
+                raise
+        time.sleep(_PULSE_S)
 
 
 def remove_abandoned(results: Path) -> None:
@@ -107,7 +166,7 @@ def remove_abandoned(results: Path) -> None:
     so that a folder without a lock is nobody's, however young it is.
     """
     try:
-        with _locked(results):
+        with _lock_folder(results):
             found = [(folder, _free_lock(folder)) for folder in results.glob(".*.partial")]
     except OSError:  # no results folder yet, or not ours to read
         return
@@ -115,6 +174,20 @@ def remove_abandoned(results: Path) -> None:
         if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
+
+
+def _is_claimed(results: Path, key: str) -> bool:
+    """Return whether a living process makes the run of a claim."""
+    for folder in results.glob(".*.partial"):
+        with suppress(OSError, UnicodeDecodeError):
+            if (folder / _CLAIM_FILE).read_text(encoding="utf-8") != key:
+                continue
+            lock = _free_lock(folder)
+            if lock is None and folder.exists():
+                return True
+            if lock is not None:
+                os.close(lock)
+    return False
 
 
 def _free_lock(folder: Path) -> int | None:
@@ -135,14 +208,35 @@ def names_in(results: Path) -> list[str]:
     """Return what may be run folders, by name; of a hundred thousand, without looking into each."""
     try:
         with os.scandir(results) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+            return [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"results folder cannot be read: {results}: {reason}.", hint=_HINT) from None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads nowhere
+        return False
 
 
 def runs_in(results: Path) -> list[Path]:
     """Return the complete run folders, oldest first; none where the folder is missing."""
-    return [results / name for name in sorted(names_in(results)) if (results / name / RECORD_FILE).is_file()]
+    return [results / name for name in sorted(names_in(results)) if has_record(results / name)]
+
+
+def has_record(folder: Path) -> bool:
+    """Return whether a folder is a run's: it has a record, be it one that cannot be read."""
+    try:
+        os.lstat(folder / RECORD_FILE)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
 
 
 def find_run(results: Path, name: str) -> Path:
@@ -152,15 +246,15 @@ def find_run(results: Path, name: str) -> Path:
         UsageError: none or several fit.
     """
     given = Path(name)
-    if (given / RECORD_FILE).is_file():
+    if has_record(given):
         return given
-    if given.name == RECORD_FILE and given.is_file():
+    if given.name == RECORD_FILE and has_record(given.parent):
         return given.parent
     names = names_in(results)
     fitting = sorted(each for each in names if each.startswith(name) or each.endswith(f"-{name}"))
-    fitting = [each for each in fitting if (results / each / RECORD_FILE).is_file()]
+    fitting = [each for each in fitting if has_record(results / each)]
     if not fitting:
-        newest = next((each for each in sorted(names, reverse=True) if (results / each / RECORD_FILE).is_file()), None)
+        newest = next((each for each in sorted(names, reverse=True) if has_record(results / each)), None)
         raise UsageError(
             f"no run {name!r} in {results}.", hint=f"The newest is {newest}." if newest else "It holds no runs."
         )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
 
-from mlbench.errors import DataError
+from mlbench.documents import first_problem, parse_json, read_text
+from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
-from mlbench.records.stored import Score, Stored
+from mlbench.records.stored import Count, Score, Stored
+
+_MOST_BYTES = 64 << 20
+"""Of a record; a larger file is none of ours."""
 
 FORMAT = 2
 
@@ -26,9 +29,9 @@ class ResultRecord(Stored):
     unit: str
     """``ns``, ``samples/s`` or ``tokens/s``."""
     higher_is_better: bool
-    latency_ns: dict[str, int]
+    latency_ns: dict[str, Count]
     """Percentiles, least, greatest and mean: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
-    counts: dict[str, int]
+    counts: dict[str, Count]
     """``queries``, ``late_queries``, ``samples_per_query``, ..."""
 
 
@@ -228,7 +231,10 @@ class ImportRecord(Stored):
 
 
 def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # in the year 1 or 9999, in a zone far from UTC
+        raise ValueError("no moment in UTC") from None
 
 
 class RunRecord(Stored):
@@ -245,7 +251,7 @@ class RunRecord(Stored):
     run_id: str
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""
-    duration_ns: int | None
+    duration_ns: Count | None
     """From request to record, everything included; null in an imported run."""
     mlbench_version: str
     """Of the mlbench that made the record."""
@@ -259,7 +265,7 @@ class RunRecord(Stored):
     precision: str
     tag: str = ""
     """The set of runs that this one belongs to, as the user or a suite file named it."""
-    repeat: int = 1
+    repeat: Count = 1
     """Which of several runs of the same request it is, from 1."""
 
     imported: ImportRecord | None = None
@@ -270,19 +276,20 @@ class RunRecord(Stored):
     result: ResultRecord | None = None
     accuracy: AccuracyRecord | None = None
     verdict: VerdictRecord | None = None
-    overhead_ns_per_sample: int | None = None
+    overhead_ns_per_sample: Count | None = None
     """What the harness itself costs here: the run's engine over graphs of no cost; null where it was not measured."""
     energy: EnergyRecord | None = None
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Of ``energy``, ``work``, ``roofline`` and ``overhead`` those that are null, and why."""
-    peak_memory_bytes: int | None = None
+    """Of ``energy``, ``work``, ``roofline``, ``overhead`` and ``peak_memory`` those that are null, and why; of
+    ``engine`` and ``runtime`` those that a plugin did not tell, or told in part as values that cannot be stored."""
+    peak_memory_bytes: Count | None = None
     """The most that the run's process held in the CPU's memory; null where the run failed."""
 
     loadgen_version: str = ""
     seeds: SeedsRecord | None = None
-    samples: dict[str, int] = Field(default_factory=dict)
+    samples: dict[str, Count] = Field(default_factory=dict)
     """``dataset``: how many there are; ``issued``: how many the performance run sent."""
     settings: dict[str, SettingRecord] = Field(default_factory=dict)
     load: dict[str, JsonValue] = Field(default_factory=dict)
@@ -314,22 +321,18 @@ def read(path: Path) -> RunRecord:
     """Read a record, given its file or its run folder.
 
     Raises:
-        DataError: it is missing, no JSON, of a newer format, or not a record.
+        DataError: it is missing, no JSON, of a newer format, or not a record; the message is one line.
     """
-    file = path / RECORD_FILE if path.is_dir() else path
+    file = path if path.name == RECORD_FILE else path / RECORD_FILE
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"run record cannot be read: {file}: {error.strerror}.") from None
+        fields = parse_json(read_text(file, what="run record", limit_bytes=_MOST_BYTES))
     except ValueError as error:
-        raise DataError(f"run record is corrupt: {file}: {error}.", hint="Delete the run folder.") from None
+        raise DataError(f"run record is corrupt: {file}: {first_line(error)}.", hint="Delete the run folder.") from None
     _check_format(fields, file)
     try:
         return RunRecord.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the record"
-        raise DataError(f"run record is corrupt: {file}: {place}: {first['msg']}.") from None
+        raise DataError(f"run record is corrupt: {file}: {first_problem(error, whole='the record')}.") from None
 
 
 def _check_format(fields: object, file: Path) -> None:
@@ -338,5 +341,6 @@ def _check_format(fields: object, file: Path) -> None:
         raise DataError(f"no run record: {file} names no format.", hint="Name a run folder of mlbench.")
     if found > FORMAT:
         raise DataError(
-            f"run folder of format {found}; this mlbench reads up to {FORMAT}: {file}.", hint="Upgrade mlbench."
+            f"run folder of format {str(found)[:20]}; this mlbench reads up to {FORMAT}: {file}.",
+            hint="Upgrade mlbench.",
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from mlbench.errors import UsageError
+from mlbench.errors import UsageError, is_unicode
 from mlbench.records.baselines import baseline_names, read_baseline
-from mlbench.records.index import folders_where
-from mlbench.records.run_folder import find_run, names_in, runs_in
-from mlbench.records.run_record import RECORD_FILE, RunRecord, read
+from mlbench.records.index import folders_where, folders_with
+from mlbench.records.reading import no_runs, read_all, read_runs, warn_of
+from mlbench.records.run_folder import find_run, has_record, names_in, runs_in
+from mlbench.records.run_record import RunRecord, read
 
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
@@ -17,46 +19,50 @@ _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "preci
 def records_named(results: Path, name: str) -> list[RunRecord]:
     """Return the records of a folder of runs, a baseline, a tag, or one run, whichever the name fits first.
 
+    Of a folder and a tag those that cannot be read are skipped with a warning.
+
     Raises:
         UsageError: nothing fits, or the folder holds no runs.
-        DataError: a record cannot be read.
+        DataError: the one run or the baseline cannot be read, or not one of several runs.
     """
     folder = Path(name)
-    if folder.is_dir() and not (folder / RECORD_FILE).is_file():
-        return stored_records(folder)
+    if os.path.isdir(folder) and not has_record(folder):  # unlike Path's, never raises
+        return load_records(folder)
     if name in baseline_names(results):
         return read_baseline(results, name).records
     try:
-        return [read(find_run(results, name))]
+        found = find_run(results, name)
     except UsageError as error:
-        if names_in(results) and (tagged := folders_where(results, tag=name)):
-            return [read(folder) for folder in tagged]
-        raise UsageError(error.message, hint=f"Nor is it a folder, a baseline or a tag. {error.hint}") from None
+        if is_unicode(name) and names_in(results) and (tagged := folders_where(results, tag=name)):
+            return read_runs(tagged)
+        raise UsageError(error.message, hint=f"It is not a folder, a baseline or a tag either. {error.hint}") from None
+    return [read(found)]
 
 
-def stored_records(results: Path) -> list[RunRecord]:
-    """Return the records of all runs in a folder, oldest first.
+def load_records(results: Path) -> list[RunRecord]:
+    """Return the records of all runs in a folder, oldest first; of those that cannot be read a warning tells.
 
     Raises:
         UsageError: it holds none.
-        DataError: one cannot be read.
+        DataError: not one can be read.
     """
-    records = [read(folder) for folder in runs_in(results)]
+    records, skipped = read_all(runs_in(results))
     if not records:
-        raise UsageError(f"no runs in {results}.", hint="Measure something with `mlbench run`.")
+        raise no_runs(results, skipped)
+    warn_of(skipped)
     return records
 
 
 def runs_like(results: Path, records: Iterable[RunRecord]) -> list[RunRecord]:
     """Return all stored runs of the workloads, backends, scenarios and so on that these records have, oldest first.
 
-    No folder, or one without runs, holds none.
-
-    Raises:
-        DataError: a record cannot be read.
+    No folder, or one without runs, holds none; what cannot be read is skipped with a warning.
     """
     if not names_in(results):
         return []
     kinds = sorted({tuple(getattr(record, name) for name in _KIND) for record in records})
-    found = (folders_where(results, **dict(zip(_KIND, kind, strict=True))) for kind in kinds)
-    return sorted((read(folder) for folders in found for folder in folders), key=lambda record: record.created)
+    try:
+        folders = folders_with(results, _KIND, kinds)
+    except UsageError:  # none of them is a run's, or none can be read
+        return []
+    return sorted(read_runs(folders), key=lambda record: record.created)

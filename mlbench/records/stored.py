@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Stored(BaseModel):
@@ -22,3 +22,6 @@ def _null_for_no_number(value: Any) -> Any:
 
 Score = Annotated[float | None, BeforeValidator(_null_for_no_number)]
 """A number that may have gone wrong: NaN and infinities, which JSON cannot spell, become null."""
+
+Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""A whole number that every reader can hold, databases included."""

@@ -8,35 +8,40 @@ import math
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from rich.table import Table
-
-from mlbench.comparison.compare import Cell, Comparison, Judged, Verdict
+from mlbench.comparison.compare import Cell, Comparison, Judged
 from mlbench.comparison.scores import Score
+from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.units import finite, markdown_cell, quantity, tell_apart
+from mlbench.reports.plain_text import markdown_text, single_line
+from mlbench.reports.text_table import TextTable, print_line
+from mlbench.reports.units import finite, quantity, tell_apart
 
 COLUMNS = ("runs", "measure", "base", "new", "change", "interval", "detectable", "verdict")
 
-WORSE = (Verdict.SLOWER, "less accurate", "missing", "no valid run")
+WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def comparison_table(comparison: Comparison) -> TextTable:
     """Return a row per number, then one per score; what cannot be told says why below."""
-    table = Table(title="mlbench compare", caption=DISCLAIMER, title_justify="left", caption_justify="left")
+    table = TextTable(title="mlbench compare", caption=DISCLAIMER, title_justify="left", caption_justify="left")
     for heading in COLUMNS:
         table.add_column(heading, justify="right" if heading in COLUMNS[2:7] else "left")
     for cells in comparison_rows(comparison):
-        style = "red" if cells[-1] in WORSE else ""
+        style = "red" if cells[-1] in WORSE else "yellow" if cells[-1] == SpeedVerdict.SUSPECTED else ""
         table.add_row(*cells, style=style)
     return table
 
 
 def comparison_counts(comparison: Comparison) -> str:
     """Return the line above the table: whether anything is worse, and how much of it was judged at all."""
-    counts = f"{comparison.judged} judged, {len(comparison.not_judged)} not judged"
+    counts = f"{comparison.judged_count} judged, {len(comparison.not_judged)} not judged"
+    if comparison.suspected:
+        counts += f", {len(comparison.suspected)} suspected"
     if comparison.is_worse:
         return f"worse: {counts}"
+    if comparison.suspected:
+        return f"suspected: {counts}"
     if comparison.is_blind:
         return f"nothing could be judged: {counts}"
     return f"no regression in what could be judged: {counts}" if comparison.not_judged else f"no regression: {counts}"
@@ -44,13 +49,15 @@ def comparison_counts(comparison: Comparison) -> str:
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the lines below the table: reasons, runs that do not count, facts that differ."""
-    yield from (f"{each}." for each in comparison.not_judged)
+    yield from (f"{each}." for each in (*comparison.suspected, *comparison.not_judged))
+    if any(each.is_by_history for cell in comparison.cells for each in cell.speeds):
+        yield "Slower than on other days: a step in the numbers. Whether code or machine made it, runs in turns tell."
     for cell in comparison.cells:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
     differing = dict.fromkeys(str(difference) for cell in comparison.cells for difference in cell.differences)
     yield from (f"{difference}." for difference in differing)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
-        yield "Detectable: the smallest loss that would be called slower in four of five such comparisons."
+        yield "Detectable: the smallest loss that four of five such comparisons would call slower, or suspected."
     margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}"
     yield f"Called no change: of a speed {margins}."
 
@@ -60,35 +67,41 @@ def print_comparison(comparison: Comparison) -> None:
     from rich.console import Console
 
     console = Console(width=160)
-    console.print(comparison_counts(comparison), highlight=False, markup=False, style="bold")
+    print_line(console, comparison_counts(comparison), style="bold")
     console.print(comparison_table(comparison))
     for note in comparison_notes(comparison):
-        console.print(f"  {note}", highlight=False, markup=False)
+        print_line(console, f"  {note}")
 
 
 def comparison_markdown(comparison: Comparison, *, title: str) -> str:
     """Return a Markdown page with the same rows and notes."""
     counts = comparison_counts(comparison)
-    lines = [f"## {title}", "", counts.replace("worse", "**worse**", 1) if comparison.is_worse else counts, ""]
+    lines = [
+        f"## {markdown_text(title)}",
+        "",
+        counts.replace("worse", "**worse**", 1) if comparison.is_worse else counts,
+        "",
+    ]
     lines += ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
-    lines += ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in comparison_rows(comparison)]
-    lines += ["", *(f"- {note}" for note in comparison_notes(comparison)), "", DISCLAIMER]
+    lines += ["| " + " | ".join(map(markdown_text, row)) + " |" for row in comparison_rows(comparison)]
+    lines += ["", *(f"- {markdown_text(note)}" for note in comparison_notes(comparison)), "", DISCLAIMER]
     return "\n".join(lines) + "\n"
 
 
 def comparison_junit(comparison: Comparison) -> str:
     """Return JUnit XML: a case per number, score, and count of valid runs.
 
-    What is slower, less accurate, missing or lost is a failure; what could not be judged is skipped, with the reason.
+    What is slower, or suspected to be, less accurate, missing or lost is a failure; what could not be judged is
+    skipped, with the reason.
     """
     suite = ElementTree.Element("testsuite", name="mlbench regress")
     for cell in comparison.cells:
         for each in cell.speeds:
-            skipped = each.reason if each.verdict is Verdict.CANNOT_TELL else ""
+            skipped = each.reason if each.verdict is SpeedVerdict.CANNOT_TELL else ""
             _case(suite, cell.name, each.measure, failure=_failure(each), skipped=skipped)
         for score in cell.scores:
             _case(suite, cell.name, f"accuracy, {score.name}", failure=_fall(cell, score), skipped=score.reason)
-        _case(suite, cell.name, "valid runs", failure=_lost(cell), skipped=_left_out(cell))
+        _case(suite, cell.name, "valid runs", failure=_describe_lost(cell), skipped=_describe_left_out(cell))
     for name in comparison.missing:
         _case(suite, name, "present", failure="the base has runs, the new side has none")
     cases = suite.findall("testcase")
@@ -105,7 +118,11 @@ def comparison_json(comparison: Comparison) -> str:
     for cell, fields in zip(comparison.cells, content["cells"], strict=True):
         fields |= {"is_worse": cell.is_worse, "is_less_accurate": cell.is_less_accurate}
     content |= {"is_worse": comparison.is_worse, "is_blind": comparison.is_blind}
-    content |= {"judged": comparison.judged, "not_judged": comparison.not_judged}
+    content |= {
+        "judged": comparison.judged_count,
+        "not_judged": comparison.not_judged,
+        "suspected": comparison.suspected,
+    }
     return json.dumps(finite(content), indent=2)
 
 
@@ -153,10 +170,11 @@ def _middle(values: tuple[float, ...]) -> float:
 
 
 def _failure(each: Judged) -> str:
-    if each.verdict is not Verdict.SLOWER or each.effect is None:
+    if each.verdict not in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED) or each.effect is None:
         return ""
     base, new = (quantity(_middle(values), each.unit) for values in (each.base, each.new))
-    return f"slower: {base}, then {new} (x {each.effect.ratio:.3f}, {each.effect.low:.3f} to {each.effect.high:.3f})"
+    effect = f"x {each.effect.ratio:.3f}, {each.effect.low:.3f} to {each.effect.high:.3f}"
+    return f"{each.verdict}: {base}, then {new} ({effect})" + (f": {each.reason}" if each.reason else "")
 
 
 def _fall(cell: Cell, score: Score) -> str:
@@ -165,18 +183,20 @@ def _fall(cell: Cell, score: Score) -> str:
     return f"worse by {-score.change:.2%}: {score.base}, then {score.new}" if score.is_worse else ""
 
 
-def _lost(cell: Cell) -> str:
+def _describe_lost(cell: Cell) -> str:
     return ("the new side has none: " + "; ".join(cell.set_aside)) if cell.lost else ""
 
 
-def _left_out(cell: Cell) -> str:
+def _describe_left_out(cell: Cell) -> str:
     reasons = [each for each in cell.not_judged if each.startswith("valid runs")]
     return "; ".join([*reasons, *cell.set_aside]) if reasons else ""
 
 
 def _case(suite: ElementTree.Element, cell: str, name: str, *, failure: str, skipped: str = "") -> None:
-    case = ElementTree.SubElement(suite, "testcase", classname=cell.replace(" ", "."), name=name)
+    # XML has no form for control characters
+    classname = single_line(cell).replace(" ", ".")
+    case = ElementTree.SubElement(suite, "testcase", classname=classname, name=single_line(name))
     if failure:
-        ElementTree.SubElement(case, "failure", message=failure)
+        ElementTree.SubElement(case, "failure", message=single_line(failure))
     elif skipped:
-        ElementTree.SubElement(case, "skipped", message=skipped)
+        ElementTree.SubElement(case, "skipped", message=single_line(skipped))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, TargetRecord
+from mlbench.reports.text_table import TextTable
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
@@ -36,10 +36,10 @@ def result(record: RunRecord) -> str:
     if record.failure:
         return f"{record.failure.kind} during {record.failure.stage}"
     assert record.result
-    return quantity(record.result.value, record.result.unit) + estimated(record)
+    return quantity(record.result.value, record.result.unit) + estimate_note(record)
 
 
-def estimated(record: RunRecord) -> str:
+def estimate_note(record: RunRecord) -> str:
     """Return which percentile LoadGen estimated where the result is such an estimate: `` est. p99``; else nothing."""
     is_estimate = record.result and record.result.value is not None and record.result.unit == "ns"
     return f" est. {_ESTIMATES[record.scenario][0]}" if is_estimate and record.scenario in _ESTIMATES else ""
@@ -47,7 +47,7 @@ def estimated(record: RunRecord) -> str:
 
 def percentile_beside(record: RunRecord) -> str:
     """Return the percentile of the latencies themselves, to stand beside its estimate: `` (p99 12.1 ms)``."""
-    if not record.result or not estimated(record):
+    if not record.result or not estimate_note(record):
         return ""
     name, key = _ESTIMATES[record.scenario]
     found = record.result.latency_ns.get(key)
@@ -96,14 +96,14 @@ def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
 
 
 def is_good(record: RunRecord) -> bool:
-    """Tell whether a run is valid for its tier, and accurate where accuracy was asked for."""
+    """Return whether a run is valid for its tier, and accurate where accuracy was asked for."""
     return bool(record.verdict and record.verdict.is_valid and record.verdict.is_accurate is not False)
 
 
-def table(records: Sequence[RunRecord]) -> Table:
+def table(records: Sequence[RunRecord]) -> TextTable:
     """Return a table with a row per run."""
-    caption = "\n".join([ESTIMATE_NOTE, DISCLAIMER] if any(map(estimated, records)) else [DISCLAIMER])
-    shown = Table(title="mlbench", caption=caption, title_justify="left", caption_justify="left")
+    caption = "\n".join([ESTIMATE_NOTE, DISCLAIMER] if any(map(estimate_note, records)) else [DISCLAIMER])
+    shown = TextTable(title="mlbench", caption=caption, title_justify="left", caption_justify="left")
     for heading in ("workload", "backend", "scenario", "precision"):
         shown.add_column(heading)
     shown.add_column("result", justify="right")
@@ -131,12 +131,12 @@ def table(records: Sequence[RunRecord]) -> Table:
     return shown
 
 
-def precision_table(records: Sequence[RunRecord]) -> Table:
+def precision_table(records: Sequence[RunRecord]) -> TextTable:
     """Return precisions side by side: speed, memory and accuracy, and what each loses against the first of its kind.
 
     The kind is workload, backend and scenario; where another backend stepped in for a precision, without the backend.
     """
-    shown = Table(title="precisions", title_justify="left")
+    shown = TextTable(title="precisions", title_justify="left")
     for heading in ("workload", "backend", "scenario", "precision"):
         shown.add_column(heading)
     for heading in ("result", "speed", "peak memory", "score", "loss"):
@@ -189,11 +189,11 @@ def conditions(records: Sequence[RunRecord]) -> str:
 
 
 def problems(record: RunRecord) -> Iterator[str]:
-    """Yield, for a run that is not good, each failed rule with what to do about it, or the end of its log."""
+    """Yield, for a run that is not good, each failed rule with what to do about it, or the lines that end its log."""
     if record.failure:
         yield f"{_name(record)}: {record.failure.kind}: {record.failure.message}"
         if record.failure.kind != "unsupported":  # which its message says, and the log no better
-            yield record.failure.log_tail.rstrip()
+            yield from (f"  {line}" for line in record.failure.log_tail.rstrip().splitlines())
     for rule in record.verdict.rules if record.verdict else ():
         if rule.required and not rule.passed:
             yield f"{_name(record)}: {rule_line(rule)}"
@@ -202,17 +202,17 @@ def problems(record: RunRecord) -> Iterator[str]:
 def rule_line(rule: RuleRecord) -> str:
     """Return a rule with what was measured, its limit, and the fix where it failed."""
     mark = "ok  " if rule.passed else ("FAIL" if rule.required else "miss")
-    measured, limit = measured_and_limit(rule)
+    measured, limit = format_rule_values(rule)
     line = f"{mark} {rule.rule}: {measured}, limit {limit}"
     return line if rule.passed or not rule.fix else f"{line}. {rule.fix}"
 
 
-def measured_and_limit(rule: RuleRecord) -> tuple[str, str]:
+def format_rule_values(rule: RuleRecord) -> tuple[str, str]:
     """Return what a rule measured and its limit, with their unit and as many digits as tell them apart."""
     measured, limit, unit = rule.measured, rule.limit, rule.unit
     ends = _ends(limit)
     if isinstance(measured, bool | str | None) or not ends:
-        return _spelled(measured, unit), _spelled(limit, unit)
+        return _format_value(measured, unit), _format_value(limit, unit)
     if unit == "ns":
         spelled, limits = tell_apart(measured, ends, duration, 3)
         return spelled, " .. ".join(limits)
@@ -232,7 +232,7 @@ def _ends(limit: bool | float | str) -> list[float]:
         return []
 
 
-def _spelled(value: bool | float | str | None, unit: str) -> str:
+def _format_value(value: bool | float | str | None, unit: str) -> str:
     if value is None:
         return "not in the log"
     if unit == "ns" and not isinstance(value, str):
@@ -270,5 +270,5 @@ def _origin(record: RunRecord) -> str:
     return "imported" if record.imported else ""
 
 
-_EXTRAS: Mapping[str, Callable[[RunRecord], str]] = {"of ceiling": _share, "per sample": _energy, "origin": _origin}
+_EXTRAS: Mapping[str, Callable[[RunRecord], str]] = {"% of peak": _share, "per sample": _energy, "origin": _origin}
 """Columns that a table has only where some run has something to put there."""

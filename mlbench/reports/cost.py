@@ -6,18 +6,17 @@ import dataclasses
 import json
 from collections.abc import Iterator
 
-from rich.table import Table
-
 from mlbench.comparison.cost import Yield, Yields
 from mlbench.reports.console import DISCLAIMER
+from mlbench.reports.text_table import TextTable
 from mlbench.reports.units import three_digits
 
 _MILLION = 1e6
 
 
-def cost_table(yields: Yields) -> Table:
+def cost_table(yields: Yields) -> TextTable:
     """Return a row per kind of run and instance; there is one."""
-    table = Table(
+    table = TextTable(
         title="mlbench cost",
         caption=DISCLAIMER,
         title_justify="left",

@@ -7,9 +7,8 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
-
 from mlbench.comparison.history import History, Level, Step
+from mlbench.reports.text_table import TextTable, print_line
 from mlbench.reports.units import quantity
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -42,9 +41,9 @@ def sparkline(history: History) -> str:
     return "".join(("│" if place in steps else "") + _BLOCKS[height] for place, height in enumerate(heights))
 
 
-def history_table(history: History) -> Table:
+def history_table(history: History) -> TextTable:
     """Return a row per level: since when, how many runs, how high, and how the step to it is judged."""
-    table = Table(box=None, pad_edge=False)
+    table = TextTable(box=None, pad_edge=False)
     for heading in ("since", "runs", "level", "speed", "interval", "step", "first run"):
         table.add_column(heading, justify="right" if heading in ("runs", "level", "speed", "interval") else "left")
     for level, step in zip(history.levels, (None, *history.steps), strict=True):
@@ -76,11 +75,11 @@ def print_histories(histories: Sequence[History]) -> None:
 
     console = Console(width=160)
     for history in histories:
-        console.print(history_heading(history), highlight=False, markup=False, style="bold")
-        console.print(sparkline(history), highlight=False, markup=False)
+        print_line(console, history_heading(history), style="bold")
+        print_line(console, sparkline(history))
         console.print(history_table(history))
         for note in history_notes(history):
-            console.print(f"  {note}", highlight=False, markup=False)
+            print_line(console, f"  {note}")
         console.print()
 
 

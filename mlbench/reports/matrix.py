@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import is_good, standing
-from mlbench.reports.units import markdown_cell
+from mlbench.reports.plain_text import markdown_text
 
 
 def matrix(
@@ -26,19 +26,19 @@ def matrix(
         backends: columns besides those that have runs, each with the reason why it cannot run here, or "".
     """
     defined, absent = workloads or {}, backends or {}
-    newest = {(each.workload, _column(each), each.scenario): each for each in sorted(records, key=_created)}
+    newest = {(each.workload, _column(each), each.scenario): each for each in sorted(records, key=_creation_time)}
     tested = {record.backend for record in newest.values()}
     columns = sorted({column for _, column, _ in newest} | absent.keys() - tested)
     rows = sorted({workload for workload, _, _ in newest} | defined.keys())
-    lines = [f"| workload | {' | '.join(map(markdown_cell, columns))} |", f"|---|{'---|' * len(columns)}"]
+    lines = [f"| workload | {' | '.join(map(markdown_text, columns))} |", f"|---|{'---|' * len(columns)}"]
     for row in rows:
         cells = (_cell(_runs(newest, row, column), defined.get(row, ()), absent.get(column, "")) for column in columns)
-        lines.append(f"| {markdown_cell(row)} | {' | '.join(map(markdown_cell, cells))} |")
-    reasons = [f"{name} cannot run here: {absent[name]}." for name in columns if absent.get(name)]
+        lines.append(f"| {markdown_text(row)} | {' | '.join(map(markdown_text, cells))} |")
+    reasons = [markdown_text(f"{name} cannot run here: {absent[name]}.") for name in columns if absent.get(name)]
     return "\n".join([*lines, "", "  \n".join(reasons)] if reasons else lines)
 
 
-def _created(record: RunRecord) -> str:
+def _creation_time(record: RunRecord) -> str:
     return record.created.isoformat()
 
 

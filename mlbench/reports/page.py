@@ -10,19 +10,20 @@ from mlbench.reports.console import (
     DISCLAIMER,
     ESTIMATE_NOTE,
     accuracy,
-    estimated,
+    estimate_note,
     percentile_beside,
     problems,
     result,
     rule_line,
     standing,
 )
-from mlbench.reports.units import duration, plural, scaled, three_digits
+from mlbench.reports.plain_text import single_line
+from mlbench.reports.units import duration, plural, three_digits, with_prefix
 
 
 def page(record: RunRecord) -> str:
     """Return what a run did, whether it counts, why, and under which conditions."""
-    return "\n".join(_lines(record))
+    return "\n".join(map(single_line, _lines(record)))
 
 
 def _lines(record: RunRecord) -> Iterator[str]:
@@ -32,7 +33,7 @@ def _lines(record: RunRecord) -> Iterator[str]:
         yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
     yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
-    if estimated(record):
+    if estimate_note(record):
         yield f"            {ESTIMATE_NOTE}"
     yield f"  accuracy  {accuracy(record)}"
     if record.accuracy and (difference := record.accuracy.output_difference):
@@ -79,16 +80,16 @@ def _machine(record: RunRecord) -> Iterator[str]:
     """Yield how well the machine was used and what it drew, or why that is not known."""
     if work := record.work:
         yield (
-            f"  {'work per sample':<22} {scaled(work.operations_per_sample, 'op')} and "
-            f"{scaled(work.bytes_per_sample, 'B')} at least"
+            f"  {'work per sample':<22} {with_prefix(work.operations_per_sample, 'op')} and "
+            f"{with_prefix(work.bytes_per_sample, 'B')} at least"
         )
         if work.useful_share is not None:
             yield f"  {'of it for samples':<22} {work.useful_share:.1%}; the rest is padding"
     if roofline := record.roofline:
         yield (
-            f"  {'reached':<22} {scaled(roofline.operations_per_s, 'op/s')} of "
-            f"{scaled(roofline.operations_ceiling_per_s, 'op/s')}, {scaled(roofline.bytes_per_s, 'B/s')} of "
-            f"{scaled(roofline.bytes_ceiling_per_s, 'B/s')}"
+            f"  {'reached':<22} {with_prefix(roofline.operations_per_s, 'op/s')} of "
+            f"{with_prefix(roofline.operations_ceiling_per_s, 'op/s')}, {with_prefix(roofline.bytes_per_s, 'B/s')} of "
+            f"{with_prefix(roofline.bytes_ceiling_per_s, 'B/s')}"
         )
         yield f"  {'share of the ceiling':<22} {roofline.share:.1%} of {roofline.bound} on {roofline.device}"
     if energy := record.energy:
@@ -100,7 +101,7 @@ def _machine(record: RunRecord) -> Iterator[str]:
 
 
 def _joules(energy: EnergyRecord) -> Iterator[str]:
-    yield f"{scaled(energy.joules, 'J')}"
+    yield f"{with_prefix(energy.joules, 'J')}"
     for unit, joules in (("sample", energy.joules_per_sample), ("token", energy.joules_per_token)):
         if joules is not None:
             yield f"{three_digits(joules)} J/{unit}"

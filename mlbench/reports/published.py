@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
-
-from mlbench.records.published import Place, Published, merge_variants
+from mlbench.records.published import Published, Rank, merge_variants
 from mlbench.reports.console import DISCLAIMER
+from mlbench.reports.text_table import TextTable
 from mlbench.reports.units import three_digits
 
 SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see results/mlbench_published/README.md."
 
 
-def published_table(results: Sequence[Published]) -> Table:
+def build_published_table(results: Sequence[Published]) -> TextTable:
     """Return a row per run, as published, with its value per accelerator; one for two accuracies is there once."""
-    table = Table(caption=SOURCE, caption_justify="left")
+    table = TextTable(caption=SOURCE, caption_justify="left")
     for heading in ("id", "division", "submitter", "status", "accelerator", "benchmark", "scenario"):
         table.add_column(heading)
     for heading in ("number", "value", "per accelerator"):
@@ -38,7 +37,7 @@ def published_table(results: Sequence[Published]) -> Table:
     return table
 
 
-def place_lines(place: Place) -> Iterator[str]:
+def place_lines(place: Rank) -> Iterator[str]:
     """Yield the neighbours of a run and its own line between them, best first."""
     for each in place.better:
         yield _line(each)
@@ -60,9 +59,9 @@ def _line(each: Published) -> str:
     return f"  {each.result_id}  {named:<60} {three_digits(each.per_accelerator):>12} {each.unit}"
 
 
-def rows_table(rows: Sequence[dict[str, str]]) -> Table:
+def rows_table(rows: Sequence[dict[str, str]]) -> TextTable:
     """Return the rows of a file as they are, without columns that are empty throughout."""
-    table = Table(caption=SOURCE, caption_justify="left")
+    table = TextTable(caption=SOURCE, caption_justify="left")
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     for name in columns:
         table.add_column(name, overflow="fold")

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mlbench.comparison.comparability import hand_set, key_of
-from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
+from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.contracts.scenario import LOADGEN_SCENARIOS
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.console import estimated, is_good, result
+from mlbench.reports.console import estimate_note, is_good, result
 from mlbench.reports.units import number_of, plural, quantity
-
-SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
-"""In the order of the official tables for streams; others follow by name."""
 
 _LOAD = "load."
 """Settings of how runs are driven, not of what is driven."""
@@ -78,7 +77,7 @@ class Combination:
         if not self.values:
             verdict = self.newest.verdict
             return "INVALID" if verdict and not verdict.is_valid else result(self.newest)
-        return quantity(statistics.median(self.values), self._unit) + estimated(self.counted[0])
+        return quantity(statistics.median(self.values), self._unit) + estimate_note(self.counted[0])
 
     def spread(self) -> str:
         """Return the least and greatest result of several runs; empty for one."""
@@ -151,7 +150,8 @@ def value_of(record: RunRecord) -> float | None:
 
 def scenario_order(scenario: str) -> tuple[int, str]:
     """Return a key that sorts scenarios as they are shown."""
-    return (SCENARIOS.index(scenario) if scenario in SCENARIOS else len(SCENARIOS), scenario)
+    known = LOADGEN_SCENARIOS
+    return (known.index(scenario) if scenario in known else len(known), scenario)  # others follow by name
 
 
 def summarise(sides: Mapping[str, Sequence[RunRecord]]) -> Summary:
@@ -231,7 +231,7 @@ def not_counted(bad: int, whole: int) -> str:
     return f"{number_of(bad)} of {plural(whole, 'run')} {'does' if bad == 1 else 'do'} not count"
 
 
-def verdicts_of(comparison: Comparison) -> Counter[Verdict]:
+def verdicts_of(comparison: Comparison) -> Counter[SpeedVerdict]:
     """Return how many numbers got which verdict."""
     return Counter(each.verdict for cell in comparison.cells for each in cell.speeds)
 
@@ -242,6 +242,6 @@ def comparison_headline(comparison: Comparison) -> str:
     if worse:
         return f"Worse than the base: {', '.join(worse)}."
     found = verdicts_of(comparison)
-    words = {**{verdict: str(verdict) for verdict in Verdict}, Verdict.CANNOT_TELL: "cannot be told"}
+    words = {**{verdict: str(verdict) for verdict in SpeedVerdict}, SpeedVerdict.CANNOT_TELL: "cannot be told"}
     counts = ", ".join(f"{found[verdict]} {word}" for verdict, word in words.items() if found[verdict])
     return f"Nothing is known to be worse than the base: {counts}." if counts else "There is nothing to compare."

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlbench.reports.comparison import comparison_markdown
-from mlbench.reports.console import DISCLAIMER, ESTIMATE_NOTE, conditions, estimated
+from mlbench.reports.console import DISCLAIMER, ESTIMATE_NOTE, conditions, estimate_note
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html.results import cost_table, problems, results_table
-from mlbench.reports.html.table import Cell, Table
+from mlbench.reports.html.table import HtmlTable, TableCell
+from mlbench.reports.plain_text import markdown_text
 from mlbench.reports.summary import Content, headline
 
 
@@ -19,35 +20,28 @@ def summary_markdown(content: Content) -> str:
 
 def _lines(content: Content) -> Iterator[str]:
     summary = content.summary
-    yield from (f"# {_plain(content.title)}", "", f"**{headline(summary)}**", "")
+    yield from (f"# {markdown_text(content.title)}", "", f"**{headline(summary)}**", "")
     for problem in problems(summary):
-        yield f"- {_plain(problem.name)}: {_plain(problem.standing)}"
-        yield from (f"  - {_plain(f'{what} {fix}')}" for what, fix in problem.findings)
+        yield f"- {markdown_text(problem.name)}: {markdown_text(problem.standing)}"
+        yield from (f"  - {markdown_text(f'{what} {fix}')}" for what, fix in problem.findings)
     if content.comparison:
         yield comparison_markdown(content.comparison, title="Comparison")
     yield from ("", *_table(results_table(summary)), "")
-    if any(map(estimated, summary.runs)):
+    if any(map(estimate_note, summary.runs)):
         yield f"{ESTIMATE_NOTE}\n"
     if content.cost:
         yield from (*_table(cost_table(content.cost)), "")
-        yield from (f"{_plain(note)}\n" for note in cost_notes(content.cost))
-    yield from (_plain(conditions(summary.runs)), "", DISCLAIMER)
+        yield from (f"{markdown_text(note)}\n" for note in cost_notes(content.cost))
+    yield from (markdown_text(conditions(summary.runs)), "", DISCLAIMER)
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield "| " + " | ".join(column.heading for column in table.columns) + " |"
+def _table(table: HtmlTable) -> Iterator[str]:
+    yield "| " + " | ".join(markdown_text(column.heading) for column in table.columns) + " |"
     yield "|" + "|".join(" ---: " if column.is_number else " --- " for column in table.columns) + "|"
     for row in table.rows:
         yield "| " + " | ".join(map(_cell, row)) + " |"
 
 
-def _cell(cell: Cell) -> str:
-    text = _plain(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
+def _cell(cell: TableCell) -> str:
+    text = markdown_text(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
     return f"**{text}**" if cell.tone == "bad" else text
-
-
-def _plain(text: str) -> str:
-    """Return text that Markdown takes as it stands: no tag, no cell, no line of its own."""
-    for sign, spelled in (("&", "&amp;"), ("<", "&lt;"), ("|", r"\|")):
-        text = text.replace(sign, spelled)
-    return " ".join(text.split())

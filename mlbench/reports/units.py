@@ -56,7 +56,7 @@ def tell_apart(
     return shown, against
 
 
-def scaled(value: float, unit: str) -> str:
+def with_prefix(value: float, unit: str) -> str:
     """Return a large number with a decimal prefix: ``1.23 Top/s``, ``25.1 GB``."""
     for size, prefix in _PREFIXES:
         if abs(value) >= size:
@@ -67,11 +67,6 @@ def scaled(value: float, unit: str) -> str:
 def clock(seconds: float) -> str:
     """Return a duration as a clock shows it: ``2:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def markdown_cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table, on one line."""
-    return " ".join(text.replace("|", r"\|").split())
 
 
 def finite(value: object) -> object:

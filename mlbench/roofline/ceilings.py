@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import AwareDatetime, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
-from mlbench.errors import MlbenchError
-from mlbench.execution.isolation import Failure, Limits, call_isolated
+from mlbench.documents import read_json
+from mlbench.errors import DataError, MlbenchError
+from mlbench.execution.isolation import Failure, ProcessLimits, call_isolated
 from mlbench.folders import cache_folder
 from mlbench.records.environment import Environment
 from mlbench.records.stored import Stored
@@ -25,7 +26,7 @@ _MEMORY_SHARE = 0.8
 class Ceiling(Stored):
     """The most of something per second, and how it was reached."""
 
-    per_s: float
+    per_s: Annotated[float, Field(gt=0)]
     how: str
     """``4096 x 4096 matrices``."""
 
@@ -67,22 +68,22 @@ def ceilings_file(environment: Environment) -> Path:
     return cache_folder() / "roofline" / f"{key}.json"
 
 
-def known_ceilings(environment: Environment) -> Ceilings | None:
+def load_ceilings(environment: Environment) -> Ceilings | None:
     """Return what was measured on this machine; None where nothing was, or the file is damaged."""
     try:
-        return Ceilings.model_validate_json(ceilings_file(environment).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValidationError):
+        return Ceilings.model_validate(read_json(ceilings_file(environment), what="ceilings"))
+    except (DataError, ValidationError):
         return None
 
 
-def measured_ceilings(
+def measure_ceilings(
     environment: Environment, on_progress: Callable[[Mapping[str, Any]], None] = lambda progress: None
 ) -> Ceilings:
     """Measure this machine, for some seconds a precision, and keep what was found.
 
     Raises:
         UnavailableError: torch is not installed.
-        MlbenchError: the measurement came to a bad end.
+        MlbenchError: the measurement failed.
     """
     file = ceilings_file(environment)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +93,7 @@ def measured_ceilings(
         "mlbench.roofline.probe:measure_devices",
         {"threads": environment.allowance.threads},
         log,
-        Limits(stage_timeout_s=_SILENCE_S, memory_bytes=int(_MEMORY_SHARE * memory_bytes)),
+        ProcessLimits(stage_timeout_s=_SILENCE_S, memory_bytes=int(_MEMORY_SHARE * memory_bytes)),
         on_progress,
     )
     if isinstance(found, Failure):

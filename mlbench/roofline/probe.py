@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 import torch
 
-from mlbench.execution.isolation import Channel
+from mlbench.errors import first_line
+from mlbench.execution.channel import Channel
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.int8}
 """Precisions that torch multiplies matrices in, both on a CPU and on a GPU."""
@@ -50,7 +51,7 @@ def _ceilings(device: torch.device, channel: Channel) -> Mapping[str, Any]:
         try:
             operations[precision] = max(_products(device, dtype), key=lambda found: found["per_s"])
         except (RuntimeError, NotImplementedError) as error:  # torch has no such product here
-            not_measured[precision] = str(error).splitlines()[0][:200]
+            not_measured[precision] = first_line(error)
     channel.progress(f"{name} memory")
     return {
         "device": name,

@@ -1,4 +1,4 @@
-"""Rules about the speed: that it was computed, and answers are whole and their own."""
+"""Rules about the speed: that it was computed, and prompts and answers are whole and answers their own."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def answers_follow_content(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_RIGHT,
         unit="",
         passed=share >= LEAST_RIGHT,
-        fix=f"Answer what a sample holds; wrong answers to samples {found.kind}: {_named(found.wrong)}.",
+        fix=f"Answer what a sample holds; wrong answers to samples {found.kind}: {_name_samples(found.wrong)}.",
         source=_COMPUTED,
     )
 
@@ -162,6 +162,22 @@ def token_compliance(facts: RunFacts) -> RuleResult | None:
     )
 
 
+def prompts_whole(facts: RunFacts) -> RuleResult | None:
+    """Every prompt was read to its end, as far as the engine can tell: a shorter one takes less work."""
+    measured = facts.truncated_prompts
+    if measured is None:
+        return None
+    return RuleResult(
+        rule="prompts_whole",
+        measured=measured,
+        limit=0,
+        unit="prompts cut",
+        passed=measured == 0,
+        fix=f"Read prompts to their end: {measured} were cut. A server needs a context for prompt and answer together.",
+        source="mlbench: the measured work is the workload's",
+    )
+
+
 def answers_whole(facts: RunFacts) -> RuleResult | None:
     """Logged answers end with an end token, or are as long as allowed."""
     found = facts.token_answers
@@ -174,7 +190,7 @@ def answers_whole(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_WHOLE,
         unit="",
         passed=share >= LEAST_WHOLE,
-        fix=f"Give answers to their end: those to samples {_named(found.cut)} break off.",
+        fix=f"Give answers to their end: those to samples {_name_samples(found.cut)} break off.",
         source="MLPerf Inference v4.1 rules: an answer ends with the end token or at the largest number of new tokens",
     )
 
@@ -204,6 +220,6 @@ def _standard_errors(lengths: Sequence[tuple[int, int]]) -> float:
     return abs(fmean(differences)) * math.sqrt(len(differences)) / spread if spread else 0.0
 
 
-def _named(samples: Sequence[int]) -> str:
+def _name_samples(samples: Sequence[int]) -> str:
     distinct = sorted(set(samples))
     return ", ".join(map(str, distinct[:NAMED])) + (", ..." if len(distinct) > NAMED else "")

@@ -15,7 +15,7 @@ from mlbench.rules.official import EARLY_STOPPING_CONFIDENCE
 
 
 def _is_enough(queries: int, misses: int, percentile: float) -> bool:
-    """Tell whether so few misses among so many queries are too unlikely for chance; more queries keep it so."""
+    """Return whether so few misses among so many queries are too unlikely for chance; more queries keep it so."""
     from scipy.special import bdtr
 
     # 1 - 0.9 is a little below 0.1 and 1 - 0.99 a little above 0.01: rounding keeps the decimal that is meant
@@ -42,7 +42,7 @@ def queries_needed(misses: int, percentile: float) -> int:
     return high
 
 
-def allowed_misses(queries: int, percentile: float) -> int | None:
+def most_misses(queries: int, percentile: float) -> int | None:
     """Return the largest t with ``h(t) + t <= queries``; None when the queries are too few even for none."""
     if queries < queries_needed(0, percentile):
         return None
@@ -61,5 +61,5 @@ def estimate_index(queries: int, percentile: float) -> int | None:
 
     The t - 1 highest are discarded. None when the queries are too few: fewer than 64 at 0.90, than 662 at 0.99.
     """
-    misses = allowed_misses(queries, percentile)
+    misses = most_misses(queries, percentile)
     return queries - misses if misses else None

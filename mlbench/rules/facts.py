@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.rules.answers import SpotCheck, TokenAnswers
     from mlbench.rules.official import WorkloadRules
-    from mlbench.rules.tiers import Limits, Tier
+    from mlbench.rules.tiers import RunLimits, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class RunFacts:
     tier: Tier
     profile: Profile
     weights: Weights
-    limits: Limits
+    limits: RunLimits
     detail: Mapping[str, Any]
     """Of the performance run: the first value of each key of LoadGen's detail log."""
     loadgen_errors: Sequence[str] = ()
@@ -47,6 +47,9 @@ class RunFacts:
     length_across_passes: float | None = None
     """How far the length of prompts decides whether a sample begins before one of an earlier pass over the dataset:
     0 not at all, 1 alone. None: no query went over the dataset twice, or the model is not a language model."""
+    truncated_prompts: int | str | None = None
+    """How many prompts of the performance run the engine did not read to their end, by its own count; a text where that
+    is no count; None: it does not tell."""
     spot_check: SpotCheck | None = None
     """What the engine did with content that it could not know; None: it was not asked."""
     unspotted_reason: str = ""

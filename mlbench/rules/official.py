@@ -94,7 +94,7 @@ class WorkloadRules:
         defined = {scenario for scenarios in self.category_scenarios.values() for scenario in scenarios}
         return tuple(name for name in _table()["scenarios"] if name in defined)
 
-    def reported_key(self, scenario: str) -> str | None:
+    def token_key(self, scenario: str) -> str | None:
         """Return the detail log's key of the token rate that is reported; None: the scenario's own result is."""
         key: str | None = _table()["results"].get(self.tokens, {}).get(scenario)
         return key

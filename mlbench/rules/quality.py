@@ -29,7 +29,7 @@ def replies_sound(facts: RunFacts) -> RuleResult | None:
         limit=0,
         unit="faults",
         passed=count == 0,
-        fix=f"Mend the backend; first of {count}: {first}",
+        fix=f"Fix the backend. {count} bad replies; the first: {first}",
         source="mlbench: a wrong answer is never fast",
     )
 

@@ -46,7 +46,7 @@ class Tier(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """The numbers in force for one run: LoadGen is set by them and the verdict holds the log against them."""
 
     min_duration_ms: int
@@ -68,7 +68,7 @@ class Limits:
     seeds: Seeds
 
 
-def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Tier, profile: Profile) -> Limits:
+def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Tier, profile: Profile) -> RunLimits:
     """Return the limits in force: the rules', relaxed where the tier or the mini profile says so.
 
     On mini the performance set may be as small as the dataset, and Server may have a limit of its own.
@@ -98,12 +98,12 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     )
 
 
-def official_limits(rules: WorkloadRules, scenario: Scenario) -> Limits:
+def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
     """Return the limits that the rules set, whoever made the run: nothing relaxed, and nothing of mlbench's own."""
     name = scenario.loadgen
     official, is_by_tokens = scenario_rules(name), rules.tokens is Tokens.MEASURED
     is_server = name == "Server"
-    return Limits(
+    return RunLimits(
         min_duration_ms=OFFICIAL_MIN_DURATION_MS,
         min_query_count=official.min_query_count,
         offline_min_samples=rules.offline_min_samples if name == "Offline" else None,

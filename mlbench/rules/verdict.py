@@ -16,14 +16,12 @@ from mlbench.rules.answers import (
     answers_whole,
     first_token_computed,
     no_caching,
+    prompts_whole,
     speed_holds,
     token_compliance,
 )
 from mlbench.rules.facts import RuleResult, RunFacts, Verdict
-from mlbench.rules.quality import accuracy, output_difference, replies_agree, replies_sound, reply_difference
-from mlbench.rules.tempo import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
-from mlbench.rules.tiers import Tier
-from mlbench.rules.traffic import (
+from mlbench.rules.loadgen_rules import (
     equal_issue,
     loadgen_errors,
     loadgen_result,
@@ -33,6 +31,9 @@ from mlbench.rules.traffic import (
     seeds,
     token_latencies,
 )
+from mlbench.rules.quality import accuracy, output_difference, replies_agree, replies_sound, reply_difference
+from mlbench.rules.tiers import Tier
+from mlbench.rules.timing import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
 
 RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     loadgen_result,
@@ -53,6 +54,7 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     replies_sound,
     replies_agree,
     reply_difference,
+    prompts_whole,
     token_compliance,
     answers_whole,
     answers_as_long,

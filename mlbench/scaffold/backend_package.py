@@ -19,6 +19,9 @@ from mlbench.errors import UsageError
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 """What users type, and what Python, with underscores, can import."""
 
+LONGEST_NAME = 100
+"""Characters: files and modules are named after it."""
+
 _TEMPLATES = resources.files(mlbench) / "scaffold" / "backend"
 
 
@@ -50,10 +53,11 @@ def new_backend(name: str, parent: Path) -> Path:
 
 def _words(name: str) -> Mapping[str, str]:
     """Return what the templates' placeholders stand for."""
-    if not NAME.fullmatch(name):
+    if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a backend.",
-            hint="Use lower-case letters and digits, from a letter on, in words joined by - or _: my-npu.",
+            hint="Use lower-case letters and digits, from a letter on, in words joined by - or _: my-npu."
+            + (f" {LONGEST_NAME} characters at most." if len(name) > LONGEST_NAME else ""),
         )
     class_name = "".join(word.capitalize() for word in re.split("[-_]", name))
     for owner, taken in (("mlbench", mlbench.__all__), ("Python", dir(builtins))):

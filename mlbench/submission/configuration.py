@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from mlbench.documents import read_text
 from mlbench.errors import DataError
-from mlbench.submission.tree import MLPERF_CONF, USER_CONF, Entry
+from mlbench.submission.tree import MLPERF_CONF, USER_CONF, ResultEntry
 
 _EQUAL_ISSUE = "sample_concatenate_permutation"
 
 
-def read_equal_issue(entry: Entry, model: str, scenario: str) -> tuple[bool | None, list[tuple[Path, DataError]]]:
+def read_equal_issue(entry: ResultEntry, model: str, scenario: str) -> tuple[bool | None, list[tuple[Path, DataError]]]:
     """Return whether LoadGen was configured to send every sample equally often, and which files could not be read.
 
     Args:
@@ -34,17 +35,17 @@ def read_equal_issue(entry: Entry, model: str, scenario: str) -> tuple[bool | No
     for name in (USER_CONF, MLPERF_CONF):
         file = entry.measurements / name
         try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            unread.append((file, DataError(f"cannot be read: {error.strerror}.")))
+            text = read_text(file, what="LoadGen's configuration", replaces_errors=True)
+        except DataError as error:
+            unread.append((file, error))
             continue
         values = (
-            int(value)
+            value.lstrip("0") == "1"
             for of_model, of_scenario, key, value in _settings(text)
             if key == _EQUAL_ISSUE and of_model in {"*", model} and of_scenario in scenarios and value.isdecimal()
         )
         if (value := next(values, None)) is not None:
-            return value == 1, unread
+            return value, unread
     return None, unread
 
 

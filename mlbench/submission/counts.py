@@ -36,7 +36,7 @@ def make_result(
     Raises:
         DataError: the log does not hold the official metric.
     """
-    result = result_of(detail, scenario, token_key=rules.reported_key(scenario.loadgen))
+    result = result_of(detail, scenario, token_key=rules.token_key(scenario.loadgen))
     counts = dict(result.counts)
     if scenario.loadgen == "Offline" and _PER_QUERY in counts and "issued" in samples:
         counts[_PER_QUERY] = samples["issued"]
@@ -52,5 +52,10 @@ def _samples_per_query(values: Mapping[str, Any], rules: WorkloadRules) -> int |
     if not is_filled or not isinstance(loaded, int) or loaded < 1:
         return logged
     filled = -(-logged // loaded) * loaded
-    sent = values.get("result_samples_per_second", 0) * values.get("result_max_latency_ns", 0) / 1e9
+    sent = _number(values, "result_samples_per_second") * _number(values, "result_max_latency_ns") / 1e9
     return min((logged, filled), key=lambda count: abs(count - sent)) if sent else filled
+
+
+def _number(values: Mapping[str, Any], key: str) -> float:
+    """Return a value as a float, 0 where the log has none; a text times a number would be a long text."""
+    return float(values.get(key, 0))

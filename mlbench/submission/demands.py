@@ -12,12 +12,12 @@ from mlbench.contracts.scenario import Scenario
 from mlbench.rules.facts import RuleResult
 from mlbench.rules.official import Category
 from mlbench.submission.power import SPL
-from mlbench.submission.tree import DETAIL, SUMMARY, Benchmark, Entry
+from mlbench.submission.tree import DETAIL, SUMMARY, Benchmark, ResultEntry
 
 _SOURCE = "submission checker v4.1, check_results_dir"
 
 
-def performance_files(entry: Entry) -> RuleResult:
+def performance_files(entry: ResultEntry) -> RuleResult:
     """The performance test left its logs, and the readings of the power meter where power was metered."""
     wanted = (SUMMARY, DETAIL, SPL) if entry.has_power else (SUMMARY, DETAIL)
     missing = [name for name in wanted if not (entry.performance / name).is_file()]
@@ -33,7 +33,7 @@ def performance_files(entry: Entry) -> RuleResult:
 
 
 def category(
-    entry: Entry, benchmark: Benchmark, scenario: Scenario, description: Mapping[str, Any]
+    entry: ResultEntry, benchmark: Benchmark, scenario: Scenario, description: Mapping[str, Any]
 ) -> RuleResult | None:
     """The category of the system has the model, its accuracy variant and the scenario; open may have any."""
     system_type = description.get("system_type")
@@ -41,8 +41,8 @@ def category(
         return None
     names = str(system_type).split(",")
     known = [each for each in Category if each in names]
-    takers = [each for each in known if each in benchmark.rules.variants[benchmark.variant]]
-    scenarios = {name for each in takers for name in benchmark.rules.category_scenarios[each]}
+    consumers = [each for each in known if each in benchmark.rules.variants[benchmark.variant]]
+    scenarios = {name for each in consumers for name in benchmark.rules.category_scenarios[each]}
     return RuleResult(
         rule="category",
         measured=f"{system_type}: {scenario.name}",

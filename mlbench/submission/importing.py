@@ -15,7 +15,7 @@ from mlbench.submission.power import SPL
 from mlbench.submission.results import read_result
 from mlbench.submission.rounds import explain_other_round, find_round
 from mlbench.submission.sources import Unread
-from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, Entry, entries_of
+from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, ResultEntry, entries_of
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ def import_tree(
     return outcome
 
 
-def _refuse(entry: Entry, error: DataError) -> Unread:
+def _refuse(entry: ResultEntry, error: DataError) -> Unread:
     """Return why a result was not imported: that it is of another round explains everything else."""
     found = find_round(entry)
     if reason := explain_other_round(found):
@@ -90,7 +90,7 @@ def _assign_round(outcome: Imported) -> list[Unread]:
     ]
 
 
-def _store(entry: Entry, record: RunRecord, results: Path) -> Path:
+def _store(entry: ResultEntry, record: RunRecord, results: Path) -> Path:
     """Store a record with the logs it was made from, in a run folder like any other."""
     with RunFolder.create(results, record.run_id) as folder:
         for source, place in ((entry.performance, "performance"), (entry.accuracy, "accuracy")):

@@ -8,11 +8,13 @@ Source: submission checker v4.1, ``get_power_metric``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mlbench.documents import read_text
 from mlbench.errors import DataError
 from mlbench.records.run_record import EnergyRecord, ResultRecord
 
@@ -54,15 +56,15 @@ def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issu
 
 
 def _readings(file: Path) -> Iterator[tuple[datetime, float]]:
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}.") from None
-    for number, line in enumerate(lines, 1):
+    text = read_text(file, what="power log", replaces_errors=True)
+    for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("Time"):
             fields = line.split(",")
             try:
-                yield _moment(fields[_TIME]), float(fields[_WATTS])
+                watts = float(fields[_WATTS])
+                if not math.isfinite(watts):
+                    raise ValueError
+                yield _moment(fields[_TIME]), watts
             except (DataError, IndexError, ValueError):
                 raise DataError(f"line {number} is no reading.") from None
 

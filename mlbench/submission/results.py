@@ -18,6 +18,7 @@ from typing import Any
 
 from mlbench import __version__
 from mlbench.contracts.metric import Target
+from mlbench.documents import refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog
 from mlbench.records.run_folder import new_run_id
@@ -35,38 +36,37 @@ from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL, read_power
 from mlbench.submission.sources import Sources, Unread, read_sources
 from mlbench.submission.systems import UNKNOWN, environment_of, runtime_of
-from mlbench.submission.tree import DETAIL, Entry
+from mlbench.submission.tree import DETAIL, ResultEntry
 from mlbench.submission.verdict import judge_result
 
 _NO_POWER = f"power was metered, and {SPL} holds no reading that can be used"
 _LOAD = ("min_duration_ms", "min_query_count", "performance_sample_count", "samples_per_query")
+_LONGEST_ID_BYTES = 240
 _MOMENTS = {"power_begin": "%m-%d-%Y %H:%M:%S.%f", "test_datetime": "%Y-%m-%dT%H:%M:%SZ"}
 """Where a log says when it was made: the first is UTC, the second local time of an unknown zone."""
 
 
-def read_result(entry: Entry, *, tag: str = "") -> tuple[RunRecord, list[Unread]]:
+def read_result(entry: ResultEntry, *, tag: str = "") -> tuple[RunRecord, list[Unread]]:
     """Return the record of a result, and the files that would have told more.
 
     Raises:
         DataError: it has no performance log that can be read, is of another round, or of no benchmark of v4.1.
     """
-    sources = read_sources(entry)
-    try:
+    with refuse_odd_values("its files"):
+        sources = read_sources(entry)
         return _result(sources, tag), sources.unread
-    except (TypeError, ValueError) as error:  # in somebody else's files any key may hold anything
-        raise DataError(f"a value is of the wrong kind: {' '.join(str(error).split())[:200]}.") from None
 
 
 def _result(sources: Sources, tag: str) -> RunRecord:
     entry, detail, scenario = sources.entry, sources.detail, sources.scenario
     rules = sources.benchmark.rules
     owner = f"{entry.submitter}/{entry.system}"
-    created, log_sha256 = _created(detail), _sha256(entry.performance / DETAIL)
+    created, log_sha256 = _creation_time(detail), _sha256(entry.performance / DETAIL)
     samples = count_samples(detail.values, rules)
     result = make_result(detail, rules, scenario, samples)
     energy = _energy(sources, result, samples)
     return RunRecord(
-        run_id=new_run_id(created, entry.model, entry.submitter, entry.system, scenario.name, ending=log_sha256[:8]),
+        run_id=_run_id(created, (entry.model, entry.submitter, entry.system, scenario.name), log_sha256[:8]),
         created=created,
         duration_ns=None,
         mlbench_version=__version__,
@@ -95,7 +95,18 @@ def _result(sources: Sources, tag: str) -> RunRecord:
     )
 
 
-def _created(detail: DetailLog) -> datetime:
+def _run_id(created: datetime, names: tuple[str, ...], ending: str) -> str:
+    """Return the id of a result; of names that would make none of a folder any more, the beginnings and a hash."""
+    run_id = new_run_id(created, *names, ending=ending)
+    if len(run_id.encode()) <= _LONGEST_ID_BYTES:
+        return run_id
+    digest = hashlib.sha256("/".join(names).encode(errors="surrogateescape")).hexdigest()
+    return new_run_id(
+        created, *(name.encode("ascii", "replace").decode()[:40] for name in names), digest[:8], ending=ending
+    )
+
+
+def _creation_time(detail: DetailLog) -> datetime:
     for key, form in _MOMENTS.items():
         try:
             return datetime.strptime(str(detail.values.get(key)), form).replace(tzinfo=UTC)
@@ -137,12 +148,12 @@ def _accuracy(test: AccuracyTest | None, targets: Sequence[Target]) -> AccuracyR
     if test is None:
         return None
     printed = test.printed
-    held = [_held(target, printed.scores.get(target.score, math.nan)) for target in targets]
+    held = [_judge_target(target, printed.scores.get(target.score, math.nan)) for target in targets]
     is_met = all(each.is_met for each in held if each.required)
     return AccuracyRecord(scores=dict(printed.scores), targets=held, line=printed.line, is_met=is_met)
 
 
-def _held(target: Target, score: float) -> TargetRecord:
+def _judge_target(target: Target, score: float) -> TargetRecord:
     fields = dataclasses.asdict(target)
     return TargetRecord.model_validate({**fields, "value": score, "is_met": target.is_met_by(score)})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.rules.rounds import ROUND, recognise_round
-from mlbench.submission.tree import DETAIL, Entry
+from mlbench.submission.tree import DETAIL, ResultEntry
 
 
-def find_round(entry: Entry) -> str | None:
+def find_round(entry: ResultEntry) -> str | None:
     """Return the round that a result's logs name by their seeds, read as far as they go; None: they name none."""
     for folder in (entry.performance, entry.accuracy):
         try:

@@ -9,18 +9,20 @@ Source: submission checker v4.1, ``ACC_PATTERN`` and ``check_accuracy_dir``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.metric import Target
+from mlbench.documents import read_text
 from mlbench.errors import DataError
 
 _NUMBER = r"([0-9.]+)"
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Return the pattern of an entry of a printed dictionary."""
     return rf".*'{name}':\s{_NUMBER}"
 
@@ -31,15 +33,15 @@ _PATTERNS = {
     "F1": rf"""\{{["']exact_match["']:\s*[0-9.]+,\s*["']f1["']:\s*{_NUMBER}\}}""",
     "AUC": rf"AUC={_NUMBER}",
     "DICE": rf"Accuracy:\s*mean\s*=\s*{_NUMBER}",
-    "ROUGE1": _quoted("rouge1"),
-    "ROUGE2": _quoted("rouge2"),
-    "ROUGEL": _quoted("rougeL"),
-    "GEN_LEN": _quoted("gen_len"),
-    "TOKENS_PER_SAMPLE": _quoted("tokens_per_sample"),
-    "gsm8k_accuracy": _quoted("gsm8k"),
-    "mbxp_accuracy": _quoted("mbxp"),
-    "CLIP_SCORE": _quoted("CLIP_SCORE"),
-    "FID_SCORE": _quoted("FID_SCORE"),
+    "ROUGE1": _quote_name("rouge1"),
+    "ROUGE2": _quote_name("rouge2"),
+    "ROUGEL": _quote_name("rougeL"),
+    "GEN_LEN": _quote_name("gen_len"),
+    "TOKENS_PER_SAMPLE": _quote_name("tokens_per_sample"),
+    "gsm8k_accuracy": _quote_name("gsm8k"),
+    "mbxp_accuracy": _quote_name("mbxp"),
+    "CLIP_SCORE": _quote_name("CLIP_SCORE"),
+    "FID_SCORE": _quote_name("FID_SCORE"),
 }
 
 
@@ -92,14 +94,14 @@ def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
 
 
 def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}.") from None
+    return read_text(file, what="scores", replaces_errors=True).splitlines()
 
 
 def _number(text: str) -> float:
     try:
-        return float(text.rstrip("."))
+        found = float(text.rstrip("."))
     except ValueError:
-        raise DataError(f"{text!r} is no number.") from None
+        raise DataError(f"{text[:40]!r} is no number.") from None
+    if not math.isfinite(found):
+        raise DataError(f"{text[:40]!r} is no score.")
+    return found

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
-from mlbench.errors import DataError
+from mlbench.errors import DataError, printable
 from mlbench.loadgen.logs import DetailLog, read_detail
 from mlbench.rules.rounds import recognise_round
-from mlbench.rules.tiers import Limits, official_limits
+from mlbench.rules.tiers import RunLimits, official_limits
 from mlbench.submission.accuracy import AccuracyTest, read_accuracy_test
 from mlbench.submission.configuration import read_equal_issue
 from mlbench.submission.rounds import explain_other_round
 from mlbench.submission.systems import read_description
-from mlbench.submission.tree import ACCURACY, DETAIL, Benchmark, Entry, benchmark_of, scenario_of
+from mlbench.submission.tree import ACCURACY, DETAIL, Benchmark, ResultEntry, benchmark_of, scenario_of
 
 _Read = TypeVar("_Read")
 
@@ -35,19 +35,19 @@ class Unread:
     @classmethod
     def because(cls, path: Path, error: DataError) -> Unread:
         """Return the reason without repeating the path in it."""
-        return cls(path, error.message.replace(str(path), path.name))
+        return cls(path, error.message.replace(printable(str(path)), printable(path.name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """What a tree says of one result."""
 
-    entry: Entry
+    entry: ResultEntry
     benchmark: Benchmark
     scenario: Scenario
     detail: DetailLog
     """Of the performance test."""
-    limits: Limits
+    limits: RunLimits
     """The official ones, as far as the division is asked for them."""
     targets: Sequence[Target]
     """Of all accuracy variants; those of the result's own are required."""
@@ -66,7 +66,7 @@ class Sources:
         return _if_readable(read, file, self.unread)
 
 
-def read_sources(entry: Entry) -> Sources:
+def read_sources(entry: ResultEntry) -> Sources:
     """Return what the tree says of a result.
 
     Raises:

@@ -6,17 +6,22 @@ Only what needs no guess is translated; the description itself is kept beside it
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlbench.errors import DataError
+from mlbench.documents import read_json_object
 from mlbench.records.accelerators import Accelerator
 from mlbench.records.cpu import Cpu
 from mlbench.records.environment import Allowance, Environment
 
 UNKNOWN = "unknown"
+
+_LONGEST_COUNT = 4
+"""Digits in a number of nodes, of processors or cores in one, of accelerators."""
+
+_MOST_OF_A_SYSTEM = 1_000_000
+"""Cores or accelerators of all its nodes; each accelerator is listed."""
 
 
 def read_description(file: Path) -> dict[str, Any]:
@@ -25,15 +30,7 @@ def read_description(file: Path) -> dict[str, Any]:
     Raises:
         DataError: the file is missing, or holds none.
     """
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise DataError(f"is no JSON: {error}.") from None
-    if not isinstance(found, dict):
-        raise DataError("is no JSON object.")
-    return found
+    return read_json_object(file, what="description")
 
 
 def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
@@ -90,10 +87,11 @@ def _text(description: Mapping[str, Any], key: str) -> str:
 
 
 def _count(description: Mapping[str, Any], key: str) -> int | None:
-    """Return a number that some write as text; None for ``N/A`` and whatever else is none."""
+    """Return a number that some write as text; None for ``N/A``, whatever else is none, and more than there can be."""
     text = str(description.get(key, "")).strip()
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST_COUNT else None
 
 
 def _product(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one * other
+    product = None if one is None or other is None else one * other
+    return product if product is None or product <= _MOST_OF_A_SYSTEM else None

@@ -11,12 +11,13 @@ Source: MLCommons' submission guide; what the submission checker v4.1 reads.
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.scenario import Scenario
+from mlbench.documents import read_json_object
 from mlbench.errors import DataError, UsageError
 from mlbench.loadgen import scenarios
 from mlbench.rules.official import WorkloadRules, official_rules, official_workloads
@@ -50,7 +51,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ResultEntry:
     """One scenario folder of a tree: a result, or something that looks like one."""
 
     root: Path
@@ -104,14 +105,14 @@ class Entry:
         return next((file for file in found if file.name.startswith(self.system)), plain)
 
 
-def entries_of(root: Path) -> list[Entry]:
+def entries_of(root: Path) -> list[ResultEntry]:
     """Return every scenario folder of a tree, in alphabetical order.
 
     Raises:
         UsageError: it is no folder, or no submitter's results are in it.
     """
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "does not exist"
+    if not os.path.isdir(root):
+        what = "is a file" if os.path.exists(root) else "does not exist"
         raise UsageError(f"{root} {what}.", hint=f"Name the folder that holds {' or '.join(DIVISIONS)}.")
     found = list(_entries(root))
     if not found:
@@ -119,7 +120,7 @@ def entries_of(root: Path) -> list[Entry]:
     return found
 
 
-def benchmark_of(entry: Entry) -> Benchmark:
+def benchmark_of(entry: ResultEntry) -> Benchmark:
     """Return the benchmark and accuracy variant that a model folder stands for.
 
     In the open division a submitter may map names of its own to the official ones, which stay what they are.
@@ -140,7 +141,7 @@ def benchmark_of(entry: Entry) -> Benchmark:
     raise DataError(f"v4.1 has no model {name!r}.")
 
 
-def scenario_of(entry: Entry) -> Scenario:
+def scenario_of(entry: ResultEntry) -> Scenario:
     """Return the scenario that a folder stands for; raises `DataError` for any other name."""
     try:
         return _SCENARIOS[entry.scenario.lower()]
@@ -148,13 +149,13 @@ def scenario_of(entry: Entry) -> Scenario:
         raise DataError(f"there is no scenario {entry.scenario!r}.") from None
 
 
-def _entries(root: Path) -> Iterator[Entry]:
+def _entries(root: Path) -> Iterator[ResultEntry]:
     for division in DIVISIONS:
         for submitter in _folders(root / division):
             for system in _folders(submitter / RESULTS):
                 for model in _folders(system):
                     for scenario in _folders(model):
-                        yield Entry(
+                        yield ResultEntry(
                             root=root,
                             division=division,
                             submitter=submitter.name,
@@ -167,7 +168,10 @@ def _entries(root: Path) -> Iterator[Entry]:
 def _folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    return sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    try:
+        return sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {error.strerror}.") from None
 
 
 def _hint(root: Path) -> str:
@@ -191,12 +195,9 @@ def _benchmarks() -> Mapping[str, Benchmark]:
     return {**known, **others}
 
 
-def _model_mapping(entry: Entry) -> Mapping[str, str]:
+def _model_mapping(entry: ResultEntry) -> Mapping[str, str]:
     file = entry.submitter_folder / MODEL_MAPPING
     if not file.is_file():
         return {}
-    try:
-        mapping = json.loads(file.read_text(encoding="utf-8"))
-        return {str(name): str(model) for name, model in mapping.items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{file} is no mapping of model names: {error}.") from None
+    mapping = read_json_object(file, what="mapping of model names")
+    return {name: model for name, model in mapping.items() if isinstance(model, str)}

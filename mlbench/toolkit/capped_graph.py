@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contracts.graph import Dim, Executable, Graph, Precision, TensorSpec, Tolerance
+from mlbench.contracts.graph import Dim, Executable, Graph, TensorSpec
+from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.errors import UsageError
 from mlbench.toolkit.arrays import host_array
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
 
-class CappedGraph(Graph):
-    """The same function as another graph, for fewer sizes. The core reads them, and stays below the caps."""
+class CappedGraph(WrappedGraph):
+    """The same function as another graph, for fewer sizes. The core reads them, and stays below the caps.
+
+    Its ONNX file and calibration inputs are the graph's, of whatever size; so is its fingerprint, as outputs are the
+    same.
+    """
 
     def __init__(self, graph: Graph, caps: Mapping[str, int]) -> None:
         """Store a graph and its caps, by the name of a dimension; names that it does not have are of no account.
@@ -25,36 +28,10 @@ class CappedGraph(Graph):
         Raises:
             UsageError: a cap is below a dimension's smallest size.
         """
-        self._graph = graph
-        self.name = graph.name
-        self.inputs = _capped(graph.inputs, caps)
-        self.outputs = _capped(graph.outputs, caps)
-        self.state = _capped(graph.state, caps)
-
-    def module(self) -> torch.nn.Module:
-        """Return the graph's module."""
-        return self._graph.module()
-
-    def onnx(self) -> Path:
-        """Return the graph's file, which takes the larger sizes too."""
-        return self._graph.onnx()
-
-    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield the graph's inputs, of whatever size."""
-        return self._graph.calibration()
-
-    def precision(self, asked: Precision) -> Precision:
-        """Return what the graph answers."""
-        return self._graph.precision(asked)
-
-    def tolerance(self, precision: Precision) -> Tolerance:
-        """Return the graph's."""
-        return self._graph.tolerance(precision)
-
-    @property
-    def fingerprint(self) -> str:
-        """The graph's: its outputs are the same."""
-        return self._graph.fingerprint
+        super().__init__(graph)
+        self.inputs = _cap_specs(graph.inputs, caps)
+        self.outputs = _cap_specs(graph.outputs, caps)
+        self.state = _cap_specs(graph.state, caps)
 
 
 def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]], graph: Graph) -> Executable:
@@ -86,11 +63,11 @@ def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]], grap
     return run_in_pieces
 
 
-def _capped(specs: Sequence[TensorSpec], caps: Mapping[str, int]) -> tuple[TensorSpec, ...]:
-    return tuple(replace(spec, shape=tuple(_capped_size(size, caps) for size in spec.shape)) for spec in specs)
+def _cap_specs(specs: Sequence[TensorSpec], caps: Mapping[str, int]) -> tuple[TensorSpec, ...]:
+    return tuple(replace(spec, shape=tuple(_cap_size(size, caps) for size in spec.shape)) for spec in specs)
 
 
-def _capped_size(size: int | Dim, caps: Mapping[str, int]) -> int | Dim:
+def _cap_size(size: int | Dim, caps: Mapping[str, int]) -> int | Dim:
     if isinstance(size, int) or size.name not in caps:
         return size
     cap = caps[size.name]

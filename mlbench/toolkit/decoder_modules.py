@@ -39,7 +39,7 @@ def attention(  # noqa: PLR0913 - transformers calls it so
         What is attended to, (rows, tokens, heads, head size), and no weights.
     """
     if torch.onnx.is_in_onnx_export():
-        return _spelled_out(query * scaling, key, value, attention_mask), None
+        return _attend_explicitly(query * scaling, key, value, attention_mask), None
     if query.device.type != "cpu" or attention_mask is None:
         output: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
             module, query, key, value, attention_mask, scaling=scaling, **settings
@@ -54,7 +54,7 @@ def attention(  # noqa: PLR0913 - transformers calls it so
     return seen.reshape(rows, heads, tokens, size).transpose(1, 2), None
 
 
-def _spelled_out(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def _attend_explicitly(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """Attend in operators that every runtime has; of a query that is scaled already."""
     assert mask is not None
     rows, heads, tokens, size = query.shape
@@ -88,9 +88,9 @@ class SlotCache:
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Store new keys and values, (rows, heads, tokens, head size) each, and return all that a token may see."""
-        return self._stored(self._state[2 * layer], keys), self._stored(self._state[2 * layer + 1], values)
+        return self._store(self._state[2 * layer], keys), self._store(self._state[2 * layer + 1], values)
 
-    def _stored(self, state: Tensor, new: Tensor) -> Tensor:
+    def _store(self, state: Tensor, new: Tensor) -> Tensor:
         state.index_put_(self._places, new.to(state.dtype))
         return self._looked_at(state)
 

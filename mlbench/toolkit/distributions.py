@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+from mlbench.installed import version_of
 
 
-def installed_versions(*distributions: str) -> dict[str, str]:
+def find_versions(*distributions: str) -> dict[str, str]:
     """Return the versions of those that are installed, by name; nothing is imported."""
-    found: dict[str, str] = {}
-    for name in distributions:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return {name: version for name in distributions if (version := version_of(name)) is not None}

@@ -32,7 +32,7 @@ def graph_step(graph: Graph, done: str) -> Iterator[None]:
         raise GraphError(f"graph {graph.name} cannot be {done}: {root_reason(error)}.") from error
 
 
-def exported_program(graph: Graph, module: torch.nn.Module, *, strict: bool = False) -> torch.export.ExportedProgram:
+def export_program(graph: Graph, module: torch.nn.Module, *, strict: bool = False) -> torch.export.ExportedProgram:
     """Return a module that computes a graph as a program, traced at the graph's usual sizes.
 
     Args:

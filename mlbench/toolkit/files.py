@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.errors import DataError
-from mlbench.execution.compile_cache import made_once
+from mlbench.errors import DataError, first_line
+from mlbench.execution.compile_cache import build_once
 
 if TYPE_CHECKING:
     import torch
@@ -21,13 +22,13 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verified(path: Path, *, sha256: str = "", md5: str = "", what: str = "file", hint: str = "") -> Path:
+def verify_file(path: Path, *, sha256: str = "", md5: str = "", what: str = "file", hint: str = "") -> Path:
     """Return ``path`` if the file is there and has the checksum.
 
     Raises:
         DataError: it is missing, cannot be read, or differs.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"{what} not found: {path}.", hint=hint)
     wanted, algorithm = (sha256, "sha256") if sha256 else (md5, "md5")
     if wanted:
@@ -44,17 +45,17 @@ def verified(path: Path, *, sha256: str = "", md5: str = "", what: str = "file",
     return path
 
 
-def unpacked(archive: Path, *, sha256: str) -> Path:
+def unpack(archive: Path, *, sha256: str) -> Path:
     """Return a folder with the contents of a zip archive, unpacked once into the cache under its checksum.
 
     Raises:
         DataError: the archive is missing or corrupt.
     """
-    return made_once("data", [archive.name, sha256], lambda folder: _unpack(archive, sha256, folder))
+    return build_once("data", [archive.name, sha256], lambda folder: _unpack(archive, sha256, folder))
 
 
 def _unpack(archive: Path, sha256: str, folder: Path) -> None:
-    verified(archive, sha256=sha256, what="data archive", hint="Install mlbench again.")
+    verify_file(archive, sha256=sha256, what="data archive", hint="Install mlbench again.")
     with zipfile.ZipFile(archive) as file:
         file.extractall(folder)
 
@@ -69,7 +70,7 @@ def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "")
     """
     import torch
 
-    verified(path, sha256=sha256, md5=md5, what="weights file", hint=hint)
+    verify_file(path, sha256=sha256, md5=md5, what="weights file", hint=hint)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -78,8 +79,7 @@ def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "")
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the readers raise anything for a damaged file
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise DataError(f"weights file cannot be read: {path}: {reason}.", hint=hint) from None
+        raise DataError(f"weights file cannot be read: {path}: {first_line(error)}.", hint=hint) from None
     if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise DataError(f"weights file holds no state dict: {path}.", hint=hint)
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()}

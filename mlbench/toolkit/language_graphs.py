@@ -66,7 +66,7 @@ def language_graphs(
                 TensorSpec(name="log_probabilities", shape=(rows, choices), dtype="float32"),
             ),
             state=_state(cache, longest),
-            build=lambda: _module(name, network.lent_to(name), choices),
+            build=lambda: _module(name, network.lend_to(name), choices),
             fingerprint=fingerprint,
         )
 
@@ -105,7 +105,7 @@ class _SharedNetwork:
         self._build = build
         self._offers: dict[str, list[weakref.ref[Any]]] = {name: [] for name in graphs}
 
-    def lent_to(self, graph: str) -> Any:
+    def lend_to(self, graph: str) -> Any:
         """Return a network that this graph has not had yet: one that another's module keeps alive, or a new one."""
         offers = self._offers[graph]
         while offers:

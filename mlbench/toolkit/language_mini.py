@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mlbench.contracts.workload import Weights
+from mlbench.documents import read_json_object
 from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def mini_graphs(
     """
     config = files.file(CONFIG_FILE)
     if weights is Weights.RANDOM:
-        return network.random_graphs(json.loads(config.read_text(encoding="utf-8")), decoding)
+        return network.random_graphs(read_json_object(config, what="shipped file"), decoding)
     sha256 = {name: files.sha256[name] for name in MODEL_FILES}
     fingerprint = hashlib.sha256("".join(sha256.values()).encode()).hexdigest()
-    return network.trained_graphs(files.path, decoding, fingerprint=fingerprint, sha256=sha256)
+    return network.build_graphs(files.path, decoding, fingerprint=fingerprint, sha256=sha256)

@@ -12,8 +12,9 @@ from typing import Any
 
 from mlbench.contracts.generation import Decoding
 from mlbench.contracts.graph import Graph
-from mlbench.errors import DataError
-from mlbench.toolkit.files import verified
+from mlbench.documents import read_json_object
+from mlbench.errors import DataError, first_line
+from mlbench.toolkit.files import verify_file
 from mlbench.toolkit.language import check_config, weight_files
 from mlbench.toolkit.language_graphs import CacheShape, language_graphs
 
@@ -23,7 +24,7 @@ Config = Mapping[str, Any]
 """What a ``config.json`` holds."""
 
 
-def _unchanged(network: Any) -> Any:
+def _identity(network: Any) -> Any:
     return network
 
 
@@ -40,10 +41,10 @@ class LanguageNetwork:
     heads: str = "num_attention_heads"
     cache_heads: str = "num_key_value_heads"
     width: str = "hidden_size"
-    prepared: Callable[[Any], Any] = _unchanged
+    prepared: Callable[[Any], Any] = _identity
     """Returns a network as it is to be run, given one as transformers made it."""
 
-    def trained_graphs(
+    def build_graphs(
         self, folder: Path, decoding: Decoding, *, fingerprint: str, sha256: Mapping[str, str] = MappingProxyType({})
     ) -> Mapping[str, Graph]:
         """Return ``prefill`` and ``decode`` with the weights of a Hugging Face folder, read when a backend asks.
@@ -78,7 +79,7 @@ class LanguageNetwork:
         import torch
 
         for name, checksum in sha256.items():
-            verified(folder / name, sha256=checksum, what="model file")
+            verify_file(folder / name, sha256=checksum, what="model file")
         weight_files(folder)
         try:
             with _without_progress_bar():
@@ -86,8 +87,7 @@ class LanguageNetwork:
                     folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
                 )
         except Exception as error:  # the readers raise anything for a damaged file
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise DataError(f"model cannot be read: {folder}: {reason}.") from None
+            raise DataError(f"model cannot be read: {folder}: {first_line(error)}.") from None
         for problem in ("missing_keys", "mismatched_keys"):
             if names := sorted(map(str, found[problem])):
                 raise DataError(f"{folder}: {problem.replace('_', ' ')}: {names[0]} ({len(names)} in all).")
@@ -109,9 +109,9 @@ class LanguageNetwork:
 
     def _config(self, folder: Path) -> Config:
         check_config(folder, {"model_type": (self.model_type,)})
-        config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = read_json_object(folder / "config.json", what="model description")
         for name in (self.layers, self.heads, self.cache_heads, self.width):
-            if not isinstance(config.get(name), int) or config[name] < 1:
+            if type(config.get(name)) is not int or config[name] < 1:
                 raise DataError(f"{folder / 'config.json'} has {name} = {config.get(name)}, want a number above 0.")
         return config
 

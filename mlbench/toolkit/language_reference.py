@@ -51,13 +51,13 @@ def answers(network: Any, prompts: Sequence[Prompt], decoding: Decoding) -> list
         alike = list(indices)
         for first in range(0, len(alike), BATCH):
             batch = alike[first : first + BATCH]
-            rows = _generated(network, [prompts[index].tokens.tolist() for index in batch], stop, decoding)
+            rows = _generate(network, [prompts[index].tokens.tolist() for index in batch], stop, decoding)
             for index, row in zip(batch, rows, strict=True):
                 found[index] = row
     return found
 
 
-def _generated(
+def _generate(
     network: Any, prompts: Sequence[list[int]], stop: tuple[int, ...], decoding: Decoding
 ) -> Iterator[list[int]]:
     import torch

@@ -66,7 +66,7 @@ class Course:
 
 
 def is_held_out(text: str) -> bool:
-    """Tell whether a prompt belongs to the validation side; the split is by checksum, so it needs no list."""
+    """Return whether a prompt belongs to the validation side; the split is by checksum, so it needs no list."""
     return zlib.crc32(text.encode()) % HELD_OUT_SHARE == 0
 
 
@@ -134,7 +134,7 @@ def train(
     network.train()
     losses: list[float] = []
     for batch in batches(draw, course):
-        loss = weighted_loss(network, batch, course)
+        loss = compute_loss(network, batch, course)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         for optimiser, schedule in zip(optimisers, schedules, strict=True):
@@ -175,7 +175,7 @@ def batches(draw: Callable[[random.Random, float], Example], course: Course) -> 
         done += len(groups)
 
 
-def weighted_loss(network: Any, batch: Sequence[Example], course: Course) -> torch.Tensor:
+def compute_loss(network: Any, batch: Sequence[Example], course: Course) -> torch.Tensor:
     """Return the weighted mean loss of the next token, plus the network's auxiliary loss."""
     import torch
     from torch.nn import functional

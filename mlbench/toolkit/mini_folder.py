@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from mlbench.toolkit.files import file_sha256, unpacked, verified
+from mlbench.documents import first_problem, read_toml
+from mlbench.errors import DataError
+from mlbench.toolkit.files import file_sha256, unpack, verify_file
 
 if TYPE_CHECKING:
     from dataclasses import Field
@@ -35,7 +37,9 @@ class MiniFolder:
         Raises:
             DataError: it is missing, or another than the recipe wrote.
         """
-        return verified(self.path / name, sha256=self.sha256[name], what="shipped file", hint="Install mlbench again.")
+        return verify_file(
+            self.path / name, sha256=self.sha256[name], what="shipped file", hint="Install mlbench again."
+        )
 
     def unpacked(self, name: str) -> Path:
         """Return a folder with the contents of a zip archive, unpacked once into the cache.
@@ -43,7 +47,7 @@ class MiniFolder:
         Raises:
             DataError: the archive is missing or corrupt.
         """
-        return unpacked(self.path / name, sha256=self.sha256[name])
+        return unpack(self.path / name, sha256=self.sha256[name])
 
 
 class MiniProfile(Protocol):
@@ -60,14 +64,20 @@ P = TypeVar("P", bound=MiniProfile)
 
 
 def read_mini(kind: type[P], folder: Path) -> P:
-    """Return what `mini.toml` in a folder says, as a workload's own dataclass."""
-    import tomllib
+    """Return what `mini.toml` in a folder says, as a workload's own dataclass.
 
-    from pydantic import TypeAdapter
+    Raises:
+        DataError: it is missing, no TOML, or says something else.
+    """
+    from pydantic import TypeAdapter, ValidationError
 
-    content = tomllib.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-    files = MiniFolder(path=folder, sha256=content.pop("sha256"))
-    return TypeAdapter(kind).validate_python({**content, "files": files})
+    hint = "Install mlbench again."
+    content = read_toml(folder / DESCRIPTION, what="shipped file", hint=hint)
+    files = MiniFolder(path=folder, sha256=content.pop("sha256", {}))
+    try:
+        return TypeAdapter(kind).validate_python({**content, "files": files})
+    except ValidationError as error:
+        raise DataError(f"shipped file {folder / DESCRIPTION}: {first_problem(error)}.", hint=hint) from None
 
 
 def write_mini(profile: MiniProfile, *, recipe: str) -> None:

@@ -64,9 +64,9 @@ class ModuleGraph(Graph):
 
     def onnx(self) -> Path:
         """Return the exported file from the cache, exporting it first where it is missing."""
-        from mlbench.execution.onnx_export import exported
+        from mlbench.execution.onnx_export import export_onnx
 
-        return exported(self)
+        return export_onnx(self)
 
     def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield inputs from the official calibration set."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.contracts.graph import Precision, TensorSpec, Tolerance
 from mlbench.errors import GraphError
-from mlbench.toolkit.files import verified
+from mlbench.toolkit.files import verify_file
 from mlbench.toolkit.module_graph import TOLERANCES, ModuleGraph
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class OnnxFileGraph(ModuleGraph):
         Raises:
             DataError: it is missing or has another checksum.
         """
-        return verified(self._file, md5=self.fingerprint, what="weights file")
+        return verify_file(self._file, md5=self.fingerprint, what="weights file")
 
     def _refuse(self) -> torch.nn.Module:
         raise GraphError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.contracts.graph import Graph, Precision
 from mlbench.errors import GraphError, UsageError
-from mlbench.execution.compile_cache import made_once
+from mlbench.execution.compile_cache import build_once
 from mlbench.execution.onnx_export import NEXT
 from mlbench.toolkit.onnx_identity import onnx_identity
 
@@ -34,7 +34,7 @@ OPSET = 22
 logger = logging.getLogger(__name__)
 
 
-def lowered_onnx(graph: Graph, precision: Precision) -> Path:
+def lower_onnx(graph: Graph, precision: Precision) -> Path:
     """Return the path of the graph's ONNX file in fp16 or bf16, made once and kept in the cache.
 
     Matrix products and convolutions are computed in it, and what needs range or digits (softmax, norms, sums) in fp32.
@@ -60,7 +60,7 @@ def lowered_onnx(graph: Graph, precision: Precision) -> Path:
         onnx.save(model, folder / name, save_as_external_data=is_large, location=f"{name}.data")
 
     made_from = [onnx_identity(graph, exported), str(precision), onnx.__version__, metadata.version("mlbench")]
-    return made_once("lowered", made_from, fill) / name
+    return build_once("lowered", made_from, fill) / name
 
 
 def _types(model: ModelProto) -> Mapping[str, int]:
@@ -144,7 +144,7 @@ class _Lowering:
         if (name, wants_low) not in self._casts:
             made = f"{name}_{'low' if wants_low else 'fp32'}"
             if name in self._weights:
-                self._graph.initializer.append(self._lowered_weight(self._weights[name], made))
+                self._graph.initializer.append(self._lower_weight(self._weights[name], made))
             else:
                 self._cast(name, made, to_low=wants_low)
             self._casts[name, wants_low] = made
@@ -156,7 +156,7 @@ class _Lowering:
         kind = self._kind if to_low else self._float
         self._nodes.append(helper.make_node("Cast", [name], [made], name=f"{made}_cast", to=kind))
 
-    def _lowered_weight(self, weight: TensorProto, name: str) -> TensorProto:
+    def _lower_weight(self, weight: TensorProto, name: str) -> TensorProto:
         """Return a weight rounded; what exceeds the range becomes its end, since infinities breed NaN."""
         import torch
         from onnx import TensorProto, helper, numpy_helper

@@ -21,7 +21,7 @@ from onnxruntime import quantization
 
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
-from mlbench.execution.compile_cache import made_once
+from mlbench.execution.compile_cache import build_once
 from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
 from mlbench.toolkit.processor import machine_flags
@@ -55,7 +55,7 @@ class Scheme(StrEnum):
     """As ``SYMMETRIC``, in OCP's E4M3."""
 
 
-def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
+def quantize_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     """Return the path of the graph's quantised file, made once and kept in the cache.
 
     Activations have fixed ranges, taken from the graph's calibration inputs. In a graph with state they have the ranges
@@ -67,7 +67,7 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     """
     if graph.state and scheme is Scheme.UNSIGNED:
         made_from: Mapping[str, Any] = {"settings": [per_channel, MATRIX_PRODUCTS, saturates()]}
-        return _made(graph, scheme, made_from, partial(_quantize_by_call, per_channel=per_channel))
+        return _build_file(graph, scheme, made_from, partial(_quantize_by_call, per_channel=per_channel))
     inputs = iter(()) if graph.state else graph.calibration()
     first = next(inputs, None)
     if first is None:
@@ -79,7 +79,7 @@ def quantized_onnx(graph: Graph, scheme: Scheme, *, per_channel: bool) -> Path:
     }
     data = CalibrationInputs(first, inputs)
     make = partial(_quantize_by_calibration, data=data, scheme=scheme, per_channel=per_channel)
-    return _made(graph, scheme, made_from, make)
+    return _build_file(graph, scheme, made_from, make)
 
 
 def saturates() -> bool:
@@ -91,7 +91,9 @@ def saturates() -> bool:
     return "sse2" in flags and not flags & VNNI
 
 
-def _made(graph: Graph, scheme: Scheme, made_from: Mapping[str, Any], quantize: Callable[[Path, Path], None]) -> Path:
+def _build_file(
+    graph: Graph, scheme: Scheme, made_from: Mapping[str, Any], quantize: Callable[[Path, Path], None]
+) -> Path:
     """Return the file that ``quantize`` makes of the exported one, unless the cache has it."""
     precision = "fp8" if scheme is Scheme.FP8 else "int8"
     exported, name = graph.onnx(), f"{graph.name}.{precision}.onnx"
@@ -108,7 +110,7 @@ def _made(graph: Graph, scheme: Scheme, made_from: Mapping[str, Any], quantize: 
             reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
             raise GraphError(f"ONNX Runtime cannot quantise graph {graph.name}: {reason}") from error
 
-    return made_once("quantized", {**onnx_identity(graph, exported), "versions": versions, **made_from}, fill) / name
+    return build_once("quantized", {**onnx_identity(graph, exported), "versions": versions, **made_from}, fill) / name
 
 
 def _quantize_by_calibration(
@@ -117,7 +119,7 @@ def _quantize_by_calibration(
     """Quantise an exported file into ``path``; ranges run from the smallest to the largest value seen."""
     is_unsigned, is_large = scheme is Scheme.UNSIGNED, _has_weights_beside(exported)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        prepared = _prepared(exported, Path(folder), is_large=is_large)
+        prepared = _prepare_file(exported, Path(folder), is_large=is_large)
         in_int8 = Path(folder) / "int8.onnx" if scheme is Scheme.FP8 else path
         quantization.quantize_static(
             prepared,
@@ -140,7 +142,7 @@ def _quantize_by_calibration(
             onnx.save(model, path, save_as_external_data=is_large, location=f"{path.name}.data")
 
 
-def _prepared(exported: Path, folder: Path, *, is_large: bool) -> Path:
+def _prepare_file(exported: Path, folder: Path, *, is_large: bool) -> Path:
     """Return a file that the quantisers take, in a folder that outlasts its use."""
     prepared = folder / "prepared.onnx"
     quantization.quant_pre_process(exported, prepared, skip_symbolic_shape=True, save_as_external_data=is_large)
@@ -169,7 +171,7 @@ def _quantize_by_call(exported: Path, path: Path, *, per_channel: bool) -> None:
     is_large = _has_weights_beside(exported)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         quantization.quantize_dynamic(
-            _prepared(exported, Path(folder), is_large=is_large),
+            _prepare_file(exported, Path(folder), is_large=is_large),
             path,
             op_types_to_quantize=list(MATRIX_PRODUCTS),
             per_channel=per_channel,

@@ -21,4 +21,4 @@ def flags_of(cpuinfo: str) -> frozenset[str]:
 
 def machine_flags() -> frozenset[str]:
     """Return the flags of this machine's processors; none where Linux does not list them."""
-    return flags_of(CPU_INFO.read_text(encoding="utf-8")) if CPU_INFO.is_file() else frozenset()
+    return flags_of(CPU_INFO.read_text(encoding="utf-8", errors="replace")) if CPU_INFO.is_file() else frozenset()

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
-from mlbench.toolkit import cores_each, installed_versions
+from mlbench.toolkit import cores_each, find_versions
 from mlbench.toolkit.processor import machine_flags
-from mlbench_cpu_amx.allocator import preloaded_allocator
+from mlbench_cpu_amx.allocator import find_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
-from mlbench_cpu_amx.instruction_sets import BF16, chosen, limit, offered
+from mlbench_cpu_amx.instruction_sets import BF16, choose_instruction_set, limit, list_available
 from mlbench_cpu_amx.kernels import INTRODUCTION, KernelReport
 
 INSTALL = "pip install 'mlbench[cpu-amx]'"
@@ -42,8 +42,8 @@ class CpuAmx(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions, a C++ compiler and the CPU's flags; torch stays unloaded."""
-        flags, versions = machine_flags(), installed_versions("torch", "torchao")
-        found = offered(flags)
+        flags, versions = machine_flags(), find_versions("torch", "torchao")
+        found = list_available(flags)
         if not found:
             return Probe(is_available=False, reason="no x86 CPU with AVX2 here", install="run on another backend")
         if "torch" not in versions:
@@ -58,9 +58,9 @@ class CpuAmx(GraphBackend):
             rank=30,
         )
 
-    def shared(self, workers: int) -> Self:
+    def for_workers(self, workers: int) -> Self:
         """Give each worker its part of the cores."""
-        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+        return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a graph's package as a callable; of a graph with state its module, which oneDNN computes too.
@@ -71,7 +71,7 @@ class CpuAmx(GraphBackend):
         """
         import torch
 
-        isa = self._chosen_isa(precision)
+        isa = self._choose_isa(precision)
         limit(isa)
         if self.options.threads:
             torch.set_num_threads(self.options.threads)
@@ -90,21 +90,21 @@ class CpuAmx(GraphBackend):
         return {
             "device": "cpu",
             "threads": self.options.threads or torch.get_num_threads(),
-            "isa": chosen(self.options.isa, machine_flags()),
+            "isa": choose_instruction_set(self.options.isa, machine_flags()),
             "cpu_capability": torch.backends.cpu.get_cpu_capability(),
             "onednn": INTRODUCTION.version,
             "onednn_isa": INTRODUCTION.isa,
             "kernels": self._report.kernels,
-            "allocator": preloaded_allocator(),
-            **installed_versions("torch", "torchao"),
+            "allocator": find_allocator(),
+            **find_versions("torch", "torchao"),
         }
 
-    def _chosen_isa(self, precision: Precision) -> str:
+    def _choose_isa(self, precision: Precision) -> str:
         """Return the instruction set to compile for."""
         flags = machine_flags()
-        isa = chosen(self.options.isa, flags)
+        isa = choose_instruction_set(self.options.isa, flags)
         has_bf16 = BF16 in flags and isa != "avx2"
-        precisions = list(_precisions(has_bf16=has_bf16, has_int8="torchao" in installed_versions("torchao")))
+        precisions = list(_precisions(has_bf16=has_bf16, has_int8="torchao" in find_versions("torchao")))
         if precision not in precisions:
             raise UsageError(
                 f"{self.name} does not offer {precision} on this CPU with backend.isa={self.options.isa}.",

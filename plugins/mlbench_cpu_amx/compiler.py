@@ -12,5 +12,5 @@ def cxx() -> str:
 
 
 def has_cxx() -> bool:
-    """Tell whether it is there."""
+    """Return whether it is there."""
     return shutil.which(cxx()) is not None

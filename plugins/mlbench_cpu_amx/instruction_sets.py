@@ -28,18 +28,18 @@ VECTOR_BITS = {"avx2": 256}
 """How wide vectors the inductor may write; else as wide as the machine has them."""
 
 
-def offered(flags: Set[str]) -> list[str]:
+def list_available(flags: Set[str]) -> list[str]:
     """Return the instruction sets that a CPU with these flags has, the best first."""
     return [name for name, needs in NEEDS.items() if needs <= flags]
 
 
-def chosen(asked: str, flags: Set[str]) -> str:
+def choose_instruction_set(asked: str, flags: Set[str]) -> str:
     """Return the instruction set to compute with: the one asked for, or for ``auto`` the best.
 
     Raises:
         UsageError: the CPU lacks it.
     """
-    found = offered(flags)
+    found = list_available(flags)
     if asked == "auto" and found:
         return found[0]
     if asked not in found:

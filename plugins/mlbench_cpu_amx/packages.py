@@ -18,8 +18,8 @@ from torch._inductor import config
 from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 
 from mlbench import Dim, Graph, GraphError, Precision, TensorSpec
-from mlbench.toolkit import made_once
-from mlbench.toolkit.exported_program import exported_program, graph_step
+from mlbench.toolkit import build_once
+from mlbench.toolkit.exported_program import export_program, graph_step
 from mlbench.toolkit.processor import machine_flags
 from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS
 from mlbench_cpu_amx.kernels import KernelReport
@@ -95,7 +95,7 @@ def package_of(graph: Graph, precision: Precision, isa: str) -> Path:
         first, _ = calibration_inputs(graph)
         made_from["calibration"] = [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()]
         made_from["versions"].append(importlib.metadata.version("torchao"))
-    return made_once("cpu_amx", made_from, lambda folder: _compile(graph, precision, isa, folder)) / FILE
+    return build_once("cpu_amx", made_from, lambda folder: _compile(graph, precision, isa, folder)) / FILE
 
 
 def _compile(graph: Graph, precision: Precision, isa: str, folder: Path) -> None:
@@ -127,7 +127,7 @@ def _program(graph: Graph, precision: Precision) -> torch.export.ExportedProgram
     if precision is Precision.BF16:
         module = InBf16(module)
     elif precision is Precision.INT8:
-        from mlbench_cpu_amx.quantization import quantized
+        from mlbench_cpu_amx.quantization import quantize
 
-        module = quantized(graph, module)
-    return exported_program(graph, module)
+        module = quantize(graph, module)
+    return export_program(graph, module)

@@ -11,7 +11,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
 from mlbench import Graph, GraphError
-from mlbench.toolkit.exported_program import exported_program, graph_step
+from mlbench.toolkit.exported_program import export_program, graph_step
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -31,7 +31,7 @@ def calibration_inputs(graph: Graph) -> tuple[Mapping[str, np.ndarray], Iterator
     return first, rest
 
 
-def quantized(graph: Graph, module: torch.nn.Module) -> GraphModule:
+def quantize(graph: Graph, module: torch.nn.Module) -> GraphModule:
     """Return a graph's module with quantise and dequantise operators, which the inductor turns into int8 kernels.
 
     Activations are uint8, with one range each that the calibration inputs gave; weights int8, with a scale per output
@@ -42,7 +42,7 @@ def quantized(graph: Graph, module: torch.nn.Module) -> GraphModule:
     """
     first, rest = calibration_inputs(graph)
     # strictly: else a module that is used twice (one ReLU in three places) looks to the quantiser like one operator
-    traced = exported_program(graph, module, strict=True).module()
+    traced = export_program(graph, module, strict=True).module()
     quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
     with graph_step(graph, "quantised"):
         prepared = prepare_pt2e(traced, quantizer)

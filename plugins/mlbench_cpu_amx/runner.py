@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from mlbench import UnavailableError
-from mlbench.toolkit import made_once
+from mlbench.toolkit import build_once
 from mlbench_cpu_amx.compiler import cxx
 
 SOURCE = Path(__file__).with_name("package_runner.cpp")
@@ -25,7 +25,7 @@ def package_class() -> Any:
     Raises:
         UnavailableError: the C++ compiler cannot build it.
     """
-    folder = made_once("cpu_amx_runner", [SOURCE.read_text(), torch.__version__], _build)
+    folder = build_once("cpu_amx_runner", [SOURCE.read_text(), torch.__version__], _build)
     torch.classes.load_library(os.fspath(folder / LIBRARY))
     return torch.classes.mlbench_cpu_amx.Package
 

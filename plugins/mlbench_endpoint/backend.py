@@ -30,9 +30,12 @@ class EndpointOptions:
     connections: Annotated[int, Ge(1)] = 256
     """How many requests are under way at a time, over all targets."""
     timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 600.0
-    """How long a server may send nothing before its answer counts as cut off."""
+    """How long a server may take to the first token, from one to the next, and from the last to the end of the answer.
+    What else it sends meanwhile does not count."""
+    total_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 3600.0
+    """How long a whole answer may take from the sending of its request, with all attempts."""
     retries: Annotated[int, Ge(0)] = 0
-    """How often a request is repeated that failed before its first token."""
+    """How often a request is repeated that failed before its first token, after as long as the server asks for."""
     key_variable: str = "MLBENCH_ENDPOINT_KEY"
     """The environment variable that holds the API key, which no record keeps; this one need not be set."""
     extra: str = ""
@@ -65,7 +68,7 @@ class Endpoint(Backend):
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine whose requests ask for what the workload's program says; batching is the server's."""
         from mlbench_endpoint.engine import EndpointEngine
-        from mlbench_endpoint.wording import wording
+        from mlbench_endpoint.request_format import request_format
 
         options = self.options
         if not isinstance(model.program, GenerationProgram):
@@ -73,27 +76,48 @@ class Endpoint(Backend):
                 f"endpoint cannot run {model.name}: the protocol is for language models.",
                 hint="Choose gptj, llama2-70b or mixtral-8x7b.",
             )
-        targets = tuple(url.strip().rstrip("/") for url in options.url.split(",") if url.strip())
-        if not targets or not all(url.startswith(("http://", "https://")) for url in targets):
-            raise UsageError(f"backend.url is {options.url!r}.", hint=f"Say where the server is: {EXAMPLE}")
-        if options.key_variable != EndpointOptions().key_variable and not os.environ.get(options.key_variable):
-            raise UsageError(
-                f"backend.key_variable is {options.key_variable!r}, and the environment has no such variable.",
-                hint="Export the API key in it.",
-            )
-        words = wording(model, kind=options.prompt, extra=_fields(options.extra))
-        return EndpointEngine(options, targets, model.program, words)
+        targets = _targets(options.url)
+        _check_key(options.key_variable)
+        form = request_format(model, kind=options.prompt, extra=_fields(options.extra))
+        return EndpointEngine(options, targets, model.program, form)
 
     def observe(self) -> Mapping[str, Any]:
         """Return what cannot be seen from here; the settings, without any key, are in the record already."""
         return {"precision": "as the user says; the server does not tell", "devices": None}
 
 
+def _targets(urls: str) -> tuple[str, ...]:
+    """Return where the servers are, of URLs divided by commas."""
+    targets = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
+    if any(mark in url for url in targets for mark in "@?#"):  # may be a secret: do not repeat it
+        raise UsageError(
+            "backend.url has a user, a query or a fragment in it, and records keep it.",
+            hint=f"Give the key in the environment, as {EndpointOptions().key_variable}.",
+        )
+    if not targets or not all(url.startswith(("http://", "https://")) for url in targets):
+        raise UsageError(f"backend.url is {urls!r}.", hint=f"Say where the server is: {EXAMPLE}")
+    return targets
+
+
+def _check_key(variable: str) -> None:
+    """Raise `UsageError` for a key that is missing, or that no header can carry; it is never shown."""
+    key = os.environ.get(variable, "").strip()
+    if not key and variable != EndpointOptions().key_variable:
+        raise UsageError(
+            f"backend.key_variable is {variable!r}, and the environment has no such variable.",
+            hint="Export the API key in it.",
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(
+            f"the API key in {variable} has a character that no HTTP header can carry.", hint="Export it anew."
+        )
+
+
 def _fields(text: str) -> dict[str, Any]:
     """Return the extra fields of a request."""
     try:
         fields = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         raise UsageError(f"backend.extra is {text!r}.", hint="Give a JSON object: '{\"ignore_eos\": true}'.")

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mlbench import Engine, GenerationProgram, Reply, Samples, UnavailableError
+from mlbench import Engine, GenerationProgram, Prompt, Reply, Samples, UnavailableError
 from mlbench.toolkit import SideProcess
-from mlbench_endpoint.wording import Wording
+from mlbench_endpoint.request_format import RequestFormat
 
 if TYPE_CHECKING:
     from mlbench_endpoint.backend import EndpointOptions
 
 _PATIENCE_S = 10.0
+_ENDED = "the process that talks to servers ended"
 
 
 @dataclass(slots=True)
-class Counts:
+class EndpointCounts:
     """What the record tells of a run's requests."""
 
     answered: int = 0
     failed: int = 0
     retried: int = 0
+    truncated_prompts: int = 0
+    """Prompts of which the server counted fewer tokens than it was sent; see `Engine.statistics`."""
     prompts_cut_otherwise: int = 0
-    """Answers whose server counted other tokens in the prompt than mlbench sent."""
+    """Answers whose server counted other tokens in the prompt than mlbench sent, these among them."""
     answers_cut_otherwise: int = 0
     """Answers whose server counted other tokens than mlbench: text can be cut in many ways."""
     longest_way_ns: int = 0
@@ -45,14 +50,12 @@ class Counts:
 class _Asked:
     samples: Samples
     reply: Reply
-    prompt_tokens: int
-    may_stop: bool
-    """Whether a stop sequence can end the answer, after which mlbench puts the end token that no server counts."""
+    prompt: Prompt
     first: Any = None
     """The part of the answer whose first token was reported."""
 
 
-class _Warmth(Reply):
+class _WarmUpReply(Reply):
     """Waits for warm-up's answers."""
 
     def __init__(self, count: int) -> None:
@@ -83,21 +86,30 @@ class _Warmth(Reply):
 
 
 class EndpointEngine(Engine):
-    """Hands prompts to a process that talks HTTP, and answers from a thread that hears of tokens."""
+    """Hands prompts to a process that talks HTTP, and answers from a thread that hears of tokens.
+
+    Each sample is answered or failed, whatever a server sends: the other process keeps the time limits, and the thread
+    fails a sample whose answer cannot be read.
+    """
 
     def __init__(
-        self, options: EndpointOptions, targets: tuple[str, ...], program: GenerationProgram, wording: Wording
+        self,
+        options: EndpointOptions,
+        targets: tuple[str, ...],
+        program: GenerationProgram,
+        request_format: RequestFormat,
     ) -> None:
         self._options = options
         self._targets = targets
         self._program = program
-        self._wording = wording
-        self._counts = Counts()
+        self._format = request_format
+        self._counts = EndpointCounts()
         self._asked: dict[int, _Asked] = {}
         self._requests = 0
         self._model = ""
         self._process: SideProcess | None = None
-        self._thread = threading.Thread(target=self._hear, name="mlbench-endpoint", daemon=True)
+        self._is_leaving = False
+        self._thread = threading.Thread(target=self._listen, name="mlbench-endpoint", daemon=True)
 
     def __enter__(self) -> Self:
         """Start the process, and have it ask every target for its models.
@@ -105,19 +117,24 @@ class EndpointEngine(Engine):
         Raises:
             UnavailableError: a target does not answer, or does not have the model.
         """
+        options = self._options
         self._process = SideProcess("mlbench_endpoint.client")
-        self._heard = self._process.line.makefile("rb")
-        self._send(
-            targets=self._targets,
-            model=self._options.model,
-            fields=self._wording.common,
-            is_text=self._wording.is_text,
-            connections=self._options.connections,
-            timeout_s=self._options.timeout_s,
-            retries=self._options.retries,
-            key_variable=self._options.key_variable,
-        )
-        first = json.loads(self._heard.readline() or b'{"refused": "the process that talks to servers ended"}')
+        self._messages = self._process.line.makefile("rb")
+        try:
+            self._send(
+                targets=self._targets,
+                model=options.model,
+                fields=self._format.common,
+                format=dataclasses.asdict(self._format.answer),
+                connections=options.connections,
+                timeout_s=options.timeout_s,
+                total_timeout_s=options.total_timeout_s,
+                retries=options.retries,
+                key_variable=options.key_variable,
+            )
+            first = json.loads(self._messages.readline())
+        except (OSError, ValueError):
+            first = {"refused": _ENDED}
         if "refused" in first:
             self.__exit__(None, None, None)
             raise UnavailableError(f"{first['refused']}.", hint="See that the server runs, and backend.url and .model.")
@@ -130,11 +147,12 @@ class EndpointEngine(Engine):
     ) -> None:
         """Hang up, at which the process ends, and the thread with it; requests under way are dropped."""
         assert self._process
+        self._is_leaving = True
         self._process.hang_up()
         self._process.wait(_PATIENCE_S)
         if self._thread.is_alive():
             self._thread.join()
-        self._heard.close()
+        self._messages.close()
         self._process.line.close()
 
     def warm_up(self, samples: Samples) -> None:
@@ -143,66 +161,94 @@ class EndpointEngine(Engine):
         Raises:
             UnavailableError: one fails.
         """
-        warmth = _Warmth(len(samples))
-        self.submit(samples, warmth)
-        warmth.wait()
-        if warmth.failure:
-            hint = "" if self._wording.is_text else " One that takes only text needs --set backend.prompt=text."
-            raise UnavailableError(f"{warmth.failure}.", hint=f"The server refused a prompt while warming up.{hint}")
-        self._counts = Counts()
+        reply = _WarmUpReply(len(samples))
+        self.submit(samples, reply)
+        reply.wait()
+        if reply.failure:
+            hint = "" if self._format.is_text else " One that takes only text needs --set backend.prompt=text."
+            raise UnavailableError(f"{reply.failure}.", hint=f"The server refused a prompt while warming up.{hint}")
+        self._counts = EndpointCounts()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Send a request for each sample."""
         for place, sample in enumerate(samples.data()):
-            prompt = self._program.prompt(sample)
-            self._requests += 1
             part = samples if len(samples) == 1 else samples[place : place + 1]
-            self._asked[self._requests] = _Asked(part, reply, len(prompt.tokens), bool(prompt.stop))
-            self._send(id=self._requests, fields=self._wording.fields(prompt))
+            prompt = self._program.prompt(sample)
+            if (limit := self._format.limit(prompt)) < 1:
+                reply.fail(part, f"the prompt of {len(prompt.tokens)} tokens leaves no room for an answer")
+                continue
+            self._requests += 1
+            self._asked[self._requests] = _Asked(part, reply, prompt)
+            try:
+                self._send(id=self._requests, fields=self._format.fields(prompt), limit=limit)
+            except OSError:  # nobody is there to read it
+                self._fail(self._requests, _ENDED)
 
     def statistics(self) -> Mapping[str, Any]:
         """Return counts of requests since this was last asked, and which model the servers named."""
-        counts, self._counts = self._counts, Counts()
+        counts, self._counts = self._counts, EndpointCounts()
         return {"batching": "server", "served_model": self._model, **counts.values()}
 
     def _send(self, **message: Any) -> None:
         assert self._process
         self._process.line.sendall(json.dumps(message).encode() + b"\n")
 
-    def _hear(self) -> None:
-        """Pass on what the other process tells, until it ends; what is then unanswered fails."""
-        with self._heard:
-            for line in self._heard:
-                message = json.loads(line)
-                number = message["id"]
-                if "first" in message:
-                    self._give_first(self._asked[number], message["first"])
-                else:
-                    self._give(self._asked.pop(number), message)
-                way_ns = time.monotonic_ns() - message["at_ns"]
-                self._counts.longest_way_ns = max(self._counts.longest_way_ns, way_ns)
-        for asked in list(self._asked.values()):
-            asked.reply.fail(asked.samples, "the process that talks to servers ended")
+    def _listen(self) -> None:
+        """Pass on what the other process reports, until it ends. What is then unanswered fails, unless it was left."""
+        try:
+            with suppress(OSError):  # it was killed
+                for line in self._messages:
+                    if line.endswith(b"\n"):  # else it was killed while it wrote
+                        self._take(json.loads(line))
+        finally:
+            for number in [] if self._is_leaving else list(self._asked):
+                self._fail(number, _ENDED)
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        """Pass on a first token, an answer or a failure."""
+        number = message["id"]
+        if (asked := self._asked.get(number)) is None:
+            return  # it failed while its first token was read
+        try:
+            if "first" in message:
+                self._give_first(asked, message["first"])
+            elif "failed" in message:
+                self._counts.retried += message["attempts"] - 1
+                self._fail(number, message["failed"])
+            else:
+                self._give(asked, message)
+                self._asked.pop(number)
+        except Exception as error:  # an answer that nobody thought of must not end the thread, which serves all others
+            self._fail(number, f"the answer cannot be read: {error or type(error).__name__}")
+        self._counts.longest_way_ns = max(self._counts.longest_way_ns, time.monotonic_ns() - message["at_ns"])
+
+    def _fail(self, number: int, reason: str) -> None:
+        """Fail a sample, unless it has come to its end."""
+        if asked := self._asked.pop(number, None):
+            self._counts.failed += 1
+            asked.reply.fail(asked.samples, reason)
 
     def _give_first(self, asked: _Asked, part: Any) -> None:
-        if tokens := self._wording.tokens(part, is_finished=False)[:1]:  # text can be less than a token
+        if tokens := self._format.tokens(part, is_finished=False)[:1]:  # text can be less than a token
             asked.first = part
             asked.reply.first_token(asked.samples, np.array([tokens], self._program.reply.dtype))
 
     def _give(self, asked: _Asked, message: Mapping[str, Any]) -> None:
-        counts = self._counts
-        counts.retried += message["attempts"] - 1
-        if "failed" in message:
-            counts.failed += 1
-            asked.reply.fail(asked.samples, message["failed"])
-            return
         is_finished = message["finish"] == "stop"
-        tokens = self._wording.tokens(message["answer"], is_finished=is_finished, first=asked.first)
-        counts.answered += 1
-        counts.prompts_cut_otherwise += message["prompt_tokens"] not in (None, asked.prompt_tokens)
-        likely = (None, len(tokens), len(tokens) - asked.may_stop)
-        counts.answers_cut_otherwise += message["answer_tokens"] not in likely
+        tokens = self._format.tokens(message["answer"], is_finished=is_finished, first=asked.first)
         answer = self._program.answer(tokens)
+        self._count(asked.prompt, len(tokens), message)
         if asked.first is None:
             asked.reply.first_token(asked.samples, answer[np.newaxis, :1])
         asked.reply.complete(asked.samples, [answer], [len(answer)])
+
+    def _count(self, prompt: Prompt, tokens: int, message: Mapping[str, Any]) -> None:
+        """Count an answer, and hold the server's counts against mlbench's."""
+        counts, seen = self._counts, message["prompt_tokens"]
+        counts.retried += message["attempts"] - 1
+        counts.answered += 1
+        if seen not in (None, len(prompt.tokens)):
+            counts.prompts_cut_otherwise += 1
+            counts.truncated_prompts += seen < self._format.fewest_tokens(prompt)
+        may_stop = bool(prompt.stop)  # then mlbench puts the end token that no server counts
+        counts.answers_cut_otherwise += message["answer_tokens"] not in (None, tokens, tokens - may_stop)

@@ -37,7 +37,7 @@ class Null(Backend):
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine that answers in the model's form; graphs, batching and precision are nothing to it."""
         from mlbench_null.engine import DelayedEngine, NullEngine, Script
-        from mlbench_null.scripts import Speech, Zeros
+        from mlbench_null.scripts import TokenStream, Zeros
 
         options = self.options
         for name in ("delay_ms", "token_ms"):
@@ -47,5 +47,5 @@ class Null(Backend):
         script: Script = Zeros(model.program.reply, delay_ns)
         if isinstance(model.program, GenerationProgram):
             most, fewest = options.most_tokens, options.tokens
-            script = Speech(model.program, fewest=fewest, most=most, delay_ns=delay_ns, token_ns=token_ns)
+            script = TokenStream(model.program, fewest=fewest, most=most, delay_ns=delay_ns, token_ns=token_ns)
         return DelayedEngine(script) if delay_ns or token_ns else NullEngine(script)

@@ -45,7 +45,7 @@ class Zeros:
             reply.complete(part, zeros[: len(part)])
 
 
-class Speech:
+class TokenStream:
     """Tokens of no meaning, with an end token last: the first after a delay, the others each a set time after the last.
 
     A sample's answer has the same length each time it is asked for. As many as are asked for are spoken at once.
@@ -78,7 +78,7 @@ class Speech:
         self._end = decoding.end_tokens[0]
         self._word = next(token for token in range(len(decoding.end_tokens) + 1) if token not in decoding.end_tokens)
         self._reports_first = decoding.beams == 1
-        self._answer = cache(self._made_answer)
+        self._answer = cache(self._make_answer)
 
     def acts(self, samples: Samples) -> Iterator[tuple[int, Samples, Give]]:
         """Report first tokens together, then answer those of equal length together, the short ones first."""
@@ -107,5 +107,5 @@ class Speech:
         """Return a length for a sample; indices that follow each other give lengths that do not."""
         return self._fewest + (index * 2654435761 % 2**32) * self._lengths // 2**32
 
-    def _made_answer(self, length: int) -> np.ndarray:
+    def _make_answer(self, length: int) -> np.ndarray:
         return self._program.answer([self._word] * (length - 1) + [self._end])

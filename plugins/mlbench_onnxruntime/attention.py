@@ -17,7 +17,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from mlbench import Graph
-from mlbench.toolkit import made_once, onnx_identity
+from mlbench.toolkit import build_once, onnx_identity
 
 DECODE = "decode"
 """The contract's name of the graph that takes one token for each of the first rows of a cache."""
@@ -46,7 +46,7 @@ def with_fused_attention(file: Path, graph: Graph) -> Path:
         onnx.external_data_helper.load_external_data_for_model(model, os.fspath(file.parent))
         onnx.save(model, folder / file.name, save_as_external_data=is_large, location=f"{file.name}.data")
 
-    return made_once("fused_attention", [onnx_identity(graph, file), Path(__file__).read_text()], fill) / file.name
+    return build_once("fused_attention", [onnx_identity(graph, file), Path(__file__).read_text()], fill) / file.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
         helper.make_node("Size", ["columns"], ["fused_size"]),
         helper.make_node("Cast", ["fused_size"], ["fused_span"], to=TensorProto.INT32),
     ]
-    fused = {layer.output.output[0]: _fused(graph, layer, shapes[layer.query]) for layer in layers}
+    fused = {layer.output.output[0]: _fuse_layer(graph, layer, shapes[layer.query]) for layer in layers}
     written = {f"{name}.next" for name in state}
     for node in graph.node:
         if node.output[0] not in written:
@@ -139,7 +139,7 @@ def _source(name: str, makers: Mapping[str, NodeProto]) -> str:
     return name
 
 
-def _fused(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> list[NodeProto]:
+def _fuse_layer(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> list[NodeProto]:
     """Return the operator and what brings tensors into its shapes: (rows, 1, heads x head size)."""
     _, key_heads, shared, size = shape
     keys, values = layer.keys, layer.values
@@ -154,13 +154,13 @@ def _fused(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> list[N
     for part, sizes in shapes.items():
         graph.initializer.append(numpy_helper.from_array(np.array(sizes, np.int64), f"{name[part]}_shape"))
 
-    def reshaped(source: str, part: str, target: str) -> NodeProto:
+    def reshape(source: str, part: str, target: str) -> NodeProto:
         return helper.make_node("Reshape", [source, f"{name[part]}_shape"], [target])
 
     return [
-        reshaped(layer.query, "flat_query", name["flat_query"]),
-        reshaped(keys.input[2], "flat_keys", name["flat_keys"]),
-        reshaped(values.input[2], "flat_values", name["flat_values"]),
+        reshape(layer.query, "flat_query", name["flat_query"]),
+        reshape(keys.input[2], "flat_keys", name["flat_keys"]),
+        reshape(values.input[2], "flat_values", name["flat_values"]),
         helper.make_node(
             "GroupQueryAttention",
             [
@@ -174,7 +174,7 @@ def _fused(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> list[N
             kv_num_heads=key_heads,
             scale=layer.scale,
         ),
-        reshaped(name["flat_output"], "flat_output", made),
+        reshape(name["flat_output"], "flat_output", made),
     ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from annotated_types import Ge, Le
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
-from mlbench.toolkit import cores_each, installed_versions
+from mlbench.toolkit import cores_each, find_versions, first_line
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
 from mlbench_onnxruntime.providers import CPU, INDEXED, TENSORRT, Place, usable_place, usable_provider
 
@@ -67,7 +67,7 @@ class OnnxRuntimeOptions:
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     """How far a session rewrites the graph when it loads."""
     spinning: bool = False
-    """Threads that wait for work turn in circles, not sleep: a faster start, at the cost of all other threads."""
+    """Idle worker threads busy-wait (spin) instead of sleeping: a faster start, at the cost of all other threads."""
     per_channel: bool = True
     """int8: a scale per output channel of a weight, instead of one per weight."""
 
@@ -84,7 +84,7 @@ class OnnxRuntime(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions; neither ONNX Runtime nor torch is loaded."""
-        versions = installed_versions(*DISTRIBUTIONS, *EXPORTERS)
+        versions = find_versions(*DISTRIBUTIONS, *EXPORTERS)
         found = [name for name in DISTRIBUTIONS if name in versions]
         missing = [name for name in EXPORTERS if name not in versions]
         if not found:
@@ -101,15 +101,15 @@ class OnnxRuntime(GraphBackend):
             rank=60,
         )
 
-    def shared(self, workers: int) -> Self:
+    def for_workers(self, workers: int) -> Self:
         """Give each worker its part of the cores: sessions that all take every core get in each other's way."""
-        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+        return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def instance(self, number: int, of: int) -> Self:
         """Take a device of its own, counted from ``device``, where the provider has several; on a CPU cores suffice."""
         if usable_provider(self.options.provider) not in INDEXED:
             return self
-        return self.configured(replace(self.options, device=self.options.device + number))
+        return self.with_options(replace(self.options, device=self.options.device + number))
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return a session's run; its outputs are fresh arrays in each call."""
@@ -149,13 +149,13 @@ class OnnxRuntime(GraphBackend):
         if precision is Precision.FP32:
             return graph.onnx()
         if precision is Precision.FP16:
-            from mlbench.toolkit.onnx_lowering import lowered_onnx
+            from mlbench.toolkit.onnx_lowering import lower_onnx
 
-            return lowered_onnx(graph, precision)
+            return lower_onnx(graph, precision)
         if precision is Precision.INT8:
-            from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx
+            from mlbench.toolkit.onnx_quantization import Scheme, quantize_onnx
 
-            return quantized_onnx(graph, Scheme.UNSIGNED, per_channel=self.options.per_channel)
+            return quantize_onnx(graph, Scheme.UNSIGNED, per_channel=self.options.per_channel)
         raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, fp16, int8.")
 
     def _session(self, path: Path, graph: Graph, place: Place) -> Any:
@@ -177,9 +177,9 @@ class OnnxRuntime(GraphBackend):
         settings.log_severity_level = 3  # errors
         further = _further_options(place, graph, path)
         try:
-            session = _loaded(path, settings, place, further)
+            session = _load_session(path, settings, place, further)
         except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
-            reason = str(error).splitlines()[0][:300]
+            reason = first_line(error)
             raise GraphError(f"ONNX Runtime cannot load graph {graph.name} on {place.provider}: {reason}") from error
         found = operators_by_provider(session)
         check_placement(place, graph.name, found)
@@ -198,7 +198,7 @@ def _further_options(place: Place, graph: Graph, path: Path) -> Mapping[str, str
     return {name: value for name, value in options.items() if not (is_told and name.startswith(PROFILES))}
 
 
-def _loaded(path: Path, settings: Any, place: Place, further: Mapping[str, str]) -> Any:
+def _load_session(path: Path, settings: Any, place: Place, further: Mapping[str, str]) -> Any:
     """Return a session; without profiles where TensorRT takes only parts of the graph, whose inputs have none."""
     import onnxruntime
 
@@ -214,7 +214,7 @@ def _loaded(path: Path, settings: Any, place: Place, further: Mapping[str, str])
 
 
 def has_files() -> bool:
-    """Tell whether the module ``onnxruntime`` is there: a distribution may have lost it to another's removal."""
+    """Return whether the module ``onnxruntime`` is there: a distribution may have lost it to another's removal."""
     found = find_spec("onnxruntime")
     return found is not None and found.origin is not None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench import UsageError
+from mlbench.toolkit import first_line
 from mlbench_onnxruntime.libraries import load_libraries, missing_library
 
 CPU = "CPUExecutionProvider"
@@ -118,7 +119,7 @@ def _start(place: Place) -> None:
             return
         reason = f"it fell back to {session.get_providers()[0]}"
     except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
-        reason = str(error).splitlines()[0][:300]
+        reason = first_line(error)
     if missing := missing_library(place.provider):
         reason = f"{reason} ({missing})"
     raise UsageError(f"ONNX Runtime {onnxruntime.__version__} could not start {given}: {reason}.", hint=hint)

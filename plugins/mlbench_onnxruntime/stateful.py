@@ -61,7 +61,7 @@ class StatefulSession:
         self._place = place
         types = {each.name: DTYPES[each.type] for each in session.get_inputs() if each.type in DTYPES}
         self._dtypes = {spec.name: types[spec.name] for spec in graph.state}
-        in_place = updated_in_place(file)
+        in_place = find_updatable(file)
         self._moving = [spec for spec in graph.state if spec.name not in in_place]
         self._takes_first_rows = takes_first_rows
 
@@ -71,7 +71,7 @@ class StatefulSession:
             {spec.name: np.zeros(_shape(spec, sizes), self._dtypes[spec.name]) for spec in self._graph.state}
         )
 
-    def resized(self, state: OnnxState, sizes: Mapping[str, int], /) -> OnnxState:
+    def resize(self, state: OnnxState, sizes: Mapping[str, int], /) -> OnnxState:
         """Return larger tensors with the old contents at their beginning."""
         grown = {spec.name: np.zeros(_shape(spec, sizes), self._dtypes[spec.name]) for spec in self._graph.state}
         for name, array in grown.items():
@@ -132,7 +132,7 @@ class StatefulSession:
         return OnnxState(values, arrays if self._place.memory == CPU else {})
 
 
-def updated_in_place(file: Path) -> set[str]:
+def find_updatable(file: Path) -> set[str]:
     """Return the names of state tensors that may be updated in place: nothing reads them but the operator that does it.
 
     Another reader might come after it, and read what is meant for the next call.

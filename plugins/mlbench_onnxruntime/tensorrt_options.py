@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlbench import Dim, Graph
-from mlbench.toolkit import made_once, onnx_identity, shape_ranges
+from mlbench.toolkit import build_once, onnx_identity, shape_ranges
 
 PROFILES = "trt_profile_"
 """Begins the names of the options that say which shapes will come."""
@@ -43,8 +43,8 @@ def _cache_options(graph: Graph, file: Path, device: int) -> Mapping[str, str]:
     import onnxruntime
 
     platform = [onnxruntime.__version__, _gpu(device)]
-    engines = made_once("onnxruntime_tensorrt", [onnx_identity(graph, file), platform], lambda fresh: None)
-    timings = made_once("onnxruntime_tensorrt_timings", platform, lambda fresh: None)
+    engines = build_once("onnxruntime_tensorrt", [onnx_identity(graph, file), platform], lambda fresh: None)
+    timings = build_once("onnxruntime_tensorrt_timings", platform, lambda fresh: None)
     return {
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": os.fspath(engines),

@@ -155,5 +155,5 @@ class Rapl(PowerMeter):
 def _name(zone: Path) -> str:
     try:
         return (zone / "name").read_text().strip()
-    except OSError:
+    except (OSError, ValueError):
         return ""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge, Le
 
 from mlbench import Engine, EnginePlan, Executable, Graph, GraphBackend, Model, Precision, Probe, UsageError
-from mlbench.toolkit import CappedGraph, in_pieces, installed_versions, onnx_identity, shape_ranges
+from mlbench.toolkit import CappedGraph, find_versions, in_pieces, onnx_identity, shape_ranges
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
 """What brings the module ``tensorrt``."""
@@ -56,7 +56,7 @@ class TensorRt(GraphBackend):
 
     def probe(self) -> Probe:
         """Look for distributions and for the device's file; neither TensorRT nor torch is loaded."""
-        versions = installed_versions(*DISTRIBUTIONS, *NEEDED, *QUANTISERS)
+        versions = find_versions(*DISTRIBUTIONS, *NEEDED, *QUANTISERS)
         missing = [name for name in NEEDED if name not in versions]
         if not any(name in versions for name in QUANTISERS):
             missing.append("onnxruntime")
@@ -77,7 +77,7 @@ class TensorRt(GraphBackend):
 
     def instance(self, number: int, of: int) -> Self:
         """Take a GPU of its own, counted from ``device``."""
-        return self.configured(replace(self.options, device=usable_device(self.options.device + number)))
+        return self.with_options(replace(self.options, device=usable_device(self.options.device + number)))
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Let the core know no larger sizes than the engines will take."""
@@ -111,16 +111,16 @@ class TensorRt(GraphBackend):
 
     def file(self, graph: Graph, precision: Precision) -> Path:
         """Return the graph's ONNX file in this precision; its types are the engine's."""
-        from mlbench.toolkit.onnx_lowering import lowered_onnx
-        from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx
+        from mlbench.toolkit.onnx_lowering import lower_onnx
+        from mlbench.toolkit.onnx_quantization import Scheme, quantize_onnx
 
         if precision is Precision.FP32:
             return graph.onnx()
         if precision in QUANTIZED:
             is_fp8 = precision is Precision.FP8
             scheme = Scheme.FP8 if is_fp8 else Scheme.SYMMETRIC
-            return quantized_onnx(graph, scheme, per_channel=self.options.per_channel and not is_fp8)
-        return lowered_onnx(graph, precision)
+            return quantize_onnx(graph, scheme, per_channel=self.options.per_channel and not is_fp8)
+        return lower_onnx(graph, precision)
 
     def observe(self) -> Mapping[str, Any]:
         """Return which TensorRT it was, and on what."""

@@ -13,7 +13,7 @@ import tensorrt
 import torch
 
 from mlbench import GraphError
-from mlbench.toolkit import made_once
+from mlbench.toolkit import build_once
 from mlbench_tensorrt.request import EngineRequest
 
 PLAN = "engine.plan"
@@ -29,7 +29,7 @@ def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
         GraphError: TensorRT cannot express the graph, naming the operator; or the cached engine does not load.
     """
     torch.cuda.set_device(request.device)
-    folder = made_once("tensorrt", request.key(platform(request.device)), lambda fresh: _build(request, fresh))
+    folder = build_once("tensorrt", request.key(platform(request.device)), lambda fresh: _build(request, fresh))
     engine = tensorrt.Runtime(_LOG).deserialize_cuda_engine((folder / PLAN).read_bytes())
     if engine is None:
         raise GraphError(f"the cached engine {folder / PLAN} does not load.", hint=f"Delete {folder}.")
@@ -67,7 +67,7 @@ def _build(request: EngineRequest, folder: Path) -> None:
     for name, ranges in request.ranges.items():
         profile.set_shape(name, ranges.smallest, ranges.usual, ranges.largest)
     config.add_optimization_profile(profile)
-    timings = made_once("tensorrt-timings", platform(request.device), lambda fresh: None) / TIMINGS
+    timings = build_once("tensorrt-timings", platform(request.device), lambda fresh: None) / TIMINGS
     known = config.create_timing_cache(timings.read_bytes() if timings.is_file() else b"")
     config.set_timing_cache(known, ignore_mismatch=False)
     plan = builder.build_serialized_network(network, config)

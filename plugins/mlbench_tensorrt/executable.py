@@ -142,7 +142,7 @@ class StatefulTensorRtExecutable(TensorRtExecutable):
         """Return zeros on the device."""
         return TensorRtState(self._zeros(sizes), in_place=self._in_place)
 
-    def resized(self, state: TensorRtState, sizes: Mapping[str, int], /) -> TensorRtState:
+    def resize(self, state: TensorRtState, sizes: Mapping[str, int], /) -> TensorRtState:
         """Return larger tensors with the old contents at their beginning."""
         grown = self._zeros(sizes)
         for new, old in zip(grown, state.tensors, strict=True):

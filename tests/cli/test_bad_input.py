@@ -1,6 +1,7 @@
 """What a user can get wrong: one line that says what, and exit status 2. Nothing is left behind."""
 
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mlbench.cli import main
+from mlbench.cli import main, progress
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def mlbench(results, monkeypatch, tmp_path):
     """Run a command line with its results in a folder of this test."""
     monkeypatch.setenv("MLBENCH_RESULTS", str(results))
     monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "settings.toml"))
+    monkeypatch.setattr(progress, "_QUIET_PERIOD_S", math.inf)  # a line a minute says how slow this machine is
 
     def mlbench(*arguments):
         return CliRunner().invoke(main, arguments)

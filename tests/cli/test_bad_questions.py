@@ -90,7 +90,7 @@ def test_malformed_sql_is_refused(results, sql, told):
         (["regress", "--baseline", "goood"], "unknown baseline 'goood'; known are: none."),
         (["baseline", "show", "goood"], "unknown baseline 'goood'"),
         (["baseline", "remove", "goood"], "unknown baseline 'goood'"),
-        (["compare", "one", "two"], "Nor is it a folder, a baseline or a tag."),
+        (["compare", "one", "two"], "It is not a folder, a baseline or a tag either."),
         (["export", "runs.xlsx"], "ends in neither .parquet nor .csv"),
         (["export", "nowhere/runs.csv"], "cannot be written"),
         (["history", "two"], "no run 'two'"),

@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.comparison.compare import compare, confirm
 from mlbench.records.baselines import save_baseline
+from mlbench.runner import UnstoredRunError
 
 
 @pytest.fixture
@@ -222,6 +224,140 @@ def test_some_invalid_repeats_are_counted_and_fail_when_strict(mlbench, store, a
     assert mlbench("regress", tonight, "--baseline", "good", "--strict").exit_code == 1
 
 
+ROUNDS = ("resnet50", "bert", "gptj", "retinanet")
+
+
+@pytest.fixture
+def nights_of_four(a_run, results):
+    """Store twenty nights of four workloads at 100, and a fifth of a percent around it."""
+
+    def store_night(workload, days, value):
+        created = a_run().created - timedelta(days=days)
+        changes = {"workload": workload, "run_id": f"{workload}-{days}", "created": created}
+        night = a_run(result=a_run().result.model_dump() | {"value": value}, tag=f"night-{days}", **changes)
+        (results / night.run_id).mkdir(parents=True)
+        (results / night.run_id / "record.json").write_text(night.text())
+
+    for workload in ROUNDS:
+        for days in range(20, 0, -1):
+            store_night(workload, days, 100 * [1, 1.003, 0.997, 1.001, 0.999][days % 5])
+    return store_night
+
+
+def test_a_loss_of_all_cells_on_one_night_is_suspected_and_the_exit_status_is_3(mlbench, nights_of_four, tmp_path):
+    mlbench("baseline", "save", "good", "night-20")
+    for workload in ROUNDS:
+        nights_of_four(workload, 0, 88)
+    outcome = mlbench("regress", "night-0", "--baseline", "good", "--junit", tmp_path / "junit.xml")
+    assert outcome.exit_code == 3, outcome.output
+    assert outcome.stdout.startswith("suspected: 4 judged, 0 not judged, 4 suspected\n")  # four scores are judged
+    assert "3 of 3 other cells changed by more than 5% too (the middle one x 0.880)" in outcome.stdout
+    failures = ElementTree.parse(tmp_path / "junit.xml").getroot().findall("testcase/failure")
+    assert [each.get("message").partition(":")[0] for each in failures] == ["suspected"] * 4
+    assert len(json.loads(mlbench("regress", "night-0", "--baseline", "good", "--json").stdout)["suspected"]) == 4
+
+
+def test_a_loss_of_one_cell_alone_is_slower(mlbench, nights_of_four):
+    mlbench("baseline", "save", "good", "night-20")
+    for workload in ROUNDS:
+        nights_of_four(workload, 0, 88 if workload == "bert" else 100)
+    outcome = mlbench("regress", "night-0", "--baseline", "good")
+    assert outcome.exit_code == 1, outcome.output
+    assert "runs in turns tell" in outcome.stdout
+
+
+@pytest.fixture
+def other_mlbench(a_run, tmp_path, monkeypatch):
+    """Return a command that stores a run of a speed as another installation would; runs made here are at 88."""
+
+    def run_here(request, plugins, on_progress, claim):
+        return a_run(
+            run_id=f"here-{datetime.now(UTC).isoformat()}",
+            created=datetime.now(UTC),
+            workload=request.workload,
+            result=a_run().result.model_dump() | {"value": 88},
+        )
+
+    monkeypatch.setattr("mlbench.runner.run_benchmark", run_here)
+    script = tmp_path / "other_mlbench.py"
+    script.write_text(
+        """import json, pathlib, sys, uuid
+from datetime import UTC, datetime
+file, value, _, workload, *rest = sys.argv[1:]
+record = json.loads(pathlib.Path(file).read_text())
+record |= {"run_id": uuid.uuid4().hex, "created": datetime.now(UTC).isoformat(), "workload": workload}
+record["result"]["value"] = float(value)
+folder = pathlib.Path(rest[rest.index("--results") + 1]) / record["run_id"]
+folder.mkdir(parents=True)
+(folder / "record.json").write_text(json.dumps(record))
+"""
+    )
+    (tmp_path / "template.json").write_text(a_run(accuracy=None).text())
+    return lambda value: f"{sys.executable} {script} {tmp_path / 'template.json'} {value}"
+
+
+@pytest.mark.parametrize(("again", "status"), [(88, 0), (100, 1)])
+def test_what_is_slower_than_before_is_confirmed_in_turns_with_the_old_installation(
+    mlbench, nights_of_four, other_mlbench, again, status
+):
+    """The machine got slower, or the new product did: the old one, made again, tells which."""
+    mlbench("baseline", "save", "good", "night-20")
+    for workload in ROUNDS:
+        nights_of_four(workload, 0, 88)
+    arguments = (
+        "regress",
+        "night-0",
+        "--baseline",
+        "good",
+        "--confirm",
+        other_mlbench(again),
+        "--pairs",
+        "3",
+        "--json",
+    )
+    outcome = mlbench(*arguments)
+    assert outcome.exit_code == status, outcome.output
+    speeds = [cell["speeds"][0] for cell in json.loads(outcome.stdout)["cells"]]
+    assert {(each["verdict"], each["spread"]["source"]) for each in speeds} == {
+        ("slower" if status else "same", "turns")
+    }
+    assert len(json.loads(mlbench("query", "SELECT run_id FROM runs", "--json").stdout)) == 84  # nights alone
+
+
+def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
+    mlbench, nights_of_four, other_mlbench, a_run, monkeypatch
+):
+    def refuse(request, plugins, on_progress, claim):
+        raise UnstoredRunError("run folder cannot be stored: No space left on device.", hint="", record=a_run())
+
+    monkeypatch.setattr("mlbench.runner.run_benchmark", refuse)
+    mlbench("baseline", "save", "good", "night-20")
+    for workload in ROUNDS:
+        nights_of_four(workload, 0, 88)
+    outcome = mlbench("regress", "night-0", "--baseline", "good", "--confirm", other_mlbench(88), "--pairs", "3")
+    assert outcome.exit_code == 1, outcome.output
+    assert outcome.stderr.splitlines()[-1].startswith("Error: a run made in turns cannot be stored")
+    assert "run 1 of 3 with the baseline's mlbench" in outcome.stderr
+
+
+def test_a_loss_that_turns_cannot_be_sure_of_stays_suspected(a_run):
+    nights = [a_run(run_id=f"{n}", created=a_run().created - timedelta(days=30 - n)) for n in range(20)]
+    result = a_run().result.model_dump()
+    tonight = [a_run(run_id="tonight", result=result | {"value": 0.8 * result["value"]})]
+    night = compare(nights[:1], tonight, history=nights)
+    assert night.is_worse
+    turns = [(f"{n}", timedelta(minutes=n), value) for n, value in enumerate((100, 75, 90, 100, 100, 70))]
+    runs = [
+        a_run(run_id=name, created=a_run().created + later, result=result | {"value": value})
+        for name, later, value in turns
+    ]
+    confirmed = confirm(night, compare(nights[:1], runs[1::4] + runs[2:3], again=[runs[0], runs[3], runs[4]]))
+    (judged,) = confirmed.cells[0].speeds
+    assert judged.verdict == "suspected"
+    assert judged.reason.startswith("in turns x 0.")
+    assert not confirmed.is_worse
+
+
 def test_hidden_baselines_are_refused(mlbench, old, results):
     outcome = mlbench("baseline", "save", ".good", old)
     assert_refused(outcome, "baseline name '.good'")
@@ -238,7 +374,7 @@ def test_bad_input_gets_one_line(mlbench, old, tmp_path, store):
     (tmp_path / "empty").mkdir()
     assert_refused(mlbench("regress", old, "--baseline", "nope"), "unknown baseline 'nope'; known are: none.")
     assert_refused(mlbench("compare", old, tmp_path / "empty"), "no runs in")
-    assert_refused(mlbench("compare", old, "nothing"), "Nor is it a folder, a baseline or a tag.")
+    assert_refused(mlbench("compare", old, "nothing"), "It is not a folder, a baseline or a tag either.")
     assert_refused(mlbench("compare", old, old, "--across", "colour"), "unknown fact 'colour'")
     assert_refused(mlbench("compare", old, old, "--margin", "2"), "--margin")
     assert_refused(mlbench("baseline", "save", "../x", old), "baseline name '../x'")
@@ -250,13 +386,20 @@ def test_bad_input_gets_one_line(mlbench, old, tmp_path, store):
     )
 
 
-def test_a_record_of_a_newer_format_is_refused(mlbench, old):
-    file = next(old.iterdir()) / "record.json"
+def test_a_record_of_a_newer_format_is_left_out_and_named_once(mlbench, old):
+    file = old / "old-1" / "record.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
-    assert_refused(mlbench("compare", old, old), "run folder of format 99")
+    done = mlbench("compare", old, old)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (0, 1)
+    assert "1 run skipped: run folder of format 99" in done.stderr
+    assert "4 and 4 runs" in done.stdout
+    assert_refused(mlbench("compare", old / "old-1", old), "run folder of format 99")
 
 
 def test_a_corrupt_baseline_is_refused(mlbench, old, results):
     mlbench("baseline", "save", "nightly", old)
-    (results / ".baselines" / "nightly.json").write_text('{"format": 2}')
+    (results / ".baselines" / "nightly.json").write_text('{"format": 1}')
     assert_refused(mlbench("regress", old, "--baseline", "nightly"), "baseline 'nightly' cannot be read")
+    listed = mlbench("baseline", "list")
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert "baseline 'nightly' cannot be read" in listed.stderr

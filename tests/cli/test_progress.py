@@ -11,17 +11,21 @@ REQUEST = RunRequest(workload="stable-diffusion-xl", backend="pytorch", scenario
 
 @pytest.fixture
 def printed(monkeypatch, capsys):
-    """Let each message come two minutes after the last, and return the lines."""
+    """Let each message come two minutes after the last, the first when the run begins, and return the lines."""
     moments = iter(range(0, 100_000, 120))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(moments))
 
     def lines(*messages):
         with Progress(REQUEST, 1, 3) as shown:
-            for message in messages:
+            for message in ({"stage": "load"}, *messages):
                 shown.hear(message)
         return capsys.readouterr().err.splitlines()
 
     return lines
+
+
+def test_nothing_is_printed_before_what_is_wrong_in_the_first_stage_however_late_that_began(printed):
+    assert printed() == []
 
 
 def test_the_stage_and_the_samples_answered_are_shown(printed):

@@ -117,11 +117,14 @@ def test_a_wrong_request_is_refused_in_one_line(mlbench, store, here, arguments,
     assert sorted(each.name for each in here.iterdir()) == ["empty", "results"]
 
 
-def test_records_of_a_newer_format_are_refused(mlbench, store, results, tmp_path):
+def test_records_of_a_newer_format_are_left_out_and_named(mlbench, store, results, tmp_path):
     store("good", 100)
     file = results / "good-0" / RECORD_FILE
     file.write_text(file.read_text().replace('"format": 2', '"format": 7'))
-    assert "run folder of format 7" in refused(mlbench("report", "-o", tmp_path / "x.html"))
+    done = mlbench("report", "-o", tmp_path / "x.html")
+    assert done.exit_code == 0, done.output
+    assert "1 run skipped: run folder of format 7" in done.stderr
+    assert "run folder of format 7" in refused(mlbench("report", "good-0", "-o", tmp_path / "x.html"))
 
 
 @pytest.mark.parametrize("library", ["altair", "jinja2", "vl_convert"])

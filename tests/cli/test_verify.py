@@ -77,6 +77,12 @@ def test_an_honest_record_is_given_again(one_run, record, plugins):
     assert outcome.confirmed > 150
 
 
+def test_prompts_that_the_record_counts_as_cut_are_held_against_its_verdict(one_run, record, plugins):
+    record["engine"]["truncated_prompts"] = 3
+    (difference,) = [each for each in verify(record, one_run, plugins).differences if "prompts_whole" in each]
+    assert difference.startswith("verdict.rules.prompts_whole: the record says nothing, the run folder {")
+
+
 def change(*path, to):
     """Return a function that changes one value of a record, and the name under which that should be told."""
 

@@ -3,7 +3,8 @@ from datetime import timedelta
 import pytest
 
 from mlbench import IncomparableRunsError, UsageError
-from mlbench.comparison.compare import Verdict, compare
+from mlbench.comparison.compare import compare
+from mlbench.comparison.verdicts import SpeedVerdict
 
 STEADY = [100, 101, 99, 100, 100]
 
@@ -65,10 +66,10 @@ def only_verdict(comparison):
 
 def test_a_ten_percent_loss_is_a_regression_and_one_percent_is_noise(runs):
     slower = compare_after_quiet_nights(runs(STEADY), runs([90, 91, 89, 90, 90]))
-    assert only_verdict(slower) is Verdict.SLOWER
+    assert only_verdict(slower) is SpeedVerdict.SLOWER
     assert slower.is_worse
     same = compare_after_quiet_nights(runs(STEADY), runs([99, 100, 98, 101, 99]))
-    assert only_verdict(same) is Verdict.SAME
+    assert only_verdict(same) is SpeedVerdict.SAME
     assert not same.is_worse
 
 
@@ -88,8 +89,8 @@ def test_ten_percent_more_energy_for_a_sample_is_worse(runs):
     comparison = compare_after_quiet_nights(base, new)
     (cell,) = comparison.cells
     assert [(each.measure, each.unit, each.verdict) for each in cell.speeds] == [
-        ("throughput", "samples/s", Verdict.SAME),
-        ("energy per sample (RAPL: package-0)", "J", Verdict.SLOWER),
+        ("throughput", "samples/s", SpeedVerdict.SAME),
+        ("energy per sample (RAPL: package-0)", "J", SpeedVerdict.SLOWER),
     ]
     assert comparison.is_worse
 
@@ -103,7 +104,7 @@ def test_energy_of_other_parts_of_a_machine_is_not_compared(runs):
 
 def test_ten_percent_more_is_faster_and_no_regression(runs):
     comparison = compare_after_quiet_nights(runs(STEADY), runs([110, 111, 109, 110, 110]))
-    assert only_verdict(comparison) is Verdict.FASTER
+    assert only_verdict(comparison) is SpeedVerdict.FASTER
     assert not comparison.is_worse
 
 
@@ -112,15 +113,15 @@ def test_more_latency_is_slower(runs):
         runs(values, unit="ns", higher_is_better=False, scenario="SingleStream")
         for values in ([5e6, 5.01e6, 4.99e6], [5.5e6, 5.51e6, 5.49e6])
     )
-    assert only_verdict(compare_after_quiet_nights(base, new)) is Verdict.SLOWER
+    assert only_verdict(compare_after_quiet_nights(base, new)) is SpeedVerdict.SLOWER
 
 
 def test_a_sure_change_within_the_margin_is_the_same(runs):
     comparison = compare_after_quiet_nights(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.05)
-    assert only_verdict(comparison) is Verdict.SAME
+    assert only_verdict(comparison) is SpeedVerdict.SAME
     assert (
         only_verdict(compare_after_quiet_nights(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.01))
-        is Verdict.SLOWER
+        is SpeedVerdict.SLOWER
     )
 
 
@@ -128,7 +129,7 @@ def test_noisy_nights_cannot_tell_and_say_why_and_what_would_have_been_seen(runs
     base, new = runs([100] * 5), runs([92] * 5)
     history = earlier(base[0], nights=[1, 1.06, 0.95, 1.04, 0.96, 1.05, 0.94, 0.99, 1.03, 0.98] * 2)
     (judged,) = compare(base, new, history=history).cells[0].speeds
-    assert judged.verdict is Verdict.CANNOT_TELL
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert "sessions differ by 4." in judged.reason
     assert "repeat more often" in judged.reason
     assert 0.15 < judged.detectable < 0.25  # 2.9 x 4 % x sqrt(2) is 16 %, and a power of nine in ten takes 7 % more
@@ -136,7 +137,7 @@ def test_noisy_nights_cannot_tell_and_say_why_and_what_would_have_been_seen(runs
 
 def test_one_run_against_one_cannot_tell_but_shows_the_ratio(runs):
     (judged,) = compare(runs([100]), runs([50])).cells[0].speeds
-    assert judged.verdict is Verdict.CANNOT_TELL
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert judged.effect.ratio == pytest.approx(0.5)
     assert "--repeat 5" in judged.reason
 
@@ -144,8 +145,8 @@ def test_one_run_against_one_cannot_tell_but_shows_the_ratio(runs):
 def test_repeats_in_two_heaps_cannot_tell(runs):
     two_heaps = [100, 100.1, 99.9, 100.05, 104, 104.1, 103.9, 104.05]
     (judged,) = compare_after_quiet_nights(runs([102] * 8), runs(two_heaps)).cells[0].speeds
-    assert judged.verdict is Verdict.CANNOT_TELL
-    assert "two heaps" in judged.reason
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
+    assert "two modes" in judged.reason
 
 
 def test_one_run_against_one_has_no_verdict_even_where_latencies_show_the_spread_within_a_run(a_run):
@@ -161,9 +162,9 @@ def test_one_run_against_one_has_no_verdict_even_where_latencies_show_the_spread
         return [a_run(run_id=f"stream-{factor}", scenario="SingleStream", result=result, accuracy=None)]
 
     comparison = compare(stream(1), stream(1.5))
-    assert only_verdict(comparison) is Verdict.CANNOT_TELL
+    assert only_verdict(comparison) is SpeedVerdict.CANNOT_TELL
     assert comparison.is_blind
-    assert only_verdict(compare_after_quiet_nights(stream(1), stream(1.5))) is Verdict.SLOWER
+    assert only_verdict(compare_after_quiet_nights(stream(1), stream(1.5))) is SpeedVerdict.SLOWER
 
 
 def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run):
@@ -179,10 +180,11 @@ def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run):
 
     base = [server(ms, 500) for ms in (10, 10.1, 9.9)]
     assert (
-        only_verdict(compare_after_quiet_nights(base, [server(ms, 500) for ms in (12, 12.1, 11.9)])) is Verdict.SLOWER
+        only_verdict(compare_after_quiet_nights(base, [server(ms, 500) for ms in (12, 12.1, 11.9)]))
+        is SpeedVerdict.SLOWER
     )
     (judged,) = compare_after_quiet_nights(base, [server(ms, 400) for ms in (8, 8.1, 7.9)]).cells[0].speeds
-    assert judged.verdict is Verdict.CANNOT_TELL
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert "set load.target_qps" in judged.reason
 
 
@@ -237,7 +239,7 @@ def test_a_fact_that_must_match_refuses_unless_compared_across(runs, fact, chang
     with pytest.raises(IncomparableRunsError, match=rf"{fact} differs: .* --across {fact}"):
         compare_after_quiet_nights(base, new)
     comparison = compare_after_quiet_nights(base, new, across=[fact])
-    assert only_verdict(comparison) is Verdict.SAME
+    assert only_verdict(comparison) is SpeedVerdict.SAME
     assert fact in {difference.fact for difference in comparison.cells[0].differences}
 
 
@@ -295,14 +297,14 @@ def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_nobody_knows_ho
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     comparison = compare(base, new)
     (judged,) = comparison.cells[0].speeds
-    assert judged.verdict is Verdict.CANNOT_TELL
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert "1 of 10 sessions are known, so sessions are taken to differ by 5%" in judged.reason
     assert "measure on more days, or both sides in turns" in judged.reason
     assert not comparison.is_worse
 
 
 def test_without_earlier_sessions_a_loss_of_half_is_still_seen(runs):
-    assert only_verdict(compare(*two_sessions(runs, STEADY, [50, 51, 49, 50, 50]))) is Verdict.SLOWER
+    assert only_verdict(compare(*two_sessions(runs, STEADY, [50, 51, 49, 50, 50]))) is SpeedVerdict.SLOWER
 
 
 def test_five_against_one_uses_all_five(runs):
@@ -310,10 +312,10 @@ def test_five_against_one_uses_all_five(runs):
     (judged,) = compare(base, new).cells[0].speeds
     assert judged.base == tuple(STEADY)
     assert (
-        judged.verdict is Verdict.SLOWER
+        judged.verdict is SpeedVerdict.SLOWER
     )  # by the base's spread between runs; 100 -> 50 is far beyond what is assumed
     (judged,) = compare(new, base).cells[0].speeds  # one base run has no spread between runs
-    assert (judged.verdict, judged.effect.p_value) == (Verdict.CANNOT_TELL, None)
+    assert (judged.verdict, judged.effect.p_value) == (SpeedVerdict.CANNOT_TELL, None)
     assert "repeat the base, --repeat 5" in judged.reason
 
 
@@ -339,8 +341,8 @@ def test_other_machines_settings_and_later_runs_say_nothing_about_the_spread(run
         *earlier(runs([100], settings={})[0]),
         *(run.model_copy(update={"created": run.created + 30 * DAY}) for run in earlier(base[0])),
     ]
-    assert only_verdict(compare(base, new, history=strangers)) is Verdict.CANNOT_TELL
-    assert only_verdict(compare(base, new, history=earlier(base[0]))) is Verdict.SLOWER
+    assert only_verdict(compare(base, new, history=strangers)) is SpeedVerdict.CANNOT_TELL
+    assert only_verdict(compare(base, new, history=earlier(base[0]))) is SpeedVerdict.SLOWER
 
 
 def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs):
@@ -349,13 +351,13 @@ def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs):
     tonight = [run.model_copy(update={"created": run.created + 9 * DAY}) for run in new]
     history = [*earlier(base[0]), *slow_nights]
     (judged,) = compare(base, tonight, history=history).cells[0].speeds
-    assert (judged.verdict, judged.spread.count) == (Verdict.SLOWER, 21)  # twenty nights and the base
+    assert (judged.verdict, judged.spread.count) == (SpeedVerdict.SLOWER, 21)  # twenty nights and the base
 
 
 def test_a_machine_that_goes_back_and_forth_by_itself_is_no_regression(runs):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     history = earlier(base[0], nights=[1, 0.9, 1, 1, 0.9, 0.9, 1, 0.9, 1, 1, 0.9, 1])
-    assert only_verdict(compare(base, new, history=history)) is Verdict.CANNOT_TELL
+    assert only_verdict(compare(base, new, history=history)) is SpeedVerdict.CANNOT_TELL
 
 
 def in_turns(runs, base, new, order="ABBA"):
@@ -378,9 +380,9 @@ def test_runs_made_in_turns_tell_a_tenth_though_the_machine_drifts_by_more(runs)
     drift = [100, 97, 94, 90, 87, 84, 80, 77]  # of the machine
     base, new = in_turns(runs, drift, [0.9 * value for value in drift])
     (judged,) = compare(base, [run for run in new]).cells[0].speeds
-    assert (judged.verdict, judged.spread.source, judged.spread.count) == (Verdict.SLOWER, "turns", 8)
+    assert (judged.verdict, judged.spread.source, judged.spread.count) == (SpeedVerdict.SLOWER, "turns", 8)
     assert judged.effect.ratio == pytest.approx(0.9)
-    assert only_verdict(compare(*in_turns(runs, drift, drift))) is Verdict.SAME
+    assert only_verdict(compare(*in_turns(runs, drift, drift))) is SpeedVerdict.SAME
     (judged,) = compare(*in_turns(runs, drift, drift, order="AABB")).cells[0].speeds
     assert judged.spread.source == "assumed"
 
@@ -391,7 +393,7 @@ def test_a_pair_that_broke_is_left_out_whole(runs, a_failure):
     for theirs in (new, [new[0], *new[2:]]):  # it crashed, or left nothing at all
         (cell,) = compare(base, theirs).cells
         assert cell.speeds[0].spread.count == 4
-        assert cell.speeds[0].verdict is Verdict.SAME
+        assert cell.speeds[0].verdict is SpeedVerdict.SAME
 
 
 def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
@@ -400,7 +402,7 @@ def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
     again = [run.model_copy(update={"run_id": f"again-{run.run_id}"}) for run in again]
     comparison = compare(before, new, again=again)
     (judged,) = comparison.cells[0].speeds
-    assert (judged.verdict, judged.base) == (Verdict.SAME, (100, 97, 94, 90))
+    assert (judged.verdict, judged.base) == (SpeedVerdict.SAME, (100, 97, 94, 90))
     again, new = in_turns(runs, [100, 97, 94, 90], [100, 97, 94, 90], order="AABB")
     (judged,) = compare(before, new, again=again).cells[0].speeds
     assert "not in 3 turns" in judged.reason
@@ -410,7 +412,7 @@ def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
 
 
 def test_a_sure_gain_within_the_margin_is_not_called_faster(runs):
-    assert only_verdict(compare_after_quiet_nights(runs(STEADY), runs([103] * 5))) is Verdict.SAME
+    assert only_verdict(compare_after_quiet_nights(runs(STEADY), runs([103] * 5))) is SpeedVerdict.SAME
 
 
 def test_a_target_that_the_base_missed_too_is_not_newly_missed(runs, a_run):
@@ -427,7 +429,7 @@ def test_a_cell_whose_base_has_no_valid_run_is_not_lost_and_not_judged(runs, a_f
     broken = runs([100])[0].verdict.model_dump() | {"is_valid": False}
     comparison = compare(runs(STEADY, verdict=broken, accuracy=None), runs(STEADY, accuracy=None))
     assert comparison.is_blind
-    assert comparison.judged == 0
+    assert comparison.judged_count == 0
 
 
 def test_one_crashed_repeat_is_named_and_the_others_are_compared(runs, a_failure):
@@ -435,7 +437,7 @@ def test_one_crashed_repeat_is_named_and_the_others_are_compared(runs, a_failure
     crashed = a_failure.model_copy(update={"run_id": "crashed"})
     for base, new in ((STEADY, [99] * 5), ([99] * 5, STEADY)):
         comparison = compare_after_quiet_nights(runs(base, **known), [crashed, *runs(new, **known)])
-        assert only_verdict(comparison) is Verdict.SAME
+        assert only_verdict(comparison) is SpeedVerdict.SAME
         assert comparison.not_judged == ("resnet50 pytorch Offline fp32, valid runs: 1 of 6 failed or are INVALID",)
         assert not comparison.is_worse
 
@@ -475,7 +477,7 @@ def test_the_worst_of_a_score_is_the_lowest_and_of_a_distance_the_highest(runs, 
 def test_accuracy_that_was_not_run_is_not_judged(runs):
     comparison = compare_after_quiet_nights(runs(STEADY), runs(STEADY, accuracy=None))
     assert comparison.not_judged == ("resnet50 pytorch Offline fp32, acc: accuracy was not run",)
-    assert (comparison.judged, comparison.is_worse, comparison.is_blind) == (1, False, False)
+    assert (comparison.judged_count, comparison.is_worse, comparison.is_blind) == (1, False, False)
 
 
 # facts

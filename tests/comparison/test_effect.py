@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mlbench.comparison.effect import adjusted, effect_of, is_two_humped
+from mlbench.comparison.effect import adjust_p_values, effect_of, is_bimodal
 
 
 def test_twice_the_throughput_is_twice_as_fast():
@@ -50,9 +50,9 @@ def test_interval_and_p_value_of_few_repeats_are_scipys(ours, theirs):
 
 def test_many_p_values_are_corrected_step_by_step():
     # Holm by hand: 0.01 x 4, 0.02 x 3, 0.03 x 2 (raised to the one before), 0.5 x 1
-    assert adjusted([0.02, 0.5, 0.01, 0.03]) == pytest.approx([0.06, 0.5, 0.04, 0.06])
-    assert adjusted([0.9, 0.9]) == [1.0, 1.0]
-    assert adjusted([]) == []
+    assert adjust_p_values([0.02, 0.5, 0.01, 0.03]) == pytest.approx([0.06, 0.5, 0.04, 0.06])
+    assert adjust_p_values([0.9, 0.9]) == [1.0, 1.0]
+    assert adjust_p_values([]) == []
 
 
 @pytest.mark.parametrize("repeats", [5, 12])
@@ -72,6 +72,6 @@ def test_the_same_repeats_give_the_same_interval():
 
 def test_two_heaps_of_repeats_are_noticed_and_one_heap_is_not():
     rng = np.random.default_rng(1)
-    assert is_two_humped([*rng.normal(100, 1, 5), *rng.normal(140, 1, 5)])
-    assert not any(is_two_humped(rng.normal(100, 1, 10)) for _ in range(20))
-    assert not is_two_humped([100, 100, 140, 140])  # too few to say
+    assert is_bimodal([*rng.normal(100, 1, 5), *rng.normal(140, 1, 5)])
+    assert not any(is_bimodal(rng.normal(100, 1, 10)) for _ in range(20))
+    assert not is_bimodal([100, 100, 140, 140])  # too few to say

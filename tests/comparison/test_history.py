@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.comparison.compare import Verdict
 from mlbench.comparison.history import histories_of, spread_of, steps_in
+from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.history import history_heading, sparkline
 
 FIRST_NIGHT = datetime(2026, 9, 1, 2, tzinfo=UTC)
@@ -127,7 +127,7 @@ def test_a_step_says_by_how_much_and_what_else_changed(nights):
     (history,) = histories_of(nights(noisy({0: 100, 15: 80, None: 30}, 4), upgraded=15))
     (step,) = history.steps
     assert history.points[step.index].run_id == "night-015"
-    assert step.verdict is Verdict.SLOWER
+    assert step.verdict is SpeedVerdict.SLOWER
     assert list(map(str, step.differences)) == ["torch differs: 2.9.0, then 2.10.0"]
     assert [(level.first, level.last) for level in history.levels] == [(0, 14), (15, 29)]
     assert [level.value for level in history.levels] == pytest.approx([100, 80], rel=0.02)

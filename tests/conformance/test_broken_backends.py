@@ -52,6 +52,7 @@ REPLIES = [
         r"sample 0 \(after replay_graphs\): the reply has shape \(9,\), want \(10,\)",
     ),
     ("secretive", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns what JSON cannot hold"),
+    ("miscounting", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns -1 as truncated_prompts"),
 ]
 
 STATES = [
@@ -144,6 +145,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("name", "scenario", "words"), FAULTS, ids=[f"{case[0]}-{case[1].name}" for case in FAULTS])
 def test_a_run_under_loadgen_names_the_sample_whose_reply_was_not_sound(on_trial, name, scenario, words):
-    faults = loadgen_checks.loadgen_faults(on_trial(name), scenario)
+    patience_s = 0.4 if "no reply within" in words else 20
+    faults = loadgen_checks.loadgen_faults(on_trial(name, patience_s=patience_s), scenario)
     assert re.search(words, faults[0])
     assert all(fault.startswith("sample 3:") for fault in faults)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlbench.execution.call_counts import CallCounts, CountedExecutable, merged
+from mlbench.execution.call_counts import CallCounts, CountedExecutable, merge_counts
 
 
 def zeros(*shape):
@@ -14,7 +14,7 @@ def test_calls_are_counted_by_their_shapes_the_most_frequent_first():
     double = CountedExecutable(lambda inputs: {"y": 2 * inputs["x"]}, "double")
     for rows in (1, 4, 4, 4, 1, 2):
         assert double({"x": np.ones((rows, 3))})["y"].sum() == 6 * rows
-    counted = merged([double.counts])
+    counted = merge_counts([double.counts])
     assert [(each.graph, each.shapes, each.count) for each in counted] == [
         ("double", {"x": (4, 3)}, 3),
         ("double", {"x": (1, 3)}, 2),
@@ -25,22 +25,22 @@ def test_calls_are_counted_by_their_shapes_the_most_frequent_first():
 def test_what_was_taken_is_not_counted_again():
     counts = CallCounts("g")
     counts.note({"x": zeros(1)})
-    assert len(merged([counts])) == 1
-    assert merged([counts]) == []
+    assert len(merge_counts([counts])) == 1
+    assert merge_counts([counts]) == []
 
 
 def test_workers_count_for_themselves_and_are_added_up():
     workers = [CallCounts("g"), CallCounts("g"), CallCounts("h")]
     for worker in workers:
         worker.note({"x": zeros(2)})
-    assert {each.graph: each.count for each in merged(workers)} == {"g": 2, "h": 1}
+    assert {each.graph: each.count for each in merge_counts(workers)} == {"g": 2, "h": 1}
 
 
 def test_a_larger_state_is_another_call():
     counts = CallCounts("decode")
     for rows in (8, 8, 16):
         counts.note({"x": zeros(2)}, (("slots", rows), ("length", 128)))
-    assert {(each.state_sizes["slots"], each.count) for each in merged([counts])} == {(8, 2), (16, 1)}
+    assert {(each.state_sizes["slots"], each.count) for each in merge_counts([counts])} == {(8, 2), (16, 1)}
 
 
 def test_a_call_that_fails_is_no_work():
@@ -50,4 +50,4 @@ def test_a_call_that_fails_is_no_work():
     executable = CountedExecutable(refuse, "g")
     with pytest.raises(ValueError, match="thirteen"):
         executable({"x": zeros(13)})
-    assert merged([executable.counts]) == []
+    assert merge_counts([executable.counts]) == []

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.execution.compile_cache import made_once
+from mlbench.execution.compile_cache import build_once
 
 
 @pytest.fixture(autouse=True)
@@ -16,15 +16,15 @@ def writes(text: str):
 
 
 def test_what_was_made_is_not_made_again():
-    first = made_once("shelf", {"weights": "a"}, writes("first"))
-    again = made_once("shelf", {"weights": "a"}, lambda folder: pytest.fail("made a second time"))
+    first = build_once("shelf", {"weights": "a"}, writes("first"))
+    again = build_once("shelf", {"weights": "a"}, lambda folder: pytest.fail("made a second time"))
     assert again == first
     assert (again / "made.txt").read_text() == "first"
 
 
 def test_other_ingredients_make_another_folder():
-    first = made_once("shelf", {"weights": "a"}, writes("first"))
-    other = made_once("shelf", {"weights": "b"}, writes("other"))
+    first = build_once("shelf", {"weights": "a"}, writes("first"))
+    other = build_once("shelf", {"weights": "b"}, writes("other"))
     assert other != first
     assert (other / "made.txt").read_text() == "other"
 
@@ -35,16 +35,16 @@ def test_what_fails_half_way_leaves_nothing_behind(cache: Path):
         raise ValueError("no more ink")
 
     with pytest.raises(ValueError, match="no more ink"):
-        made_once("shelf", {}, fail)
+        build_once("shelf", {}, fail)
     assert list((cache / "shelf").iterdir()) == []
 
 
 def test_of_two_at_once_the_first_to_finish_wins_and_both_get_it(cache: Path):
     def is_overtaken(folder: Path) -> None:
         (folder / "made.txt").write_text("slow")
-        made_once("shelf", {}, writes("quick"))
+        build_once("shelf", {}, writes("quick"))
 
-    folder = made_once("shelf", {}, is_overtaken)
+    folder = build_once("shelf", {}, is_overtaken)
     assert (folder / "made.txt").read_text() == "quick"
     assert list((cache / "shelf").iterdir()) == [folder]
 
@@ -59,14 +59,14 @@ def test_of_two_at_once_the_first_to_finish_wins_and_both_get_it(cache: Path):
     ids=["a file is cut", "a file is missing", "all is empty"],
 )
 def test_what_is_damaged_is_made_again(damage, caplog: pytest.LogCaptureFixture):
-    damage(made_once("shelf", {}, writes("first")))
-    folder = made_once("shelf", {}, writes("again"))
+    damage(build_once("shelf", {}, writes("first")))
+    folder = build_once("shelf", {}, writes("again"))
     assert (folder / "made.txt").read_text() == "again"
     assert f"{folder} in the cache is damaged, and was made again" in caplog.text
 
 
 def test_what_is_added_later_is_kept():
-    folder = made_once("shelf", {}, writes("first"))
+    folder = build_once("shelf", {}, writes("first"))
     (folder / "later.txt").write_text("later")
-    assert made_once("shelf", {}, lambda folder: pytest.fail("made a second time")) == folder
+    assert build_once("shelf", {}, lambda folder: pytest.fail("made a second time")) == folder
     assert (folder / "later.txt").read_text() == "later"

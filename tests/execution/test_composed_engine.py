@@ -216,7 +216,7 @@ class Sharing(Counting):
         self.workers = 1
         self.compiled_for = []
 
-    def shared(self, workers):
+    def for_workers(self, workers):
         self.workers = workers
         return self
 

@@ -1,6 +1,9 @@
+import json
 import mmap
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,10 +11,11 @@ import psutil
 import pytest
 
 from mlbench import DataError, GraphError, UnavailableError, UsageError
-from mlbench.execution.isolation import Failure, FailureKind, Limits, call_isolated, held_bytes, raise_told, told
+from mlbench.execution.isolation import Failure, FailureKind, ProcessLimits, call_isolated
+from mlbench.execution.usage import resident_bytes
 
 HERE = Path(__file__)
-LIMITS = Limits(stage_timeout_s=60, memory_bytes=8 * 2**30)
+LIMITS = ProcessLimits(stage_timeout_s=60, memory_bytes=8 * 2**30)
 
 
 def add(payload, channel):
@@ -81,12 +85,94 @@ def read_a_mapped_file(payload, channel):
     return {"read": read, "resident_bytes": resident}
 
 
-def leave_a_child_behind(payload, channel):
+def fork_a_child(payload, channel):
     pid = os.fork()
     if not pid:
         time.sleep(3600)
         os._exit(0)
-    return {"pid": pid}
+    return [pid]
+
+
+def start_in_a_session(payload, channel):
+    return [subprocess.Popen(["sleep", "3600"], start_new_session=True).pid]
+
+
+def start_a_daemon(payload, channel):
+    """Fork twice with a session between: its parent is gone, as those of Ray and MPI are."""
+    read_end, write_end = os.pipe()
+    if not os.fork():
+        os.setsid()
+        if pid := os.fork():
+            os.write(write_end, str(pid).encode())
+            os._exit(0)
+        time.sleep(3600)
+        os._exit(0)
+    os.wait()
+    return [int(os.read(read_end, 16))]
+
+
+STARTED = [fork_a_child, start_in_a_session, start_a_daemon]
+
+
+def leave_processes_behind(payload, channel):
+    pids = [pid for start in STARTED for pid in start(payload, channel)]
+    if payload.get("tells"):
+        Path(payload["tells"]).write_text(json.dumps([os.getpid(), os.getppid(), *pids]))
+        time.sleep(3600)
+    return {"pids": pids}
+
+
+def kill_the_supervisor(payload, channel):
+    pids = [pid for start in STARTED for pid in start(payload, channel)]
+    Path(payload["tells"]).write_text(json.dumps([os.getpid(), *pids]))
+    channel.progress("work")
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(3600)
+
+
+def write_strays(payload, channel):
+    pipe = int(sys.argv[2])
+    channel.progress("load")
+    os.write(pipe, b'{"kind": "outcome", "value": {"forged": true}}\n{"outcome": {"forged": true}}\n[1]\n\xff\xfe\n')
+    os.write(pipe, b"no end of line")
+    channel.progress("compile")
+    os.write(pipe, b"x" * payload["bytes"])
+    return {"sum": 3, "long": "y" * 200_000}
+
+
+def raise_with_odd_text(payload, channel):
+    raise ValueError(b"byte \xff".decode("utf-8", "surrogateescape"))
+
+
+class Untold(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def raise_what_has_no_text(payload, channel):
+    raise Untold
+
+
+def return_odd_values(payload, channel):
+    return {"nan": {"rate": float("nan")}, "object": {"rate": object()}, "list": {"rate": {1, 2}}}[payload["value"]]
+
+
+def look_around_in_a_grandchild(payload, channel):
+    program = "import os, sys; print(sorted(map(int, os.listdir('/proc/self/fd'))), repr(sys.stdin.read()))"
+    done = subprocess.run([sys.executable, "-c", program], close_fds=False, capture_output=True, text=True, check=True)
+    return {"printed": done.stdout, "pipe": int(sys.argv[2])}
+
+
+def say_where_numpy_is(payload, channel):
+    import numpy
+
+    return {"file": numpy.__file__}
+
+
+def sleep_a_while(payload, channel):
+    channel.progress("convert")
+    time.sleep(payload["seconds"])
+    return {}
 
 
 def isolated(function, tmp_path, payload=(), limits=LIMITS):
@@ -160,46 +246,140 @@ def test_pages_of_a_mapped_file_are_not_the_runs_memory(tmp_path):
     file, limit = tmp_path / "table", 2**28
     with file.open("wb") as table:
         table.write(b"\0" * (2 * limit))
-    limits = Limits(stage_timeout_s=60, memory_bytes=limit)
+    limits = ProcessLimits(stage_timeout_s=60, memory_bytes=limit)
     outcome = isolated(read_a_mapped_file, tmp_path, {"file": str(file)}, limits)
     assert not isinstance(outcome, Failure), outcome
     assert outcome["resident_bytes"] > 2 * limit
 
 
 def test_memory_without_a_file_is_the_runs_own_shared_or_not():
-    before = held_bytes(os.getpid())
+    before = resident_bytes(os.getpid())
     with mmap.mmap(-1, 2**26) as shared:
         shared.write(b"x" * 2**26)
         own = bytearray(b"x" * 2**26)
-        assert held_bytes(os.getpid()) - before == pytest.approx(2**27, rel=0.05)
+        assert resident_bytes(os.getpid()) - before == pytest.approx(2**27, rel=0.05)
         del own
 
 
 def test_a_run_that_outgrows_its_limit_is_ended_as_out_of_memory(tmp_path):
-    failure = isolated(grow, tmp_path, limits=Limits(stage_timeout_s=60, memory_bytes=2**28))
+    failure = isolated(grow, tmp_path, limits=ProcessLimits(stage_timeout_s=60, memory_bytes=2**28))
     assert failure.kind is FailureKind.OUT_OF_MEMORY
     assert "of 0.2 allowed" in failure.message
 
 
 def test_a_silent_stage_is_ended_as_a_hang(tmp_path):
-    failure = isolated(sleep_for_ever, tmp_path, limits=Limits(stage_timeout_s=10, memory_bytes=2**33))
+    failure = isolated(sleep_for_ever, tmp_path, limits=ProcessLimits(stage_timeout_s=10, memory_bytes=2**33))
     assert failure.kind is FailureKind.HANG
     assert "during warm-up" in failure.message
 
 
-def test_nothing_that_a_child_started_outlives_it(tmp_path):
-    pid = isolated(leave_a_child_behind, tmp_path)["pid"]
-    for _ in range(600):  # init may take a moment to collect it
-        if not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
-            return
-        time.sleep(0.05)
-    pytest.fail("the grandchild still lives")
+def has_ended(pid):
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
-def test_an_error_of_a_class_of_a_plugins_own_arrives_as_the_class_it_is_made_from():
-    class NoLicenceError(UsageError):
-        pass
+def wait_until(condition, seconds=60):
+    """Wait for an event; a crowded machine may take its time."""
+    until_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until_s, "it did not come about"
+        time.sleep(0.02)
 
-    with pytest.raises(UsageError, match="no licence") as caught:
-        raise_told(told(NoLicenceError("no licence.", hint="Buy one.")))
-    assert caught.value.hint == "Buy one."
+
+def test_nothing_that_a_child_started_outlives_it_in_whatever_session(tmp_path):
+    pids = isolated(leave_processes_behind, tmp_path)["pids"]
+    assert len(pids) == 3
+    assert [pid for pid in pids if not has_ended(pid)] == []
+
+
+def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
+    told = tmp_path / "pids.json"
+    script = (
+        "import sys; from pathlib import Path; from mlbench.execution.isolation import ProcessLimits, call_isolated;"
+        f"call_isolated('{HERE.stem}:leave_processes_behind', {{'tells': sys.argv[1]}}, Path(sys.argv[2]),"
+        "ProcessLimits(stage_timeout_s=600, memory_bytes=2**40))"
+    )
+    parent = subprocess.Popen([sys.executable, "-P", "-c", script, str(told), str(tmp_path / "log.txt")])
+    wait_until(lambda: told.exists() and told.read_text().endswith("]"))
+    pids = json.loads(told.read_text())
+    parent.kill()
+    parent.wait()
+    assert len(pids) == 5
+    wait_until(lambda: all(map(has_ended, pids)))
+
+
+def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
+    told = tmp_path / "pids.json"
+    failure = isolated(kill_the_supervisor, tmp_path, {"tells": str(told)})
+    assert failure.message == "the process that watches over the run was ended"
+    assert (failure.kind, failure.stage) == (FailureKind.CRASH, "work")
+    wait_until(lambda: all(map(has_ended, json.loads(told.read_text()))))
+
+
+def test_where_no_process_can_be_started_a_line_says_so(tmp_path):
+    with pytest.raises(UsageError, match="no process can be started for the run: No such file or directory"):
+        isolated(add, tmp_path / "no such folder")
+
+
+@pytest.mark.parametrize("size", [0, 10, 2**24], ids=["none", "some", "16 MiB in a line"])
+def test_what_is_on_the_pipe_and_no_message_is_log_text_and_the_outcome_arrives(tmp_path, size):
+    stages = []
+    outcome = call_isolated(f"{HERE.stem}:write_strays", {"bytes": size}, tmp_path / "log.txt", LIMITS, stages.append)
+    assert outcome == {"sum": 3, "long": "y" * 200_000}
+    assert stages == [{"stage": "load"}, {"stage": "compile"}]
+    log = (tmp_path / "log.txt").read_bytes()
+    assert b'{"outcome": {"forged": true}}' in log
+    assert b"\xff\xfe\nno end of line" in log
+    assert b"x" * min(size, 1000) in log
+    assert len(log) < 2**20 + 10_000
+
+
+def test_a_byte_in_an_error_that_is_no_text_is_replaced(tmp_path):
+    failure = isolated(raise_with_odd_text, tmp_path)
+    assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, "ValueError: byte ?")
+
+
+def test_an_error_that_has_no_text_is_told_by_its_class(tmp_path):
+    failure = isolated(raise_what_has_no_text, tmp_path)
+    assert failure.message == "Untold: (its text cannot be read: RuntimeError)"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("nan", "ValueError: Out of range float"), ("object", "TypeError: Object of type object"), ("list", "TypeError")],
+)
+def test_an_outcome_that_cannot_be_sent_is_a_failure_that_says_why(tmp_path, value, told):
+    failure = isolated(return_odd_values, tmp_path, {"value": value})
+    assert failure.kind is FailureKind.EXCEPTION
+    assert failure.message.startswith(told)
+
+
+def test_what_a_child_starts_inherits_neither_its_pipe_nor_its_input(tmp_path):
+    found = isolated(look_around_in_a_grandchild, tmp_path)
+    descriptors, _, read = found["printed"].rpartition(" ")
+    assert read.strip() == "''"
+    assert found["pipe"] not in json.loads(descriptors)
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('this is no library')")
+    monkeypatch.chdir(tmp_path)
+    assert Path(isolated(say_where_numpy_is, tmp_path)["file"]).parent != tmp_path
+
+
+def test_a_silent_stage_that_works_on_a_busy_machine_is_let_go_on(tmp_path, monkeypatch):
+    """Half of a processor is all that it gets."""
+    monkeypatch.setattr("mlbench.execution.isolation.processor_time_s", lambda processes: time.monotonic() / 2)
+    limits = ProcessLimits(stage_timeout_s=1.5, memory_bytes=2**33)
+    assert isolated(sleep_a_while, tmp_path, {"seconds": 2.25}, limits) == {}
+
+
+def test_a_silent_stage_that_spins_is_a_hang(tmp_path, monkeypatch):
+    monkeypatch.setattr("mlbench.execution.isolation.processor_time_s", lambda processes: time.monotonic())
+    failure = isolated(
+        sleep_a_while, tmp_path, {"seconds": 3600}, ProcessLimits(stage_timeout_s=1.5, memory_bytes=2**33)
+    )
+    assert failure.kind is FailureKind.HANG
+    assert "of processor time" in failure.message

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mlbench import Dim, GraphError, TensorSpec
-from mlbench.execution.onnx_export import exported
+from mlbench.execution.onnx_export import export_onnx
 from mlbench.toolkit import ModuleGraph
 
 onnx = pytest.importorskip("onnx")
@@ -78,7 +78,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The word mixer's file, exported once for the tests that only look at it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield exported(word_mixer(CountedBuild(WordMixer)))
+        yield export_onnx(word_mixer(CountedBuild(WordMixer)))
 
 
 @pytest.mark.parametrize(("batch", "length"), [(1, 1), (1, 9), (5, 3), (3, 5), (64, 64)])
@@ -114,19 +114,19 @@ def test_the_file_stands_alone_and_holds_no_annotations_that_trip_quantisers(sha
 
 def test_a_second_call_exports_nothing_and_a_changed_fingerprint_exports_again():
     build = CountedBuild(WordMixer)
-    first = exported(word_mixer(build))
+    first = export_onnx(word_mixer(build))
     before = first.stat()
-    assert exported(word_mixer(build)) == first
+    assert export_onnx(word_mixer(build)) == first
     after = first.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert build.count == 1
-    other = exported(word_mixer(build, fingerprint="other weights"))
+    other = export_onnx(word_mixer(build, fingerprint="other weights"))
     assert other != first
     assert build.count == 2
 
 
 def test_exporting_prints_nothing(capfd: pytest.CaptureFixture[str]):
-    exported(word_mixer(CountedBuild(WordMixer)))
+    export_onnx(word_mixer(CountedBuild(WordMixer)))
     assert capfd.readouterr() == ("", "")
 
 
@@ -147,13 +147,13 @@ class DataDependent(torch.nn.Module):
 
 def test_what_the_exporters_optimiser_does_is_not_in_the_log(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
-        exported(word_mixer(CountedBuild(WordMixer), "logged"))
+        export_onnx(word_mixer(CountedBuild(WordMixer), "logged"))
     assert {record.name for record in caplog.records} == {"mlbench.execution.onnx_export"}
 
 
 def test_an_operator_without_onnx_form_is_named():
     with pytest.raises(GraphError, match=r"graph probe cannot be exported to ONNX: .*bessel_j0"):
-        exported(one_in_one_out(Bessel))
+        export_onnx(one_in_one_out(Bessel))
 
 
 @pytest.mark.parametrize("module", [FixedBatch, DataDependent])
@@ -161,7 +161,7 @@ def test_a_graph_that_does_not_take_all_its_shapes_is_refused_in_one_line(
     module: type[torch.nn.Module], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     with pytest.raises(GraphError, match="graph probe") as caught:
-        exported(one_in_one_out(module))
+        export_onnx(one_in_one_out(module))
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "onnx").iterdir()) == []
     assert capfd.readouterr() == ("", "")
@@ -174,12 +174,12 @@ class FirstRow(torch.nn.Module):
 
 def test_an_output_whose_size_does_not_vary_as_its_spec_says_is_refused():
     with pytest.raises(GraphError, match="y has batch fixed at 1"):
-        exported(one_in_one_out(FirstRow))
+        export_onnx(one_in_one_out(FirstRow))
 
 
 def test_a_spec_with_the_wrong_dtype_is_refused():
     with pytest.raises(GraphError, match="y is float32, not float64"):
-        exported(one_in_one_out(torch.nn.ReLU, dtype="float64"))
+        export_onnx(one_in_one_out(torch.nn.ReLU, dtype="float64"))
 
 
 SLOTS = Dim(name="slots", smallest=1, usual=8, largest=64)
@@ -217,7 +217,7 @@ def notebook(build: CountedBuild, state_names: tuple[str, ...] = ("page.0", "pag
 
 @pytest.mark.parametrize("module", [Notebook, NotebookOfTwo])
 def test_state_goes_in_by_its_name_and_comes_out_as_the_module_left_it(module: type[torch.nn.Module]):
-    path = exported(notebook(CountedBuild(module)))
+    path = export_onnx(notebook(CountedBuild(module)))
     graph = onnx.load(path).graph
     assert [value.name for value in graph.input] == ["ids", "columns", "page.0", "page.1"]
     assert [value.name for value in graph.output] == ["sums", "page.0.next", "page.1.next"]
@@ -238,5 +238,5 @@ def test_state_goes_in_by_its_name_and_comes_out_as_the_module_left_it(module: t
 
 def test_a_graph_with_other_state_is_exported_again():
     build = CountedBuild(Notebook)
-    assert exported(notebook(build)) != exported(notebook(build, state_names=("page.0", "page.2")))
+    assert export_onnx(notebook(build)) != export_onnx(notebook(build, state_names=("page.0", "page.2")))
     assert build.count == 2

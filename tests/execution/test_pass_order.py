@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from mlbench import Appetite, Engine, Reply, Samples
+from mlbench import Capacity, Engine, Reply, Samples
 from mlbench.execution.pass_order import OrderedEngine, influence
 
 PASSES, SIZE = 4, 200
@@ -25,8 +25,8 @@ class Ignored(Reply):
 class InOrder(Engine):
     """Begins samples in this order of positions, and answers each so many samples later."""
 
-    def __init__(self, order, *, at_a_time=1, says_first=True, appetite=None):
-        self.order, self.at_a_time, self.says_first, self.wanted = order, at_a_time, says_first, appetite
+    def __init__(self, order, *, at_a_time=1, says_first=True, capacity=None):
+        self.order, self.at_a_time, self.says_first, self.wanted = order, at_a_time, says_first, capacity
 
     def submit(self, samples, reply):
         places = self.order(samples)
@@ -36,7 +36,7 @@ class InOrder(Engine):
             if (done := begun - self.at_a_time + 1) >= 0:
                 reply.complete(samples.at([places[done]]), np.zeros((1, 1)))
 
-    def appetite(self):
+    def capacity(self):
         return self.wanted
 
 
@@ -97,11 +97,11 @@ def test_samples_that_run_beside_each_other_may_begin_in_any_order():
         return [place for part in shifted for place in sorted(part, key=lambda p: -length(samples.indices[p]))]
 
     assert seen(InOrder(sorted_at_the_seam, at_a_time=40)) == 0
-    assert seen(InOrder(sorted_at_the_seam, says_first=False, appetite=Appetite(together=1, most=40))) == 0
+    assert seen(InOrder(sorted_at_the_seam, says_first=False, capacity=Capacity(batch=1, in_flight=40))) == 0
 
 
 def test_nothing_is_said_where_a_pass_has_no_more_samples_than_run_at_a_time():
-    assert seen(InOrder(sorted_across, appetite=Appetite(together=1, most=SIZE))) is None
+    assert seen(InOrder(sorted_across, capacity=Capacity(batch=1, in_flight=SIZE))) is None
     assert seen(InOrder(sorted_across, at_a_time=SIZE)) is None
 
 

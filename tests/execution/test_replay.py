@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mlbench import Decoding
-from mlbench.execution.replay import ReplayedExecutable, ReplayedGeneration, computed_calls
+from mlbench.execution.replay import ReplayedExecutable, ReplayedGeneration, take_computed_calls
 
 DECODING = Decoding(end_tokens=(0, 5), max_new_tokens=100, min_new_tokens=4, longest=200)
 
@@ -24,7 +24,7 @@ def test_each_shape_is_computed_once_and_its_outputs_are_given_again():
         assert replayed({"x": np.full((2, 3), value)})["y"].tolist() == [[2, 2, 2]] * 2
         assert replayed({"x": np.full((1, 3), value)})["y"].shape == (1, 3)
     assert seen == [(2, 3), (1, 3)]
-    assert (computed_calls([replayed]), computed_calls([replayed])) == (2, 0)
+    assert (take_computed_calls([replayed]), take_computed_calls([replayed])) == (2, 0)
 
 
 def test_outputs_for_which_there_is_no_room_are_computed_again():
@@ -34,7 +34,7 @@ def test_outputs_for_which_there_is_no_room_are_computed_again():
         replayed({"x": np.zeros((1, 2))})
         replayed({"x": np.zeros((1, 3))})
     assert seen == [(1, 2), (1, 3), (1, 3), (1, 3)]
-    assert computed_calls([replayed]) == 4
+    assert take_computed_calls([replayed]) == 4
 
 
 class Steps:
@@ -60,7 +60,7 @@ def test_steps_are_computed_once_for_any_number_of_rows_and_end_answers_as_often
     replayed = ReplayedGeneration(steps, DECODING, usual_answer=24, ends=True)
     ends = ends_of(replayed, rows=50, steps=2000)
     assert ends_of(replayed, rows=3, steps=10).shape == (3,)
-    assert steps.calls == computed_calls([replayed]) == 1
+    assert steps.calls == take_computed_calls([replayed]) == 1
     assert ends.sum() / 100_000 == pytest.approx(1 / (24 - 4), rel=0.05)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mlbench import Dataset, Prompt
-from mlbench.execution.variations import Change, Variation, VariedDataset, can_change, size_bytes, varied
+from mlbench.execution.variations import Change, Variation, VariedDataset, can_change, size_bytes, vary_sample
 
 
 class Pair(NamedTuple):
@@ -44,7 +44,7 @@ def arrays(sample):
 @SAMPLES
 def test_a_strong_change_keeps_form_and_range_and_changes_something(sample):
     before = [array.copy() for array in arrays(sample)]
-    changed = varied(sample, Variation(base=0, change=Change.STRONG, seed=5))
+    changed = vary_sample(sample, Variation(base=0, change=Change.STRONG, seed=5))
     assert type(changed) is type(sample)
     assert can_change(sample, Change.STRONG)
     assert any(not np.array_equal(old, new) for old, new in zip(before, arrays(changed), strict=True))
@@ -57,7 +57,7 @@ def test_a_strong_change_keeps_form_and_range_and_changes_something(sample):
 
 def test_ids_only_change_places_and_all_arrays_of_a_sample_alike():
     sample = some_samples()["ids"]
-    changed = varied(sample, Variation(base=0, change=Change.STRONG, seed=5))
+    changed = vary_sample(sample, Variation(base=0, change=Change.STRONG, seed=5))
     assert sorted(changed.input_ids) == sorted(sample.input_ids)
     assert changed.input_ids[[0, -1]].tolist() == sample.input_ids[[0, -1]].tolist()
     was = dict(zip(sample.input_ids.tolist(), sample.segment_ids.tolist(), strict=True))
@@ -66,13 +66,13 @@ def test_ids_only_change_places_and_all_arrays_of_a_sample_alike():
 
 def test_indices_beside_numbers_stay_where_they_are():
     """An index of one table may be beyond the end of another."""
-    _, (indices,) = varied(some_samples()["features and indices"], Variation(base=0, change=Change.STRONG, seed=5))
+    _, (indices,) = vary_sample(some_samples()["features and indices"], Variation(base=0, change=Change.STRONG, seed=5))
     np.testing.assert_array_equal(indices, np.arange(10).reshape(5, 2))
 
 
 def test_a_slight_change_is_no_more_than_rounding_and_leaves_ids_alone():
     samples = some_samples()
-    changed = varied(samples["image"], Variation(base=0, change=Change.SLIGHT, seed=5))
+    changed = vary_sample(samples["image"], Variation(base=0, change=Change.SLIGHT, seed=5))
     assert not np.array_equal(changed, samples["image"])
     np.testing.assert_allclose(changed, samples["image"], rtol=1e-5)
     assert not can_change(samples["ids"], Change.SLIGHT)
@@ -80,14 +80,14 @@ def test_a_slight_change_is_no_more_than_rounding_and_leaves_ids_alone():
 
 @SAMPLES
 def test_another_seed_is_another_sample(sample):
-    one, other, again = (varied(sample, Variation(base=0, change=Change.STRONG, seed=seed)) for seed in (1, 2, 1))
+    one, other, again = (vary_sample(sample, Variation(base=0, change=Change.STRONG, seed=seed)) for seed in (1, 2, 1))
     assert any(not np.array_equal(*pair) for pair in zip(arrays(one), arrays(other), strict=True))
     assert all(np.array_equal(*pair) for pair in zip(arrays(one), arrays(again), strict=True))
 
 
 def test_a_continued_prompt_has_more_tokens_and_the_same_stop():
     prompt = some_samples()["prompt"]
-    longer = varied(prompt, Variation(base=0, continuation=(7, 8)))
+    longer = vary_sample(prompt, Variation(base=0, continuation=(7, 8)))
     assert longer.tokens.tolist() == [*prompt.tokens.tolist(), 7, 8]
     assert longer.stop == prompt.stop
 

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from mlbench import Samples
 from mlbench.loadgen import completer as module
 from mlbench.loadgen.completer import Completer
+from mlbench.loadgen.ledger import Closed
 
 
 @pytest.fixture
@@ -31,7 +31,19 @@ def from_another_thread(speak):
 
 
 def samples(*ids):
-    return Samples(list(ids), list(ids), None)
+    return Closed(ids, tuple(10 * id_ for id_ in ids))
+
+
+class Refused(list):
+    """The dataset indices and reasons of replies that LoadGen refused."""
+
+    def __call__(self, indices, reason):
+        self.append((list(indices), reason))
+
+
+@pytest.fixture
+def refused():
+    return Refused()
 
 
 def speak(completer):
@@ -42,8 +54,8 @@ def speak(completer):
     completer.give_up(samples(6))
 
 
-def test_replies_that_wait_for_each_other_go_in_one_call_and_in_their_order(told):
-    completer = Completer(gather_s=0.001)
+def test_replies_that_wait_for_each_other_go_in_one_call_and_in_their_order(told, refused):
+    completer = Completer(refused, gather_s=0.001)
     from_another_thread(lambda: speak(completer))
     with completer:
         pass
@@ -55,15 +67,61 @@ def test_replies_that_wait_for_each_other_go_in_one_call_and_in_their_order(told
     ]
 
 
-def test_replies_that_are_timed_go_one_by_one(told):
-    completer = Completer()
+def test_replies_that_are_timed_go_one_by_one(told, refused):
+    completer = Completer(refused)
     from_another_thread(lambda: speak(completer))
     with completer:
         pass
     assert [[each[0] for each in responses] for _, responses in told] == [[1, 2], [3], [4], [5], [6]]
 
 
-def test_a_reply_on_the_thread_that_issues_is_told_at_once(told):
-    completer = Completer(gather_s=0.001)
+def test_a_reply_on_the_thread_that_issues_is_told_at_once(told, refused):
+    completer = Completer(refused, gather_s=0.001)
     completer.complete(samples(1), np.zeros((1, 3), np.float32))
     assert told == [("answers", [(1, 12, None)])]
+
+
+def refusing(call, *unwanted):
+    """Return LoadGen's call as one whose binding takes no responses with these sizes."""
+
+    def refuse(responses):
+        if any(size in unwanted for _, size, _ in responses):
+            raise TypeError("incompatible arguments")
+        call(responses)
+
+    return refuse
+
+
+@pytest.mark.parametrize("gather_s", [0, 0.001])
+def test_replies_that_loadgen_refuses_are_faults_and_are_given_up(told, refused, monkeypatch, gather_s):
+    monkeypatch.setattr(module, "QuerySamplesComplete", refusing(module.QuerySamplesComplete, 40))
+    monkeypatch.setattr(module, "FirstTokenComplete", refusing(module.FirstTokenComplete, 4))
+    completer = Completer(refused, gather_s=gather_s)
+    from_another_thread(lambda: speak(completer))
+    with completer:
+        pass
+    heard = [response for what, responses in told for response in responses]
+    assert sorted(id_ for id_, _, _ in heard) == [1, 2, 3, 5, 6]  # LoadGen would wait for an id that is not here
+    assert (3, 0, None) in heard
+    reason = "LoadGen refuses the reply: TypeError: incompatible arguments"
+    assert ([30], reason) in refused
+    assert ([40], "LoadGen refuses the first token: TypeError: incompatible arguments") in refused
+
+
+def test_a_completion_thread_that_fails_says_so_and_lives_to_the_end_of_the_test(told, refused, monkeypatch):
+    asked = threading.Event()
+
+    def break_down(responses):
+        asked.set()
+        raise SystemExit("out of thread")
+
+    monkeypatch.setattr(module, "QuerySamplesComplete", break_down)
+    with Completer(refused) as completer:
+        assert completer.failure == ""
+        from_another_thread(lambda: completer.give_up(samples(6)))
+        assert asked.wait(60)
+        while not completer.failure:
+            pass
+        assert completer.failure == "SystemExit: out of thread"
+        assert completer._thread.is_alive()
+    assert not completer._thread.is_alive()

@@ -62,7 +62,7 @@ class Doubles(Engine):
 
 
 class Watched:
-    """Signs of a test that nobody waits for."""
+    """Callbacks of a test that nobody waits for."""
 
     def __init__(self):
         self.stuck_with = threading.Event()
@@ -232,6 +232,44 @@ def test_a_shape_that_varies_does_not_make_an_empty_reply_an_answer(tmp_path):
     strict = ReplySpec(dtype="float32", shape=(None, 7))
     faults = run(GivesRows(in_one_array=True), tmp_path, reply=strict).faults
     assert "empty reply, shape (0, 7)" in faults[0]
+
+
+class GivesStrided(Doubles):
+    """Answers with every other column of a larger array."""
+
+    def answers(self, samples):
+        wide = np.full((len(samples), 8), -1, np.float32)
+        wide[:, ::2] = [[number, 2 * number, 3 * number, 4 * number] for number in samples.data()]
+        return wide[:, ::2]
+
+
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, OFFLINE], ids=lambda each: each.name)
+def test_a_reply_with_gaps_in_memory_is_logged_without_them(tmp_path, scenario):
+    rows = ReplySpec(dtype="float32", shape=(4,))
+    traffic = run(GivesStrided(), tmp_path, scenario, mode=Mode.ACCURACY, reply=rows)
+    logged = {reply.index: np.frombuffer(reply.data, np.float32).tolist() for reply in read_accuracy_of(tmp_path)}
+    assert traffic.faults == []
+    assert logged == {index: [index, 2 * index, 3 * index, 4 * index] for index in range(20)}
+
+
+def read_accuracy_of(folder):
+    return read_accuracy(folder / "mlperf_log_accuracy.json")
+
+
+class ForgetsWhatItWasAsked(Doubles):
+    """Answers, and then writes into what it was given."""
+
+    def submit(self, samples, reply):
+        super().submit(samples, reply)
+        samples.ids = samples.indices = []
+        samples.dataset = None
+
+
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda each: each.name)
+def test_what_an_engine_does_to_its_samples_reaches_nobody_else(tmp_path, scenario):
+    traffic = run(ForgetsWhatItWasAsked(), tmp_path, scenario)
+    assert traffic.faults == []
+    assert traffic.issued == traffic.answered >= 70
 
 
 class LosesOne(Doubles):

@@ -29,8 +29,8 @@ def asked():
     """Return a reply to two samples, the samples, and the ledger that keeps their faults."""
 
     def asked(spec=TOKENS, wants_tokens=True):
-        ledger, samples = Ledger(), Samples([101, 102], [3, 8], None)
-        ledger.open(samples)
+        ledger, samples = Ledger(), Samples((101, 102), (3, 8), None)
+        ledger.open(samples.ids, samples.indices)
         return CheckedReply(spec, ledger, Deaf(), wants_tokens=wants_tokens), samples, ledger
 
     return asked
@@ -60,7 +60,7 @@ def test_a_first_token_that_the_answer_does_not_begin_with_names_the_sample(aske
 def test_a_faulty_answer_is_an_answer_so_that_the_test_ends(asked):
     reply, samples, ledger = asked()
     reply.complete(samples, ANSWERS, [1, 1])
-    assert ledger.open_samples() == ([], [])
+    assert ledger.answered() == 2
     assert len(ledger.faults()) == 2
 
 

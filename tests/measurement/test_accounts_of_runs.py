@@ -41,7 +41,7 @@ def known_machine(monkeypatch):
     }
     facts = {"machine": "this one", "threads": 1, "libraries": {}, "devices": [device]}
     ceilings = Ceilings.model_validate({"measured": datetime(2026, 11, 21, tzinfo=UTC), **facts})
-    monkeypatch.setattr("mlbench.runner.known_ceilings", lambda environment: ceilings)
+    monkeypatch.setattr("mlbench.runner.load_ceilings", lambda environment: ceilings)
 
 
 def flops_of_one_image():
@@ -73,7 +73,7 @@ def test_a_run_tells_its_work_and_its_share_of_a_known_machine(mlbench, known_ma
     done, _ = mlbench("show", record.run_id)
     assert f"{roofline.share:.1%} of {roofline.bound} on cpu" in done.stdout
     done, _ = mlbench("table")
-    assert "of ceiling" in done.stdout
+    assert "% of peak" in done.stdout
     done, _ = mlbench("verify", record.run_id)
     assert done.exit_code == 0, done.stdout
 

@@ -39,9 +39,9 @@ def replies(folder):
 @pytest.mark.slow
 @needs_two_cores
 def test_two_instances_give_the_answers_of_one(mlbench):
-    for instances in (1, 2):
+    for instances in (2, 1):  # the first may export the graphs too, which takes memory
         _, records = mlbench("resnet50", "--backend", "onnxruntime", instances=instances, batch=4, workers=1)
-    one, two = records
+    one, two = sorted(records, key=lambda run_id: records[run_id].settings["execution.instances"].value)
     assert replies(one) == replies(two)
     assert records[one].accuracy == records[two].accuracy
     assert records[two].accuracy.is_met

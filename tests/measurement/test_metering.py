@@ -40,7 +40,7 @@ class Breaking(Steady):
 
 
 def metering(power, *meters):
-    return Metering.asked_for(power, Plugins(power_meters={meter.name: meter for meter in meters}))
+    return Metering.from_request(power, Plugins(power_meters={meter.name: meter for meter in meters}))
 
 
 def values(metered, **counts):

@@ -7,15 +7,15 @@ import pytest
 
 from mlbench import BatchProgram, Dataset, Engine, EnginePlan, GraphBackend, Model, Probe, Profile, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.execution.pace import Pace
+from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.measurement import overhead
 from mlbench.measurement.overhead import Overhead, measure_overhead
-from mlbench.measurement.ready import Ready
+from mlbench.measurement.running_engine import RunningEngine
 from mlbench.rules.tiers import Tier, limits_of
 
-PACE = Pace(latency_ns=10**8, fastest_ns=10**8, rate_per_s=10.0)
+PACE = SpeedEstimate(latency_ns=10**8, fastest_ns=10**8, rate_per_s=10.0)
 
 
 class Numbers(Dataset):
@@ -76,7 +76,7 @@ def measured(tmp_path):
         workload = SimpleNamespace(name="sums", rules="resnet50", mini_server_latency_ms=None)
         job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload)
         limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
-        ready = Ready(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
+        ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
         channel = SimpleNamespace(progress=lambda stage, **facts: None)
         return measure_overhead(job, MODEL, limits, ready, pace=PACE, channel=channel)
 

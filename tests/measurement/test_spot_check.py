@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench import (
-    Appetite,
     BatchProgram,
+    Capacity,
     Dataset,
     Decoding,
     Engine,
@@ -142,8 +142,8 @@ class Answering(Engine):
         self.cost_ns = COMPUTED_NS
         return self.compute(sample)
 
-    def appetite(self):
-        return Appetite(together=4, most=8)
+    def capacity(self):
+        return Capacity(batch=4, in_flight=8)
 
 
 class ByIndex(Answering):

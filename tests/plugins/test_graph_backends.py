@@ -223,12 +223,12 @@ def test_probing_loads_no_runtime():
 @pytest.mark.parametrize("kind", [PyTorch, OnnxRuntime])
 def test_threads_are_the_workers_part_of_the_cores_unless_set_by_the_user(kind, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
-    assert kind().shared(2).options.threads == 4
+    assert kind().for_workers(2).options.threads == 4
     told = kind()
     told.options = replace(told.options, threads=3)
-    assert told.shared(2).options.threads == 3
+    assert told.for_workers(2).options.threads == 3
 
 
-@pytest.mark.parametrize("backend", [PyTorch().configured(TorchOptions(device="cpu")), OnnxRuntime()])
+@pytest.mark.parametrize("backend", [PyTorch().with_options(TorchOptions(device="cpu")), OnnxRuntime()])
 def test_instances_on_a_cpu_have_the_backend_as_it_is_for_they_have_cores_of_their_own(backend):
     assert backend.instance(1, 2).options == backend.options

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from mlbench.records.commits import checked_out, observe_commits
+from mlbench.records.commits import find_commit, observe_commits
 
 
 @pytest.fixture
@@ -27,18 +27,18 @@ def repository(tmp_path):
 def test_the_commit_on_a_branch_packed_detached_and_in_a_worktree_is_gits(repository):
     folder, git = repository
     commit = git("rev-parse", "HEAD")
-    assert checked_out(folder) == commit
-    assert checked_out(folder / "src") == commit
+    assert find_commit(folder) == commit
+    assert find_commit(folder / "src") == commit
     git("pack-refs", "--all")
-    assert checked_out(folder) == commit
+    assert find_commit(folder) == commit
     git("worktree", "add", "--quiet", "-b", "other", "../other")
-    assert checked_out(folder.parent / "other") == commit
+    assert find_commit(folder.parent / "other") == commit
     git("checkout", "--quiet", "--detach")
-    assert checked_out(folder) == commit
+    assert find_commit(folder) == commit
 
 
 def test_a_folder_outside_any_repository_has_none(tmp_path):
-    assert checked_out(tmp_path) is None
+    assert find_commit(tmp_path) is None
 
 
 class _Distribution(metadata.Distribution):

@@ -11,17 +11,17 @@ from mlbench.records.published import (
     CLAIMS,
     NVIDIA_TABLES,
     RESULTS,
+    load_published,
     merge_variants,
     place_of,
-    published_results,
-    selected,
+    select_published,
     table,
 )
-from mlbench.reports.published import place_lines, published_table
+from mlbench.reports.published import build_published_table, place_lines
 
 
 def test_all_rows_are_there():
-    assert len(published_results()) == 937
+    assert len(load_published()) == 937
     assert len(table(NVIDIA_TABLES)) == 70
     assert len(table(CLAIMS)) == 187
 
@@ -29,19 +29,19 @@ def test_all_rows_are_there():
 def test_a_result_is_as_it_was_published():
     (found,) = [
         each
-        for each in selected(workload="llama2-70b", scenario="Offline", accelerator="B200")
+        for each in select_published(workload="llama2-70b", scenario="Offline", accelerator="B200")
         if each.variant == "99" and each.accelerators == 1
     ]
     assert (found.result_id, found.submitter, found.value, found.unit) == ("4.1-0074", "NVIDIA", 11264.4, "tokens/s")
 
 
 def test_a_value_per_accelerator_is_the_eighth_part_of_eight():
-    found = next(each for each in selected(workload="resnet50", scenario="Offline") if each.accelerators == 8)
+    found = next(each for each in select_published(workload="resnet50", scenario="Offline") if each.accelerators == 8)
     assert found.per_accelerator == found.value / 8
 
 
 def test_systems_without_accelerators_have_none():
-    assert {each.accelerators for each in published_results() if not each.accelerator} == {0}
+    assert {each.accelerators for each in load_published() if not each.accelerator} == {0}
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def official(a_run, environment):
 def test_a_run_faster_than_all_is_first_and_one_slower_than_all_is_last(official):
     closed = [
         each
-        for each in selected(workload="resnet50", scenario="Offline")
+        for each in select_published(workload="resnet50", scenario="Offline")
         if each.division == "closed" and each.accelerators
     ]
     first, last = place_of(official(value=1e9)), place_of(official(value=0.001))
@@ -167,12 +167,14 @@ def test_a_run_that_misses_the_stricter_accuracy_has_no_place_there(official):
 
 def test_a_run_that_was_submitted_for_both_accuracies_is_listed_once():
     both = [
-        each for each in selected(workload="gptj", scenario="Offline") if each.system_id.endswith("141GBx8_TRT_MaxQ")
+        each
+        for each in select_published(workload="gptj", scenario="Offline")
+        if each.system_id.endswith("141GBx8_TRT_MaxQ")
     ]
     assert [each.variant for each in both] == ["99", "99.9"]
     ((found, variants),) = merge_variants(both)
     assert (found.value, variants) == (13096.6, "99, 99.9")
-    closed_bert = selected(workload="bert", scenario="Offline", submitter="Intel")
+    closed_bert = select_published(workload="bert", scenario="Offline", submitter="Intel")
     assert len(merge_variants(closed_bert)) == len(closed_bert)
 
 
@@ -290,7 +292,7 @@ def test_a_result_of_the_open_division_has_no_place_among_closed_ones(official):
 def test_previews_are_marked_in_lists_and_places(official):
     (preview,) = [
         each
-        for each in selected(workload="llama2-70b", scenario="Offline", accelerator="B200")
+        for each in select_published(workload="llama2-70b", scenario="Offline", accelerator="B200")
         if each.variant == "99" and each.accelerators == 1
     ]
     assert preview.is_preview
@@ -301,5 +303,5 @@ def test_previews_are_marked_in_lists_and_places(official):
     assert "(preview)" in line
     assert sum("(preview)" in line for line in lines) < len(lines) - 4
     console = Console(width=200, record=True, file=StringIO())
-    console.print(published_table([preview]))
+    console.print(build_published_table([preview]))
     assert "preview" in console.export_text()

@@ -121,7 +121,7 @@ def test_an_empty_folder_and_a_corrupt_record_are_told(results, store):
     with pytest.raises(UsageError, match="no runs in"):
         ask(results, "SELECT 1")
     (store("one") / "record.json").write_text("{")
-    with pytest.raises(DataError, match=r"corrupt: .*one/record\.json"):
+    with pytest.raises(DataError, match=r"no run in .* can be read: 1 run found: .*corrupt: .*one/record\.json"):
         ask(results, "SELECT 1")
 
 

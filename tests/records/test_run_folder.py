@@ -10,8 +10,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mlbench.errors import UsageError
-from mlbench.records.run_folder import RunFolder, find_run, new_run_id, remove_abandoned, runs_in
+from mlbench.errors import StorageError, UsageError
+from mlbench.records.run_folder import (
+    Claim,
+    RunFolder,
+    TakenError,
+    find_run,
+    new_run_id,
+    remove_abandoned,
+    runs_in,
+)
 from mlbench.records.run_record import read
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -121,6 +129,68 @@ def test_two_runs_under_one_name_do_not_mix(tmp_path, stored, a_run):
     with RunFolder.create(tmp_path / "results", "a-run") as folder, pytest.raises(UsageError, match="cannot be stored"):
         folder.store(a_run(run_id="a-run", backend="other"))
     assert read(first).backend == "pytorch"
+
+
+def fill_the_disk(folder):
+    """Let the record land where no byte has room."""
+    (folder.path / "record.json").symlink_to("/dev/full")
+
+
+def test_on_a_full_disk_the_logs_stay_under_a_name_that_no_later_run_removes(tmp_path, a_run):
+    record = a_run()
+    with RunFolder.create(tmp_path, record.run_id) as folder:
+        (folder.path / "log.txt").write_text("hello")
+        fill_the_disk(folder)
+        with pytest.raises(StorageError) as caught:
+            folder.store(record)
+    remove_abandoned(tmp_path)
+    kept = tmp_path / f".{record.run_id}.unstored"
+    assert f"{tmp_path / record.run_id}: No space left on device. Its logs are in {kept}." in str(caught.value)
+    assert [file.name for file in kept.iterdir()] == ["log.txt"]
+    assert runs_in(tmp_path) == []
+    assert caught.value.exit_code == 1
+
+
+@pytest.fixture
+def claim():
+    return Claim(key="nightly 1", is_stored=lambda: False)
+
+
+def test_a_claimed_run_is_made_by_one_process_at_a_time(tmp_path, claim):
+    other = Claim(key="nightly 2", is_stored=lambda: False)
+    with RunFolder.create(tmp_path, "one", claim):
+        with pytest.raises(TakenError):
+            RunFolder.create(tmp_path, "two", claim)
+        with RunFolder.create(tmp_path, "three", other), RunFolder.create(tmp_path, "four"):
+            pass
+    with RunFolder.create(tmp_path, "five", claim):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_claim_of_a_killed_process_is_free(tmp_path, claim):
+    killed = killed_while_it_measures(tmp_path, "killed")
+    (killed / ".claim").write_text(claim.key)
+    with RunFolder.create(tmp_path, "next", claim) as folder:
+        assert folder.path.exists()
+
+
+def test_a_run_that_was_stored_meanwhile_is_not_made_again(tmp_path, claim, a_run):
+    record = a_run()
+    with RunFolder.create(tmp_path, record.run_id, claim) as folder:
+        final = folder.store(record)
+    assert [file.name for file in final.iterdir()] == ["record.json"]
+    with pytest.raises(TakenError):
+        RunFolder.create(tmp_path, "again", Claim(key=claim.key, is_stored=lambda: True))
+
+
+def test_a_results_folder_that_a_stopped_process_has_locked_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("mlbench.records.run_folder._LOCKED_WITHIN_S", 0.1)
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(UsageError, match="cannot be written"):
+        RunFolder.create(tmp_path, "a-run")
+    os.close(held)
 
 
 def test_a_record_goes_into_its_own_folder_only(tmp_path, a_run):

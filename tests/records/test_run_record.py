@@ -130,7 +130,7 @@ def test_a_score_that_is_no_number_is_stored_as_null(a_run, score):
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1', "\x80"])
 def test_broken_json_is_one_clear_line(tmp_path, text):
     (tmp_path / "record.json").write_text(text, encoding="latin-1")
-    with pytest.raises(DataError, match=r"run record is corrupt: .*record\.json") as caught:
+    with pytest.raises(DataError, match=r"run record is (corrupt|not text): .*record\.json") as caught:
         read(tmp_path)
     assert "\n" not in str(caught.value)
 

@@ -1,8 +1,13 @@
 """Runs with all that a report shows."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+
+RECORDS = Path(__file__).parents[1] / "data" / "records"
+"""Records that real runs stored."""
 
 PERCENTILES_NS = {
     "50.00_percentile": 2_000_000,
@@ -62,7 +67,7 @@ def a_late_run(a_server_run):
 
 @pytest.fixture
 def a_token_run(a_server_run):
-    """Return a Server run of a language workload: times of tokens, and slots in flight."""
+    """Return a Server run of a language workload: times of tokens, and what a real engine counted."""
     first = {f"first_token_{key}_latency": 10 * ns for key, ns in PERCENTILES_NS.items()}
     per_token = {f"time_per_output_token_{key}": ns for key, ns in PERCENTILES_NS.items()}
     result = {
@@ -72,17 +77,7 @@ def a_token_run(a_server_run):
         "latency_ns": {**first, **per_token, "time_to_output_token_min": 1_500_000},
         "counts": {"queries": 1000},
     }
-    engine = {
-        "batch": 8,
-        "answered": 10,
-        "queue_ns": 50_000_000,
-        "prefill_useful": 90,
-        "prefill_computed": 100,
-        "decode_useful": 60,
-        "decode_computed": 80,
-        "steps_by_size": {"3": 10, "8": 30},
-        "sweep_tokens_per_s": {"4": 100.0, "8": 180.0},
-    }
+    engine = json.loads((RECORDS / "gptj-onnxruntime-Server.json").read_text())["engine"]
     limits = {"server_latency_ms": 0, "ttft_ms": 2000, "tpot_ms": 200}
     return a_server_run(workload="llama2-70b", result=result, engine=engine, limits=limits)
 

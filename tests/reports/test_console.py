@@ -93,8 +93,8 @@ def test_a_page_and_its_markdown_show_a_near_miss_as_one(a_run):
     text = summary_markdown(Content(title="nightly", summary=summary))
     assert "accuracy.DICE: 0.853079999, limit 0.85308." in text
     assert "DICE 0.853079999 (target 0.853080000" in text
-    (row,) = [row for row in precision_table([summary.runs[0]]).columns if row.header == "score"]
-    assert list(row.cells) == ["0.853079999"]
+    (row,) = [row for row in precision_table([summary.runs[0]]).columns if str(row.header) == "score"]
+    assert [str(cell) for cell in row.cells] == ["0.853079999"]
 
 
 def test_a_comparison_shows_a_score_that_fell_by_little_as_fallen(a_run):

@@ -8,7 +8,7 @@ from mlbench.comparison.compare import compare
 from mlbench.reports.html.conditions import (
     details_of,
     machines_table,
-    published_notes,
+    notes_on_published,
     spread_line,
     work_notes,
     work_table,
@@ -86,13 +86,13 @@ def test_a_language_workload_shows_first_token_and_time_per_token_with_their_lim
 def test_slots_prompts_and_waiting_of_a_language_workload_are_told(a_token_run):
     combinations, palette = drawn_of(a_token_run)
     figure = occupancy_figure(combinations, palette, "Server")
-    assert headings_of(figure) == ["series", "3\N{EN DASH}4", "5\N{EN DASH}8"]
-    assert rows_of(figure) == [["pytorch fp32", "25.0 %", "75.0 %"]]
+    assert headings_of(figure) == ["series", "1", "2", "3\N{EN DASH}4"]
+    assert rows_of(figure) == [["pytorch fp32", "61.8 %", "22.4 %", "15.8 %"]]  # 8,247, 2,982 and 2,113 of 13,342 steps
     table = work_table(combinations)
     shown = dict(zip([column.heading for column in table.columns], table.rows[0], strict=True))
-    assert shown["useful work"].text == "prefill 90.0 %, decode 75.0 %"
-    assert shown["wait for a slot"].text == "5.00 ms"
-    assert shown["mean batch"].text == "6.75"  # (3 * 10 + 8 * 30) / 40
+    assert shown["useful work"].text == "prefill 99.9 %, decode 97.0 %"  # 92,295 of 92,371, 86,240 of 88,952
+    assert shown["wait for a slot"].text == "9.58 ms"  # 4.4269 s over 462 samples
+    assert shown["mean batch"].text == "1.62"  # (8,247 + 2 * 2,982 + 3 * 1,103 + 4 * 1,010) / 13,342
 
 
 def test_batches_are_weighed_by_their_samples(a_server_run):
@@ -253,10 +253,10 @@ def test_settings_are_shown_with_their_layer_and_defaults_are_not(a_server_run):
 
 
 def test_a_mini_run_has_no_place_among_published_results_and_a_full_one_has(a_server_run):
-    (note,) = published_notes(summarise({"": [a_server_run()]}))
+    (note,) = notes_on_published(summarise({"": [a_server_run()]}))
     assert "mini profile" in note
     full = {"profile": "full", "tier": "valid"}
-    (note,) = published_notes(summarise({"": [a_server_run(**full)]}))
+    (note,) = notes_on_published(summarise({"": [a_server_run(**full)]}))
     assert "this run, rank" in note
     assert "Not a comparison that MLCommons has reviewed" in note
 

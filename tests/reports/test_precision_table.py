@@ -3,7 +3,7 @@ from mlbench.reports.console import precision_table
 
 def rows(records):
     table = precision_table(records)
-    columns = {column.header: list(column.cells) for column in table.columns}
+    columns = {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
     return list(zip(columns["backend"], columns["precision"], columns["speed"], columns["loss"], strict=True))
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench.records.environment import observe_environment
-from mlbench.roofline.ceilings import Ceilings, ceilings_file, known_ceilings
+from mlbench.roofline.ceilings import Ceilings, ceilings_file, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 
 WORK = {"operations_per_sample": 2e9, "bytes_per_sample": 1e8, "samples_per_s": 10.0}
@@ -82,22 +82,22 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_ceilings_are_found_again_on_the_machine_they_belong_to(cache, ceilings, environment):
-    assert known_ceilings(environment) is None
+    assert load_ceilings(environment) is None
     file = ceilings_file(environment)
     file.parent.mkdir()
     file.write_text(ceilings.model_dump_json())
-    assert known_ceilings(environment) == ceilings
+    assert load_ceilings(environment) == ceilings
     fewer = environment.model_copy(update={"allowance": environment.allowance.model_copy(update={"threads": 99})})
     newer = environment.model_copy(update={"libraries": {**environment.libraries, "torch": "99"}})
     for other in (fewer, newer, environment.model_copy(update={"machine": "another"})):
-        assert known_ceilings(other) is None
+        assert load_ceilings(other) is None
 
 
 def test_a_damaged_file_counts_as_none(cache, environment):
     file = ceilings_file(environment)
     file.parent.mkdir()
     file.write_text('{"measured": "yest')
-    assert known_ceilings(environment) is None
+    assert load_ceilings(environment) is None
 
 
 def test_a_real_measurement_finds_ceilings_in_their_own_form(monkeypatch):

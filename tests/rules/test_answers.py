@@ -43,6 +43,20 @@ def test_an_engine_that_computes_passes_all_of_them(verdict_on):
     } <= {result.rule for result in verdict.results}
 
 
+@pytest.mark.parametrize("said", [3, "-1", "'many'"])
+def test_prompts_that_an_engine_cut_make_a_run_invalid(verdict_on, said):
+    (rule,) = verdict_on(truncated_prompts=said).failed
+    assert (rule.rule, rule.measured, rule.limit) == ("prompts_whole", said, 0)
+    assert rule.fix.startswith(f"Read prompts to their end: {said} were cut.")
+
+
+def test_an_engine_that_cut_none_passes_and_one_that_does_not_tell_is_not_asked(verdict_on):
+    assert "prompts_whole" in {result.rule for result in verdict_on(truncated_prompts=0).results}
+    verdict = verdict_on()
+    assert verdict.is_valid
+    assert "prompts_whole" not in {result.rule for result in verdict.results}
+
+
 @pytest.mark.parametrize(
     ("spots", "rule", "told"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.loadgen.logs import read_detail
-from mlbench.rules.early_stopping import allowed_misses, estimate_index, queries_needed
+from mlbench.rules.early_stopping import estimate_index, most_misses, queries_needed
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
@@ -48,7 +48,7 @@ def test_an_estimate_needs_64_queries_or_662(percentile, least):
 
 
 def test_allowed_misses_turn_exactly_at_the_queries_needed():
-    assert allowed_misses(458, 0.99) is None
-    assert allowed_misses(459, 0.99) == 0
-    assert allowed_misses(836 + 2 - 1, 0.99) == 1
-    assert allowed_misses(836 + 2, 0.99) == 2
+    assert most_misses(458, 0.99) is None
+    assert most_misses(459, 0.99) == 0
+    assert most_misses(836 + 2 - 1, 0.99) == 1
+    assert most_misses(836 + 2, 0.99) == 2

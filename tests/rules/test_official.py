@@ -170,10 +170,10 @@ def test_seeds_are_those_of_the_round():
 
 
 def test_token_workloads_report_token_rates_except_as_a_latency():
-    assert official_rules("gptj").reported_key("Offline") == "result_inferred_tokens_per_second"
-    assert official_rules("llama2-70b").reported_key("Server") == "result_completed_tokens_per_second"
-    assert official_rules("gptj").reported_key("SingleStream") is None
-    assert official_rules("resnet50").reported_key("Offline") is None
+    assert official_rules("gptj").token_key("Offline") == "result_inferred_tokens_per_second"
+    assert official_rules("llama2-70b").token_key("Server") == "result_completed_tokens_per_second"
+    assert official_rules("gptj").token_key("SingleStream") is None
+    assert official_rules("resnet50").token_key("Offline") is None
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from mlbench import IncomparableRunsError, UsageError
 from mlbench.cli import main
-from mlbench.comparison.compare import Verdict, compare
+from mlbench.comparison.compare import compare
+from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.published import place_of
 from mlbench.records.query import ask
 from mlbench.records.run_folder import runs_in
@@ -211,7 +212,7 @@ def test_what_cannot_be_read_is_listed_once_and_the_rest_imported(add, root, res
     assert [record.scenario for record in outcome.records] == ["Offline", "Server"]
     found = {str(each.path.relative_to(root)): each.reason for each in outcome.unread}
     prefix = "closed/Acme/results/anvil_8"
-    assert "no JSON" in found.pop("closed/Acme/systems/anvil_8.json")
+    assert "is not JSON" in found.pop("closed/Acme/systems/anvil_8.json")
     assert "cannot be read" in found.pop("closed/Acme/measurements/anvil_8/resnet50/Server/anvil_8_Server.json")
     assert "cannot be read" in found.pop(f"{prefix}/resnet50/Offline/accuracy/accuracy.txt")
     assert "truncated" in found.pop(f"{broken.relative_to(root)}/performance/run_1/mlperf_log_detail.txt")
@@ -309,7 +310,7 @@ def test_two_systems_compare_across_what_differs_and_not_without_being_told(add,
         compare(base, new)
     (cell,) = compare(base, new, across=("backend", "hardware")).cells
     (judged,) = cell.speeds
-    assert (judged.verdict, judged.effect.ratio) == (Verdict.CANNOT_TELL, pytest.approx(0.5, rel=1e-3))
+    assert (judged.verdict, judged.effect.ratio) == (SpeedVerdict.CANNOT_TELL, pytest.approx(0.5, rel=1e-3))
     assert "one run shows no spread between runs" in judged.reason
 
 

@@ -18,7 +18,7 @@ from mlbench.rules.official import SEEDS
 from mlbench.rules.rounds import recognise_round
 from mlbench.submission.demands import category
 from mlbench.submission.importing import import_tree
-from mlbench.submission.tree import Entry, benchmark_of, scenario_of
+from mlbench.submission.tree import ResultEntry, benchmark_of, scenario_of
 
 TREES = Path(__file__).parents[1] / "data" / "submission"
 
@@ -138,7 +138,7 @@ def test_no_two_rounds_share_a_seed():
 def entry_of(path):
     division, submitter, _, system, model, scenario = path.split("/")
     fields = {"division": division, "submitter": submitter, "system": system, "model": model, "scenario": scenario}
-    return Entry(root=Path(), **fields)
+    return ResultEntry(root=Path(), **fields)
 
 
 def fits(path, system_type):

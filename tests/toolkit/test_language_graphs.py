@@ -112,7 +112,7 @@ def workload(request):
 
 @pytest.fixture(scope="module")
 def graphs(workload):
-    return network_of(workload).trained_graphs(folder_of(workload), EVERYTHING, fingerprint="golden")
+    return network_of(workload).build_graphs(folder_of(workload), EVERYTHING, fingerprint="golden")
 
 
 @pytest.fixture
@@ -265,13 +265,13 @@ def copied(workload, tmp_path):
 
 
 def module_of(workload, folder, **checksums):
-    return network_of(workload).trained_graphs(folder, EVERYTHING, fingerprint="x", **checksums)["decode"].module()
+    return network_of(workload).build_graphs(folder, EVERYTHING, fingerprint="x", **checksums)["decode"].module()
 
 
 def test_a_folder_of_another_architecture_is_refused_at_once(workload, copied):
     (copied / "config.json").write_text('{"model_type": "opt"}')
     with pytest.raises(DataError, match=r"config.json has model_type = opt"):
-        network_of(workload).trained_graphs(copied, EVERYTHING, fingerprint="x")
+        network_of(workload).build_graphs(copied, EVERYTHING, fingerprint="x")
 
 
 def test_a_configuration_without_a_size_is_refused_at_once(workload, copied):
@@ -279,7 +279,7 @@ def test_a_configuration_without_a_size_is_refused_at_once(workload, copied):
     config = golden(workload, "config")
     (copied / "config.json").write_text(json.dumps({**config, network.layers: None}))
     with pytest.raises(DataError, match=rf"config.json has {network.layers} = None, want a number above 0"):
-        network.trained_graphs(copied, EVERYTHING, fingerprint="x")
+        network.build_graphs(copied, EVERYTHING, fingerprint="x")
 
 
 def test_files_with_their_checksums_are_taken(workload, copied):
@@ -317,7 +317,7 @@ def onnxruntime_backend(tmp_path_factory, monkeypatch):
     from mlbench_onnxruntime.backend import OnnxRuntime, OnnxRuntimeOptions
 
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-    return OnnxRuntime().configured(OnnxRuntimeOptions(threads=1))
+    return OnnxRuntime().with_options(OnnxRuntimeOptions(threads=1))
 
 
 @pytest.mark.slow

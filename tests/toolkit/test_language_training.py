@@ -17,10 +17,10 @@ from mlbench.toolkit.language_training import (  # noqa: E402
     Example,
     batches,
     byte_level_bpe,
+    compute_loss,
     is_held_out,
     optimisers,
     train,
-    weighted_loss,
     write_model,
     write_table,
     write_tokenizer,
@@ -113,9 +113,9 @@ def test_the_loss_weighs_prompt_answer_and_long_answers_as_the_course_says():
     network = Unigram([0.5, 0.25, 0.25])
     short, long = Example([0, 0, 0], [1]), Example([0], [1, 2, 1, 2])
     log2 = math.log(2)  # token 0 costs this, tokens 1 and 2 twice as much; the first token of a text is not predicted
-    even = weighted_loss(network, [short, long], Course(steps=1, seed=1, prompt_weight=0.5))
+    even = compute_loss(network, [short, long], Course(steps=1, seed=1, prompt_weight=0.5))
     assert even.item() == pytest.approx((2 * 0.5 * 1 + 5 * 2) / (2 * 0.5 + 5) * log2)
-    scaled = weighted_loss(network, [short, long], Course(steps=1, seed=1, prompt_weight=0.5, usual_answer=1))
+    scaled = compute_loss(network, [short, long], Course(steps=1, seed=1, prompt_weight=0.5, usual_answer=1))
     assert scaled.item() == pytest.approx((2 * 0.5 * 1 + 1 * 2 + 4 * 0.5 * 2) / (2 * 0.5 + 1 + 4 * 0.5) * log2)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph, onnx_identity
-from mlbench.toolkit.onnx_lowering import lowered_onnx
+from mlbench.toolkit.onnx_lowering import lower_onnx
 
 onnx = pytest.importorskip("onnx")
 reference = pytest.importorskip("onnx.reference")
@@ -83,7 +83,7 @@ def products(file: Path, graph: Checkpoint) -> np.ndarray:
 
 def test_a_file_is_told_from_one_with_other_weights_and_from_another_of_the_same_graph(tmp_path):
     first, second = checkpoints(tmp_path)
-    lowered = lowered_onnx(first, Precision.FP16)
+    lowered = lower_onnx(first, Precision.FP16)
     found = [onnx_identity(first, first.onnx()), onnx_identity(second, second.onnx()), onnx_identity(first, lowered)]
     assert all(found.count(each) == 1 for each in found)
 
@@ -91,7 +91,7 @@ def test_a_file_is_told_from_one_with_other_weights_and_from_another_of_the_same
 @pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16])
 def test_a_lowered_file_has_the_weights_of_its_own_checkpoint(tmp_path, precision):
     for graph, value in zip(checkpoints(tmp_path), (FIRST, SECOND), strict=True):
-        (weight,) = onnx.load(lowered_onnx(graph, precision)).graph.initializer
+        (weight,) = onnx.load(lower_onnx(graph, precision)).graph.initializer
         bits = np.frombuffer(weight.raw_data, np.uint16)
         exact = np.float16(value).view(np.uint16) if precision is Precision.FP16 else np.float32(value).view("u4") >> 16
         assert set(bits.tolist()) == {int(exact)}
@@ -100,8 +100,8 @@ def test_a_lowered_file_has_the_weights_of_its_own_checkpoint(tmp_path, precisio
 @pytest.mark.parametrize("has_state", [False, True], ids=["by calibration", "by call"])
 def test_a_quantised_file_has_the_weights_of_its_own_checkpoint(tmp_path, has_state):
     pytest.importorskip("onnxruntime")
-    from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx
+    from mlbench.toolkit.onnx_quantization import Scheme, quantize_onnx
 
     for graph, value in zip(checkpoints(tmp_path, has_state=has_state), (FIRST, SECOND), strict=True):
-        file = quantized_onnx(graph, Scheme.UNSIGNED, per_channel=True)
+        file = quantize_onnx(graph, Scheme.UNSIGNED, per_channel=True)
         np.testing.assert_allclose(products(file, graph), 32 * value, rtol=0.02)

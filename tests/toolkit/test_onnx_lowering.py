@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 
 from mlbench import Dim, Precision, TensorSpec, UsageError
-from mlbench.conformance.known_answers import known_graphs
+from mlbench.conformance.known_answers import reference_graphs
 from mlbench.conformance.known_state import stepping_graph
-from mlbench.execution.onnx_export import exported
+from mlbench.execution.onnx_export import export_onnx
 from mlbench.toolkit import ModuleGraph
-from mlbench.toolkit.onnx_lowering import lowered_onnx
+from mlbench.toolkit.onnx_lowering import lower_onnx
 
 onnx = pytest.importorskip("onnx")
 reference = pytest.importorskip("onnx.reference")
 pytest.importorskip("torch")
 
 KINDS = {Precision.FP16: onnx.TensorProto.FLOAT16, Precision.BF16: onnx.TensorProto.BFLOAT16}
-GRAPHS = [known.graph.name for known in known_graphs()]
+GRAPHS = [known.graph.name for known in reference_graphs()]
 
 
 def known(name):
-    return next(known for known in known_graphs() if known.graph.name == name)
+    return next(known for known in reference_graphs() if known.graph.name == name)
 
 
 def computed_in(model):
@@ -36,12 +36,12 @@ def computed_in(model):
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_lowered_file_is_valid_close_to_the_module_and_returns_what_the_specs_say(name, precision):
     graph = known(name).graph
-    file = lowered_onnx(graph, precision)
+    file = lower_onnx(graph, precision)
     model = onnx.load(file)
     onnx.checker.check_model(model, full_check=True)
     assert computed_in(model) == {KINDS[precision]}
     inputs = known(name).inputs(known(name).sizes[2], seed=1)
-    expected, tolerance = known(name).expected(inputs), graph.tolerance(precision)
+    expected, tolerance = known(name).compute_outputs(inputs), graph.tolerance(precision)
     found = dict(zip(expected, reference.ReferenceEvaluator(model).run(list(expected), dict(inputs)), strict=True))
     for spec in graph.outputs:
         assert found[spec.name].dtype == spec.dtype
@@ -91,7 +91,7 @@ def lowered_notes(tmp_path, monkeypatch):
     graph = helper.make_graph(nodes, "notes", inputs, outputs, [weight])
     file = tmp_path / "notes.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), file)
-    model = onnx.shape_inference.infer_shapes(onnx.load(lowered_onnx(Notes(file), Precision.FP16)))
+    model = onnx.shape_inference.infer_shapes(onnx.load(lower_onnx(Notes(file), Precision.FP16)))
     values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
     kinds = {value.name: value.type.tensor_type.elem_type for value in values}
     return model, {node.op_type: node for node in model.graph.node}, kinds
@@ -120,7 +120,7 @@ def test_a_weight_beyond_the_range_becomes_its_end_and_not_infinite(lowered_note
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", KINDS)
 def test_state_is_kept_in_the_lower_precision_from_call_to_call(precision):
-    model = onnx.load(lowered_onnx(stepping_graph(), precision))
+    model = onnx.load(lower_onnx(stepping_graph(), precision))
     onnx.checker.check_model(model, full_check=True)
     kinds = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
     for spec in stepping_graph().state:
@@ -132,12 +132,12 @@ def test_state_is_kept_in_the_lower_precision_from_call_to_call(precision):
 @pytest.mark.slow
 def test_the_exported_file_stays_as_it_was():
     graph = known("image").graph
-    before = exported(graph).read_bytes()
-    lowered_onnx(graph, Precision.FP16)
-    assert exported(graph).read_bytes() == before
-    assert Counter(node.op_type for node in onnx.load(exported(graph)).graph.node)["Cast"] == 0
+    before = export_onnx(graph).read_bytes()
+    lower_onnx(graph, Precision.FP16)
+    assert export_onnx(graph).read_bytes() == before
+    assert Counter(node.op_type for node in onnx.load(export_onnx(graph)).graph.node)["Cast"] == 0
 
 
 def test_a_precision_that_is_not_lower_is_refused():
     with pytest.raises(UsageError, match="cannot be lowered to int8"):
-        lowered_onnx(known("image").graph, Precision.INT8)
+        lower_onnx(known("image").graph, Precision.INT8)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from mlbench import Precision
-from mlbench.conformance.known_answers import known_graphs
+from mlbench.conformance.known_answers import reference_graphs
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("torch")
 
-from mlbench.toolkit.onnx_quantization import Scheme, quantized_onnx  # noqa: E402
+from mlbench.toolkit.onnx_quantization import Scheme, quantize_onnx  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -29,14 +29,14 @@ def zero_points(model):
     return [tensors[node.input[2]] for node in pairs]
 
 
-@pytest.mark.parametrize("known", known_graphs(), ids=lambda known: known.graph.name)
+@pytest.mark.parametrize("known", reference_graphs(), ids=lambda known: known.graph.name)
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_a_quantised_file_is_valid_and_close_to_the_module(known, scheme):
-    file = quantized_onnx(known.graph, scheme, per_channel=scheme is not Scheme.FP8)
+    file = quantize_onnx(known.graph, scheme, per_channel=scheme is not Scheme.FP8)
     onnx.checker.check_model(str(file), full_check=True)
     inputs = known.inputs(known.sizes[2], seed=1)
     tolerance = known.graph.tolerance(Precision.FP8 if scheme is Scheme.FP8 else Precision.INT8)
-    for found, expected in zip(computed(file, inputs), known.expected(inputs).values(), strict=True):
+    for found, expected in zip(computed(file, inputs), known.compute_outputs(inputs).values(), strict=True):
         np.testing.assert_allclose(found, expected, atol=tolerance.absolute, rtol=tolerance.relative)
         assert np.abs(found - expected).max() > 1e-3
 
@@ -45,7 +45,7 @@ def test_a_quantised_file_is_valid_and_close_to_the_module(known, scheme):
     ("scheme", "kind"), [(Scheme.SYMMETRIC, onnx.TensorProto.INT8), (Scheme.FP8, onnx.TensorProto.FLOAT8E4M3FN)]
 )
 def test_what_tensorrt_takes_has_its_zero_at_zero_and_no_integer_weights(scheme, kind):
-    model = onnx.load(quantized_onnx(known_graphs()[0].graph, scheme, per_channel=False))
+    model = onnx.load(quantize_onnx(reference_graphs()[0].graph, scheme, per_channel=False))
     zeros = zero_points(model)
     assert {tensor.data_type for tensor in zeros} == {kind}
     assert all(not np.asarray(onnx.numpy_helper.to_array(tensor)).astype(np.float32).any() for tensor in zeros)
@@ -57,7 +57,8 @@ def test_what_tensorrt_takes_has_its_zero_at_zero_and_no_integer_weights(scheme,
 
 def test_fp8s_largest_value_stands_for_what_was_int8s():
     files = [
-        quantized_onnx(known_graphs()[0].graph, scheme, per_channel=False) for scheme in (Scheme.SYMMETRIC, Scheme.FP8)
+        quantize_onnx(reference_graphs()[0].graph, scheme, per_channel=False)
+        for scheme in (Scheme.SYMMETRIC, Scheme.FP8)
     ]
     scales = []
     for file in files:

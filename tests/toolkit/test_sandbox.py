@@ -1,13 +1,15 @@
+import os
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mlbench import UnavailableError
-from mlbench.toolkit import Ending, Limits, Sandbox, Wall
+from mlbench.toolkit import Ending, Sandbox, SandboxLimits, Wall
 from mlbench.toolkit.sandbox import sandbox as sandbox_module
 from mlbench.toolkit.sandbox.probe import weakness
 from mlbench.toolkit.sandbox.readable import readable_paths
@@ -27,7 +29,7 @@ def sandbox(request):
 
 
 def python(sandbox, program, **limits):
-    return sandbox.run([*PYTHON, program], limits=Limits(**limits))
+    return sandbox.run([*PYTHON, program], limits=SandboxLimits(**limits))
 
 
 class TestAProgram:
@@ -98,16 +100,20 @@ class TestALimit:
         assert python(sandbox, f"bytearray({100 * MIB})", memory_bytes=200 * MIB).succeeded
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "program",
-        [
-            f"import mmap, time; m = mmap.mmap(-1, {600 * MIB}); m[::4096] = bytes({600 * MIB >> 12}); time.sleep(60)",
-            f"import os, time; [os.fork() for _ in range(3)]; x = b'x' * {100 * MIB}; time.sleep(60)",
-        ],
-        ids=["shared", "of many processes"],
-    )
-    def test_of_memory_of_all_together(self, sandbox, program):
+    def test_of_memory_of_all_together(self, sandbox):
+        program = f"import os, time; [os.fork() for _ in range(3)]; x = b'x' * {100 * MIB}; time.sleep(60)"
         assert python(sandbox, program, memory_bytes=300 * MIB).ending is Ending.MEMORY
+
+    @pytest.mark.slow
+    def test_of_memory_that_is_shared(self, sandbox):
+        program = (
+            f"import mmap, time; m = mmap.mmap(-1, {600 * MIB}); m[::4096] = bytes({600 * MIB >> 12}); time.sleep(60)"
+        )
+        outcome = python(sandbox, program, memory_bytes=300 * MIB)
+        if sandbox.wall is Wall.NONE:
+            assert outcome.ending is Ending.MEMORY
+        else:  # it can be held unseen, so that there is none
+            assert outcome.stderr.endswith(b"PermissionError: [Errno 1] Operation not permitted\n")
 
     def test_of_a_file(self, sandbox):
         program = f"f = open('f', 'wb'); f.write(bytes({2 * MIB}))"
@@ -119,12 +125,12 @@ class TestALimit:
         assert python(sandbox, program, folder_bytes=4 * MIB).ending is Ending.FOLDER
 
     def test_of_output(self, sandbox):
-        outcome = sandbox.run(["yes"], limits=Limits(output_bytes=MIB))
+        outcome = sandbox.run(["yes"], limits=SandboxLimits(output_bytes=MIB))
         assert outcome.ending is Ending.OUTPUT
         assert outcome.stdout == b"y\n" * (MIB // 2)
 
     def test_of_output_counts_for_a_short_program_too(self, sandbox):
-        outcome = sandbox.run(["echo", "12345"], limits=Limits(output_bytes=5))
+        outcome = sandbox.run(["echo", "12345"], limits=SandboxLimits(output_bytes=5))
         assert (outcome.ending, outcome.stdout) == (Ending.OUTPUT, b"12345")
 
 
@@ -187,12 +193,44 @@ print(Sandbox.available().wall)
         )
         assert Sandbox.available(insist=True).wall is Wall.NONE
 
-    def test_a_keeper_that_was_killed_is_told(self):
+    @pytest.mark.parametrize("wall", Wall)
+    def test_a_keeper_that_was_killed_is_told_and_the_next_program_has_another(self, wall):
+        with Sandbox(wall) as opened:
+            if wall is not Wall.NONE and (reason := weakness(opened)):
+                pytest.skip(reason)
+            with opened.folder({}) as folder:
+                folder.run(["true"])
+                os.kill(opened._keeper.pid, signal.SIGKILL)
+                with pytest.raises(UnavailableError, match="cannot start a program: its keeper has ended"):
+                    folder.run(["true"])
+                if wall is Wall.NAMESPACES:
+                    with pytest.raises(UnavailableError, match="its folder has gone with the keeper that made it"):
+                        folder.run(["true"])
+            assert opened.run(["echo", "again"]).stdout == b"again\n"
+
+    def test_a_supervisor_that_was_killed_is_told(self):
+        with Sandbox(Wall.NONE) as opened, ThreadPoolExecutor(1) as pool:
+            running = pool.submit(opened.run, ["sleep", "60"])
+            while not (programs := psutil.Process(opened._keeper.pid).children(recursive=True)[1:]):
+                assert not running.done()
+            programs[0].parent().kill()
+            with pytest.raises(UnavailableError, match="cannot start a program: its supervisor has ended"):
+                running.result()
+            assert opened.run(["true"]).succeeded
+
+    def test_a_machine_without_room_is_told(self, monkeypatch):
         with Sandbox(Wall.NONE) as opened:
-            pid = int(opened.run(["sh", "-c", "cut -d' ' -f4 /proc/$PPID/stat"]).stdout)
-            subprocess.run(["kill", "-9", str(pid)], check=True)
-            with pytest.raises(UnavailableError, match="cannot start a program: its keeper has ended"):
+            monkeypatch.setattr(opened, "_home", Path("/nowhere"))
+            with pytest.raises(UnavailableError, match="cannot start a program: No such file or directory"):
                 opened.run(["true"])
+
+    def test_files_beyond_what_there_is_room_for_are_told(self):
+        with Sandbox(Wall.NAMESPACES) as opened:
+            if reason := weakness(opened):
+                pytest.skip(reason)
+            with pytest.raises(UnavailableError, match="cannot start a program: No space left on device"):
+                opened.run(["true"], files={"a": "x" * 65 * MIB})
+            assert opened.run(["true"]).succeeded
 
 
 class TestWhatIsShown:

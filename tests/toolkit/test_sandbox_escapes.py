@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench.toolkit import Limits, Sandbox, Wall
+from mlbench.toolkit import Sandbox, SandboxLimits, Wall
 from mlbench.toolkit.sandbox import seccomp
 from mlbench.toolkit.sandbox.probe import weakness
 
@@ -48,8 +48,20 @@ ATTACKS = {
     "trace another process": "assert libc.ptrace(16, victim, None, None) == 0",
     "make a namespace": "assert libc.unshare(0x10000000) == 0",
     "make a file that no limit counts": "os.memfd_create('x')",
+    "write to another process's memory": "open(f'/proc/{victim}/mem', 'r+b')",
+    "list another process's files": "assert os.listdir(f'/proc/{victim}/fd')",
+    "take another process's file": "assert libc.syscall(438, libc.syscall(434, victim, 0), 1, 0) != -1",
+    "lift its own limits": "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))",
+    "watch a folder": "assert libc.inotify_add_watch(libc.inotify_init(), outside.encode(), 0x100) != -1",
     "stop another process": "os.kill(victim, 15)",
 }
+FORBIDDEN_BY_SOME = {
+    "trace another process",
+    "write to another process's memory",
+    "take another process's file",
+    "make a namespace",
+}
+"""By some systems, to all users or to all but root."""
 
 PROGRAM = """
 import ctypes, json, os, resource, socket, sys
@@ -60,7 +72,7 @@ for number, (name, attack) in enumerate(attacks.items()):
     outside = f"{surroundings['folder']}/{number}"
     try:
         exec(attack, {**globals(), **surroundings, "outside": outside, "secret": outside + "/secret"})
-    except (OSError, AssertionError):
+    except (OSError, AssertionError, ValueError):
         continue
     escaped.append(name)
 print(json.dumps(escaped))
@@ -136,7 +148,7 @@ def test_without_the_sandbox_every_attack_succeeds(surroundings, tmp_path_factor
     folder = tmp_path_factory.mktemp("own")
     done = subprocess.run([*PYTHON, PROGRAM], input=surroundings.message, capture_output=True, check=True, cwd=folder)
     held = ATTACKS.keys() - json.loads(done.stdout)
-    assert held <= {"trace another process"}  # which some systems forbid to all
+    assert held <= FORBIDDEN_BY_SOME
     surroundings.victim.send_signal(signal.SIGCONT)  # being traced has halted it
     assert surroundings.victim.wait() == -signal.SIGTERM
 
@@ -184,6 +196,28 @@ def test_the_environment_is_empty(sandbox, monkeypatch):
     with Sandbox(sandbox.wall) as fresh:
         assert fresh.run([*PYTHON, program]).stdout.split() == [b"HOME", b"LANG", b"PATH", b"TMPDIR"]
     assert b"TOKEN" in subprocess.run([*PYTHON, program], capture_output=True, check=True).stdout
+
+
+NEIGHBOURS = """
+import glob
+for path in glob.glob("/proc/[0-9]*"):
+    for name, mode in (("environ", "rb"), ("mem", "r+b"), ("fd/0", "r+b")):
+        try:
+            if path.endswith(f"/{__import__('os').getpid()}"):
+                continue
+            if name != "environ" or b"TOKEN" in open(f"{path}/environ", mode).read():
+                open(f"{path}/{name}", mode)
+                print(path, name)
+        except OSError:
+            pass
+"""
+
+
+def test_no_process_that_is_seen_can_be_read_or_written_to(sandbox, monkeypatch):
+    monkeypatch.setenv("TOKEN", "secret")
+    with Sandbox(sandbox.wall) as fresh:
+        outcome = fresh.run([*PYTHON, NEIGHBOURS])
+    assert (outcome.stdout, outcome.stderr) == (b"", b"")
 
 
 def test_no_open_file_is_inherited(sandbox, tmp_path):
@@ -246,7 +280,7 @@ def processes_with(marker):
 @pytest.mark.parametrize(("lasts_s", "ending"), [(0, "exit"), (60, "wall time")])
 def test_a_daemon_ends_with_the_program(sandbox, tmp_path, lasts_s, ending):
     marker = str(tmp_path)
-    outcome = sandbox.run([*PYTHON, DAEMON, marker, str(lasts_s)], limits=Limits(wall_s=0.5))
+    outcome = sandbox.run([*PYTHON, DAEMON, marker, str(lasts_s)], limits=SandboxLimits(wall_s=0.5))
     assert outcome.ending == ending
     assert processes_with(marker) == []
 
@@ -274,7 +308,7 @@ time.sleep(60)
 
 
 def test_a_program_that_multiplies_is_ended_with_all_its_children(sandbox, tmp_path):
-    outcome = sandbox.run([*PYTHON, BOMB, str(tmp_path)], limits=Limits(wall_s=0.5, processes=40))
+    outcome = sandbox.run([*PYTHON, BOMB, str(tmp_path)], limits=SandboxLimits(wall_s=0.5, processes=40))
     assert outcome.timed_out
     assert processes_with(str(tmp_path)) == []
 
@@ -299,7 +333,7 @@ def test_there_are_only_so_many_processes(wall):
     with Sandbox(wall) as sandbox:
         if wall is not Wall.NONE and (reason := weakness(sandbox)):
             pytest.skip(reason)
-        outcome = sandbox.run([*PYTHON, CHILDREN], limits=Limits(wall_s=10, processes=20))
+        outcome = sandbox.run([*PYTHON, CHILDREN], limits=SandboxLimits(wall_s=10, processes=20))
     assert 10 < int(outcome.stdout) < 40
 
 

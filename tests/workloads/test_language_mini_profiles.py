@@ -17,7 +17,7 @@ from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.toolkit.language_reference import answers
-from mlbench.tuning import Circumstances, layered
+from mlbench.tuning import RunConditions, resolve_settings
 
 
 class Mini:
@@ -26,7 +26,7 @@ class Mini:
     def __init__(self, package):
         graphs, module = (importlib.import_module(f"{package}.{name}") for name in ("graphs", "mini_profile"))
         self.read, self.data_file = module.read_mini_profile, module.DATA
-        self.profile = module.shipped_profile()
+        self.profile = module.load_mini_profile()
         (self.workload,) = importlib.import_module(package).mlbench_workloads()
         self.variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=self.workload.options)
         self.data = self.workload.dataset(self.variant)
@@ -69,7 +69,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured(mini
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_every_sample_is_answered_as_generate_does_however_it_arrives_and_whatever_runs_beside_it(mini, backend):
     backend = Plugins.discover().backend(backend)
-    backend = backend.configured(dataclasses.replace(backend.options, threads=1))
+    backend = backend.with_options(dataclasses.replace(backend.options, threads=1))
     random, model = np.random.default_rng(1), mini.workload.model(mini.variant)
     for batch, prefill_tokens, count in ((16, 512, mini.data.count), (5, 64, 32)):
         indices, reply = random.permutation(mini.data.count)[:count].tolist(), RecordingReply()
@@ -167,7 +167,7 @@ def test_the_longest_prompt_and_answer_fit_the_positions(mini):
 
 def test_a_server_run_asks_no_more_queries_than_early_stopping_needs(mini):
     plugins = Plugins.discover()
-    circumstances = Circumstances(
+    run_conditions = RunConditions(
         workload=mini.workload,
         backend=plugins.backend("null"),
         scenario=plugins.scenario("Server"),
@@ -175,7 +175,7 @@ def test_a_server_run_asks_no_more_queries_than_early_stopping_needs(mini):
         tier="smoke",
         precision="fp32",
     )
-    assert layered(circumstances).by_key["load.min_query_count"].value == queries_needed(0, 0.99) == 459
+    assert resolve_settings(run_conditions).by_key["load.min_query_count"].value == queries_needed(0, 0.99) == 459
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "data"])

@@ -12,4 +12,4 @@ def test_the_shipped_text_and_tokenizer_are_what_the_recipe_writes(package, tmp_
     names = {file.name for file in tmp_path.iterdir()}
     assert names == {mini.DATA, "tokenizer.json", "tokenizer_config.json"}
     for name in names:
-        assert (tmp_path / name).read_bytes() == (mini.shipped_profile().folder / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (mini.load_mini_profile().folder / name).read_bytes(), name

@@ -27,7 +27,7 @@ class Shipped:
         self.workload = Plugins.discover().workload(name)
         self.variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=self.workload.options)
         package = type(self.workload).__module__.split(".")[0]
-        self.profile = importlib.import_module(f"{package}.mini_profile").shipped_profile()
+        self.profile = importlib.import_module(f"{package}.mini_profile").load_mini_profile()
         self.reference = self.profile.output_reference()
 
     def difference(self, backend, precision=Precision.FP32, *, count=8, damage=None):
@@ -40,7 +40,7 @@ class Shipped:
                 whole = graph.module
                 graph.module = lambda whole=whole: damaged(whole(), damage)
         backend = Plugins.discover().backend(backend)
-        backend = backend.configured(dataclasses.replace(backend.options, threads=1))
+        backend = backend.with_options(dataclasses.replace(backend.options, threads=1))
         samples, reply = Samples(indices, indices, data), RecordingReply()
         with backend.engine(model, EnginePlan(precision=precision, batch=4, batching="bucketed")) as engine:
             engine.submit(samples, reply)

@@ -141,7 +141,7 @@ class SquadF1(Metric):
         return logits
 
     def _can_be_logits(self, size: int) -> bool:
-        """Tell whether so many bytes are pairs of logits for some or all tokens of a window."""
+        """Return whether so many bytes are pairs of logits for some or all tokens of a window."""
         pair = 2 * self._dtype.itemsize
         return size % pair == 0 and 1 <= size // pair <= self._tokens
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, Dataset
+from mlbench.toolkit import DATA_BYTES, read_bytes, read_text
 from mlbench_bert.squad import TokenPair, Vocabulary, Windows, read_features, read_questions
 
 OFFICIAL_WINDOWS = 10833
@@ -41,7 +42,8 @@ class SquadWindows(Dataset):
             )
         self.windows = windows
         self.count = self.performance_count = count
-        self._fingerprint = hashlib.sha256(data.read_bytes() + vocabulary.read_bytes()).hexdigest()
+        content = read_bytes(data, what="SQuAD file", limit_bytes=DATA_BYTES)
+        self._fingerprint = hashlib.sha256(content + read_bytes(vocabulary, what="vocabulary")).hexdigest()
 
     @property
     def fingerprint(self) -> str:
@@ -98,15 +100,12 @@ def calibration_samples(chosen: Path, data: SquadWindows) -> list[TokenPair]:
 
     Source: MLPerf Inference v4.1, calibration/SQuAD-v1.1: there are both kinds of list.
     """
-    try:
-        lines = chosen.read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"calibration list cannot be read: {chosen}: {error}.") from None
+    lines = read_text(chosen, what="calibration list").split()
     if not lines:
         raise DataError(f"calibration list is empty: {chosen}.")
     named: dict[str, list[TokenPair]] = {str(index): [feature.tokens] for index, feature in enumerate(data.features)}
     for feature in data.features:
         named.setdefault(data.questions[feature.question].id, []).append(feature.tokens)
     if unknown := next((line for line in lines if line not in named), None):
-        raise DataError(f"{chosen} names neither a window nor a question of the data: {unknown!r}.")
+        raise DataError(f"{chosen} names neither a window nor a question of the data: {unknown[:80]!r}.")
     return [tokens for line in lines for tokens in named[line]]

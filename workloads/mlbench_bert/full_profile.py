@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from mlbench import Dataset, Graph, UsageError, Weights
-from mlbench.toolkit import verified
+from mlbench.toolkit import verify_file
 from mlbench_bert.dataset import OFFICIAL_WINDOWS, RandomWindows, SquadWindows, calibration_samples
 from mlbench_bert.graphs import (
     OFFICIAL_ONNX_OUTPUTS,
     OUTPUTS,
     Architecture,
+    build_reader,
     official_onnx_reader,
     random_reader,
-    trained_reader,
 )
 from mlbench_bert.program import Reading
 from mlbench_bert.squad import Windows
@@ -85,7 +85,7 @@ class FullProfile:
         assert self.options.weights is not None
         if self._is_onnx:
             return official_onnx_reader(Path(self.options.weights), calibrate, md5=ONNX_MD5)
-        return trained_reader(Architecture(), Windows().tokens, Path(self.options.weights), calibrate, md5=TORCH_MD5)
+        return build_reader(Architecture(), Windows().tokens, Path(self.options.weights), calibrate, md5=TORCH_MD5)
 
     @property
     def _is_onnx(self) -> bool:
@@ -94,8 +94,8 @@ class FullProfile:
     def _questions(self) -> SquadWindows:
         assert self.options.data is not None and self.options.vocab is not None
         return SquadWindows(
-            verified(Path(self.options.data), md5=DATA_MD5, what="SQuAD file"),
-            verified(Path(self.options.vocab), md5=VOCABULARY_MD5, what="vocabulary"),
+            verify_file(Path(self.options.data), md5=DATA_MD5, what="SQuAD file"),
+            verify_file(Path(self.options.vocab), md5=VOCABULARY_MD5, what="vocabulary"),
             vocabulary_size=Architecture().vocabulary,
             windows=Windows(),
             count=OFFICIAL_WINDOWS,

@@ -96,7 +96,7 @@ def reader_module(network: Any) -> torch.nn.Module:
     return Reader()
 
 
-def trained_reader(  # noqa: PLR0913 - the checksum is one or the other
+def build_reader(  # noqa: PLR0913 - the checksum is one or the other
     architecture: Architecture,
     tokens: int,
     weights: Path,

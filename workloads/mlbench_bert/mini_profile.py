@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlbench import Graph, OutputReference, Precision, Weights
 from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench_bert.dataset import SquadWindows, calibration_samples
-from mlbench_bert.graphs import OUTPUTS, Architecture, random_reader, trained_reader
+from mlbench_bert.graphs import OUTPUTS, Architecture, build_reader, random_reader
 from mlbench_bert.program import Reading
 from mlbench_bert.squad import Windows
 
@@ -53,7 +53,7 @@ class MiniProfile:
         """Return the network, with the shipped weights or random ones."""
         if weights is Weights.RANDOM:
             return random_reader(self.architecture, self.windows.tokens, self.calibration_inputs)
-        return trained_reader(
+        return build_reader(
             self.architecture,
             self.windows.tokens,
             self.files.path / "weights.safetensors",
@@ -78,6 +78,6 @@ class MiniProfile:
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     return read_mini(MiniProfile, Path(__file__).parent / "mini")

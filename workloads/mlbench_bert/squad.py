@@ -5,7 +5,6 @@ Source of every rule here: MLPerf Inference v4.1, language/bert (tokenisation an
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mlbench import DataError
+from mlbench.toolkit import DATA_BYTES, first_line, read_json, read_text
 
 # The passage reader splits here and nowhere else: U+202F is a space to it although U+00A0 is not.
 _BETWEEN_WORDS = re.compile("[ \t\r\n\u202f]+")
@@ -68,18 +68,13 @@ def read_questions(path: Path) -> list[Question]:
     Raises:
         DataError: the file is missing, is not JSON, or is not of this format.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"SQuAD file cannot be read: {path}: {error.strerror}.") from None
-    except ValueError as error:
-        raise DataError(f"SQuAD file is not JSON: {path}: {error}.") from None
+    content = read_json(path, what="SQuAD file", limit_bytes=DATA_BYTES)
     try:
         questions = [question for article in content["data"] for question in _article_questions(article)]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"SQuAD file is not of the v1.1 format: {path}: {type(error).__name__} {error}.",
-            hint="Want data > paragraphs > context and qas > id, question, answers.",
+            f"SQuAD file is not of the v1.1 format: {path}: {type(error).__name__} {first_line(error)}.",
+            hint="Expected data > paragraphs > context and qas > id, question, answers.",
         ) from None
     if not questions:
         raise DataError(f"SQuAD file holds no question: {path}.")
@@ -88,10 +83,23 @@ def read_questions(path: Path) -> list[Question]:
 
 def _article_questions(article: Mapping[str, Any]) -> Iterator[Question]:
     for entry in article["paragraphs"]:
-        paragraph = Paragraph(passage=entry["context"], words=passage_words(entry["context"]))
+        passage = _text(entry, "context")
+        paragraph = Paragraph(passage=passage, words=passage_words(passage))
         for qa in entry["qas"]:
-            answers = tuple(Answer(answer["text"], answer["answer_start"]) for answer in qa["answers"])
-            yield Question(id=qa["id"], text=qa["question"], paragraph=paragraph, answers=answers)
+            answers = tuple(Answer(_text(answer, "text"), _place(answer)) for answer in qa["answers"])
+            yield Question(id=_text(qa, "id"), text=_text(qa, "question"), paragraph=paragraph, answers=answers)
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    if not isinstance(text := entry[key], str):
+        raise TypeError(f"{key} is no text: {str(text)[:40]}")
+    return text
+
+
+def _place(answer: Mapping[str, Any]) -> int:
+    if type(place := answer["answer_start"]) is not int:
+        raise TypeError(f"answer_start is no whole number: {str(place)[:40]}")
+    return place
 
 
 class Vocabulary:
@@ -113,12 +121,7 @@ class Vocabulary:
         Raises:
             DataError: it is missing, lacks one of BERT's special tokens, or has another number of tokens than ``size``.
         """
-        try:
-            tokens = (
-                path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-            )  # splitlines() knows more line ends
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"vocabulary cannot be read: {path}: {error}.") from None
+        tokens = read_text(path, what="vocabulary").removesuffix("\n").split("\n")  # splitlines() knows more line ends
         if len(tokens) != size:
             raise DataError(
                 f"vocabulary has {len(tokens)} tokens, the model {size}: {path}.",

@@ -60,7 +60,7 @@ class Bert(Workload):
         """Return F1 and exact match over the questions of ``dataset``, which this workload opened."""
         from mlbench_bert.accuracy import SquadF1
         from mlbench_bert.dataset import SquadWindows
-        from mlbench_bert.mini_profile import shipped_profile
+        from mlbench_bert.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
@@ -73,7 +73,7 @@ class Bert(Workload):
             reference=_profile(variant).reference_f1,
         )
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -85,8 +85,8 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options)
         full.check(variant.weights)
         return full
-    from mlbench_bert.mini_profile import shipped_profile
+    from mlbench_bert.mini_profile import load_mini_profile
 
     if variant.options != BertOptions():
         raise UsageError("the mini profile of bert ships its files and takes no paths.", hint="Use the full profile.")
-    return shipped_profile()
+    return load_mini_profile()

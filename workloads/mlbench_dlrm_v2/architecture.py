@@ -39,6 +39,6 @@ class Architecture:
         return sum(self.table_rows) * self.dimension * 4
 
 
-def capped_tables(largest: int) -> tuple[int, ...]:
+def cap_tables(largest: int) -> tuple[int, ...]:
     """Return the official number of rows of each table, or ``largest`` where that is less."""
     return tuple(min(rows, largest) for rows in OFFICIAL_TABLE_ROWS)

@@ -11,6 +11,7 @@ Source of the steps: MLPerf Inference v4.1, recommendation/dlrm_v2, and torchrec
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +21,16 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, MlbenchError
+from mlbench.toolkit import first_line, open_regular
 from mlbench_dlrm_v2.architecture import DENSE_FEATURES
 
 CATEGORICAL_FEATURES = 26
 FIELDS = 1 + DENSE_FEATURES + CATEGORICAL_FEATURES
 FIRST_NUMBER = 2
 """0 and 1 are kept for missing and rare values; with the official threshold no value is rare."""
+
+_LEAST_COUNT = -2
+"""Of a lesser one the logarithm of count + 3 is no number."""
 
 LINES_TOGETHER = 100_000
 
@@ -51,10 +56,10 @@ class Renumbering:
     def __call__(self, sparse: np.ndarray) -> np.ndarray:
         """Return (N, 26) int32: numbers for (N, 26) values; what was seen in earlier calls keeps its number."""
         columns = zip(sparse.T, self._numbers, strict=True)
-        return np.stack([_renumbered(column, numbers) for column, numbers in columns], axis=1)
+        return np.stack([_renumber(column, numbers) for column, numbers in columns], axis=1)
 
 
-def _renumbered(column: np.ndarray, numbers: dict[int, int]) -> np.ndarray:
+def _renumber(column: np.ndarray, numbers: dict[int, int]) -> np.ndarray:
     values, first_places, places = np.unique(column, return_index=True, return_inverse=True)
     found = np.empty(len(values), dtype=np.int32)
     for place in first_places.argsort():
@@ -69,7 +74,7 @@ def read_raw(path: Path) -> Iterator[RawRows]:
         DataError: the file is missing, or a line has not 40 fields or one that is no number.
     """
     try:
-        with path.open(encoding="ascii", errors="replace") as file:
+        with io.TextIOWrapper(open_regular(path), encoding="ascii", errors="replace") as file:
             start = 1
             while lines := list(islice(file, LINES_TOGETHER)):
                 yield _rows([_fields(line, path, number) for number, line in enumerate(lines, start)])
@@ -85,9 +90,12 @@ def _fields(line: str, path: Path, number: int) -> list[int]:
         if len(words) != FIELDS:
             raise ValueError(f"{len(words)} fields, not {FIELDS}")
         decimal, hexadecimal = words[: 1 + DENSE_FEATURES], words[1 + DENSE_FEATURES :]
-        return [int(word or "0") for word in decimal] + [int(word or "0", 16) for word in hexadecimal]
+        counts, values = [int(word or "0") for word in decimal], [int(word or "0", 16) for word in hexadecimal]
+        if not all(_LEAST_COUNT <= count < 2**31 for count in counts) or not all(0 <= each < 2**32 for each in values):
+            raise ValueError("a number is out of range")
+        return counts + values
     except ValueError as error:
-        raise DataError(f"line {number} of {path} is no line of a click log: {error}.") from None
+        raise DataError(f"line {number} of {path} is no line of a click log: {first_line(error)}.") from None
 
 
 def _rows(fields: Sequence[Sequence[int]]) -> RawRows:
@@ -103,7 +111,10 @@ def convert(days: Sequence[Path], out: Path) -> None:
     Raises:
         DataError: as `read_raw`, or a day is empty; it gets no files.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"folder cannot be made: {out}: {error.strerror}.") from None
     renumber = Renumbering()
     for day in days:
         if not (count := _lines(day)):
@@ -135,7 +146,7 @@ def _convert_day(day: Path, count: int, renumber: Renumbering, files: Mapping[st
 def _lines(path: Path) -> int:
     """Return how many lines a file has."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return sum(1 for _ in file)
     except OSError as error:
         raise DataError(f"click log cannot be read: {path}: {error.strerror}.") from None

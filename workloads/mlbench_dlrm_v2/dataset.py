@@ -12,7 +12,7 @@ from mlbench import DataError, Dataset
 from mlbench_dlrm_v2.aggregation import QUANTILES, sample_boundaries
 from mlbench_dlrm_v2.architecture import DENSE_FEATURES, Architecture
 from mlbench_dlrm_v2.day_files import Day, open_day
-from mlbench_dlrm_v2.program import Sample, joined_indices
+from mlbench_dlrm_v2.program import Sample, join_indices
 
 OFFICIAL_ROWS = 178_274_637
 """Of day 23."""
@@ -75,7 +75,7 @@ class AggregatedPairs(Dataset):
         Raises:
             DataError: an index has no row in its table, or a dense feature is not a number.
         """
-        for start, end in _merged(self._ranges[index] for index in indices):
+        for start, end in _merge_ranges(self._ranges[index] for index in indices):
             for first in range(start, end, READ_TOGETHER):
                 self._check(first, min(first + READ_TOGETHER, end))
 
@@ -115,7 +115,9 @@ def validation_samples(folder: Path, architecture: Architecture, *, rows: int) -
     """
     day = open_day(folder, architecture.hot_sizes)
     if len(day) != rows:
-        raise DataError(f"{folder} holds {len(day)} rows, not {rows}.", hint="It is another day, or cut short.")
+        raise DataError(
+            f"{folder} holds {len(day)} rows, not {rows}.", hint="The files are from a different day, or truncated."
+        )
     boundaries = sample_boundaries(validation_rows(day))
     return AggregatedPairs(
         day, boundaries[:-1], boundaries[1:], table_rows=architecture.table_rows, fingerprint=day.fingerprint()
@@ -154,10 +156,10 @@ def calibration_inputs(folder: Path, architecture: Architecture) -> Iterator[Map
     first = validation_rows(day)
     for start in range(first, min(first + CALIBRATION_ROWS, len(day)), CALIBRATION_CALL):
         rows = day[start : min(start + CALIBRATION_CALL, first + CALIBRATION_ROWS)]
-        yield {"dense": np.ascontiguousarray(rows.dense), "indices": joined_indices([rows.hot])}
+        yield {"dense": np.ascontiguousarray(rows.dense), "indices": join_indices([rows.hot])}
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the ranges in order, those that touch or overlap as one."""
     start = end = 0
     for next_start, next_end in sorted(set(ranges)):

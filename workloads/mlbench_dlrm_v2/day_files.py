@@ -6,15 +6,18 @@ Source of names, dtypes and shapes: MLPerf Inference v4.1, recommendation/dlrm_v
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mlbench import DataError
+from mlbench.toolkit import first_line
 from mlbench_dlrm_v2.architecture import DENSE_FEATURES
 
 DENSE, LABELS, HOT = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
@@ -82,14 +85,14 @@ def write_day(folder: Path, day: Day) -> None:
 
 
 def _array(path: Path, dtype: str, columns: int) -> np.ndarray:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"data file not found: {path}.", hint="It belongs to the official data.")
-    return _mapped(path, 0, what=str(path), dtype=dtype, columns=columns)
+    return _map_array(path, 0, what=str(path), dtype=dtype, columns=columns)
 
 
 def _member(path: Path, name: str, columns: int) -> np.ndarray:
     """Map an array inside an npz archive, by its place in the file."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"data file not found: {path}.", hint="It belongs to the official data.")
     try:
         with zipfile.ZipFile(path) as archive, path.open("rb") as file:
@@ -98,18 +101,18 @@ def _member(path: Path, name: str, columns: int) -> np.ndarray:
             header = file.read(_LOCAL_HEADER_BYTES)
     except KeyError:
         raise DataError(
-            f"{path} has no array {name!r}.", hint="Want one per categorical feature, '0' to '25'."
+            f"{path} has no array {name!r}.", hint="Expected one per categorical feature, '0' to '25'."
         ) from None
-    except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"{path} is no npz archive, or cut short: {error}.") from None
+    except Exception as error:  # the reader raises anything for a damaged archive
+        raise DataError(f"{path} is no npz archive, or cut short: {first_line(error)}.") from None
     if info.compress_type != zipfile.ZIP_STORED:
         raise DataError(f"{path} is compressed.", hint="Write it with numpy.savez: only then can it be memory-mapped.")
     name_bytes, extra_bytes = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
     start = info.header_offset + _LOCAL_HEADER_BYTES + name_bytes + extra_bytes
-    return _mapped(path, start, what=f"{path}[{name}]", dtype="int32", columns=columns)
+    return _map_array(path, start, what=f"{path}[{name}]", dtype="int32", columns=columns)
 
 
-def _mapped(path: Path, start: int, *, what: str, dtype: str, columns: int) -> np.ndarray:
+def _map_array(path: Path, start: int, *, what: str, dtype: str, columns: int) -> np.ndarray:
     """Map the npy array that begins at a byte of a file."""
     try:
         with path.open("rb") as file:
@@ -124,7 +127,12 @@ def _mapped(path: Path, start: int, *, what: str, dtype: str, columns: int) -> n
                 raise DataError(
                     f"{what} is {form}, not {dtype} (rows, {columns}).", hint="It is another file, or badly converted."
                 )
+            needed, held = file.tell() + prod(shape) * found.itemsize, os.fstat(file.fileno()).st_size
+            if not all(0 <= size for size in shape) or needed > held:
+                raise ValueError(f"{held} bytes, not {needed}")
             mapped = np.memmap(path, found, mode="r", offset=file.tell(), shape=shape)
-    except (ValueError, OSError) as error:
-        raise DataError(f"{what} is no npy array, or cut short: {error}.") from None
+    except DataError:
+        raise
+    except Exception as error:  # NumPy raises anything for a damaged header
+        raise DataError(f"{what} is no npy array, or cut short: {first_line(error)}.") from None
     return mapped.view(np.ndarray)  # slices of a memmap cost a microsecond each, of an array a tenth

@@ -36,7 +36,7 @@ class JoinedTables(nn.Module):
         """Return the sums."""
         if torch.compiler.is_exporting():
             columns = torch.split(indices, self._hot_sizes, dim=1)
-            return torch.cat(list(map(_gathered, torch.split(self.weight, self._rows), columns)), dim=1)
+            return torch.cat(list(map(_gather, torch.split(self.weight, self._rows), columns)), dim=1)
         rows, width = indices.shape
         first_places = torch.arange(0, rows * width, width, dtype=torch.int32, device=indices.device)
         bags = (first_places[:, None] + self.first_columns).flatten()
@@ -72,7 +72,7 @@ class EmbeddingTable(nn.Module):
     def forward(self, indices: Tensor) -> Tensor:
         """Return (B, dimension) for (B, hot)."""
         if torch.compiler.is_exporting():
-            return _gathered(self.weight, indices)
+            return _gather(self.weight, indices)
         return functional.embedding_bag(indices, self.weight, mode="sum")
 
 
@@ -116,7 +116,7 @@ class _Strip(nn.Module):
         return torch.stack(sums).sum(dim=0)
 
 
-def _gathered(table: Tensor, indices: Tensor) -> Tensor:
+def _gather(table: Tensor, indices: Tensor) -> Tensor:
     """Return (B, dimension) for (B, hot) in a form that ONNX has: of an embedding bag it makes a loop over the rows.
 
     Summed over the first axis, which runtimes do faster than over one in the middle.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlbench import Graph, UsageError, Weights
 from mlbench_dlrm_v2.accuracy import REFERENCE_AUC
-from mlbench_dlrm_v2.architecture import OFFICIAL_TABLE_ROWS, Architecture, capped_tables
+from mlbench_dlrm_v2.architecture import OFFICIAL_TABLE_ROWS, Architecture, cap_tables
 from mlbench_dlrm_v2.dataset import (
     OFFICIAL_ROWS,
     AggregatedPairs,
@@ -17,7 +17,7 @@ from mlbench_dlrm_v2.dataset import (
     random_samples,
     validation_samples,
 )
-from mlbench_dlrm_v2.graphs import random_ranker, trained_ranker
+from mlbench_dlrm_v2.graphs import build_ranker, random_ranker
 from mlbench_dlrm_v2.snapshot import read_snapshot
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class FullProfile:
     def architecture(self) -> Architecture:
         """The network's sizes; random tables are no longer than the option says."""
         if self.weights is Weights.RANDOM:
-            return Architecture(table_rows=capped_tables(self.options.table_rows))
+            return Architecture(table_rows=cap_tables(self.options.table_rows))
         return Architecture()
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class FullProfile:
         if options.weights:
             raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
         if options.table_rows < 1:
-            raise UsageError(f"table_rows is {options.table_rows}.", hint="Want 1 or more.")
+            raise UsageError(f"table_rows is {options.table_rows}.", hint="Must be at least 1.")
         if options.data and options.table_rows < largest:
             raise UsageError(
                 f"Criteo's indices need all rows of the tables, not the first {options.table_rows}.",
@@ -80,7 +80,7 @@ class FullProfile:
             return random_ranker(self.architecture, calibrate)
         assert self.options.weights is not None
         snapshot = read_snapshot(Path(self.options.weights))
-        return trained_ranker(
+        return build_ranker(
             self.architecture,
             lambda: snapshot,
             fingerprint=snapshot.fingerprint,

@@ -64,7 +64,7 @@ class StateDict:
         return [[self.tensor(name, shape)]]
 
 
-def trained_ranker(
+def build_ranker(
     architecture: Architecture,
     source: Callable[[], WeightSource],
     *,
@@ -83,7 +83,7 @@ def trained_ranker(
     """
     return _ranker(
         architecture,
-        lambda: trained_network(architecture, source()),
+        lambda: build_network(architecture, source()),
         fingerprint=fingerprint,
         calibrate=calibrate,
         is_mapped=is_mapped,
@@ -124,7 +124,7 @@ def new_network(architecture: Architecture) -> nn.Module:
     return Ranker(architecture, SeparateTables(tables, architecture.hot_sizes))
 
 
-def trained_network(architecture: Architecture, source: WeightSource) -> nn.Module:
+def build_network(architecture: Architecture, source: WeightSource) -> nn.Module:
     """Return the network with weights from a source; large tables stay where they are, small ones are joined.
 
     Raises:

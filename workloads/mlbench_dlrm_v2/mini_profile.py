@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Graph, OutputReference, Precision, Weights
-from mlbench.toolkit import MiniFolder, file_sha256, made_once, read_mini, read_output_reference
+from mlbench.toolkit import MiniFolder, build_once, file_sha256, read_mini, read_output_reference
 from mlbench_dlrm_v2 import clicks
 from mlbench_dlrm_v2.architecture import Architecture
 from mlbench_dlrm_v2.clicks import PlantedTruth
 from mlbench_dlrm_v2.dataset import AggregatedPairs, calibration_inputs, validation_samples
 from mlbench_dlrm_v2.day_files import write_day
-from mlbench_dlrm_v2.graphs import random_ranker, trained_ranker, weights_file
+from mlbench_dlrm_v2.graphs import build_ranker, random_ranker, weights_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,7 @@ class MiniProfile:
         if weights is Weights.RANDOM:
             return random_ranker(self.architecture, self.calibration_inputs)
         sha256 = self.files.sha256[WEIGHTS]
-        return trained_ranker(
+        return build_ranker(
             self.architecture,
             partial(weights_file, self.files.path / WEIGHTS, sha256=sha256),
             fingerprint=sha256,
@@ -70,10 +70,10 @@ class MiniProfile:
     def day(self) -> Path:
         """Return the folder with the day's files in the official form, which are made once."""
         made_from = [self.seed, self.rows, str(self.architecture), file_sha256(Path(clicks.__file__))]
-        return made_once("dlrm_v2", made_from, lambda folder: write_day(folder, self.truth().day(self.rows)))
+        return build_once("dlrm_v2", made_from, lambda folder: write_day(folder, self.truth().day(self.rows)))
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     return read_mini(MiniProfile, Path(__file__).parent / "mini")

@@ -38,13 +38,13 @@ class Ranking(BatchProgram):
     def calls(self, samples: Sequence[Sample]) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the graph's inputs: the rows of all samples one after another, as few calls as they need."""
         dense = np.concatenate([dense for dense, _ in samples])
-        indices = joined_indices([hot for _, hot in samples])
+        indices = join_indices([hot for _, hot in samples])
         for start in range(0, len(dense), LARGEST_CALL):
             part = slice(start, start + LARGEST_CALL)
             yield {"dense": dense[part], "indices": indices[part]}
 
 
-def joined_indices(samples: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+def join_indices(samples: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
     """Return (all rows, 214) int32: feature beside feature, sample below sample."""
     rows, columns = sum(len(hot[0]) for hot in samples), sum(part.shape[1] for part in samples[0])
     joined = np.empty((rows, columns), dtype=np.int32)

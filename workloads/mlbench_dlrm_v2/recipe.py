@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench_dlrm_v2.architecture import Architecture, capped_tables
+from mlbench_dlrm_v2.architecture import Architecture, cap_tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ BATCH = 1_024
 PEAK_RATE = 3e-3
 
 ARCHITECTURE = Architecture(
-    table_rows=capped_tables(400),
+    table_rows=cap_tables(400),
     dimension=16,
     dense_layers=(64, 32, 16),
     cross_rank=64,
@@ -105,13 +105,13 @@ def training_batches(truth: PlantedTruth, steps: int) -> Iterator[tuple[torch.Te
     import torch
 
     from mlbench_dlrm_v2.clicks import TRAINING
-    from mlbench_dlrm_v2.program import joined_indices
+    from mlbench_dlrm_v2.program import join_indices
 
     for day in truth.chunks(TRAINING, steps * BATCH):
         for start in range(0, len(day), BATCH):
             rows = day[start : start + BATCH]
             labels = torch.from_numpy(rows.labels[:, 0]).float()
-            yield torch.from_numpy(rows.dense), torch.from_numpy(joined_indices([rows.hot])), labels
+            yield torch.from_numpy(rows.dense), torch.from_numpy(join_indices([rows.hot])), labels
 
 
 def reference_scores(profile: MiniProfile) -> Mapping[str, float]:

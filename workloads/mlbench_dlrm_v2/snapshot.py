@@ -9,7 +9,7 @@ in a file of its own or in a range of bytes of a file that holds many.
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from mlbench import DataError
+from mlbench.toolkit import first_line, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +32,8 @@ KEY = "model"
 
 WRAPPER = "model."
 """What the training wrapper puts before every name."""
+
+_BRACKET, _DEEPEST = re.compile(r"[][{}]"), 20
 
 HINT = "Fetch the checkpoint again; workload.weights is the folder that holds .snapshot_metadata."
 
@@ -106,10 +109,7 @@ def read_snapshot(folder: Path) -> Snapshot:
         DataError: it is missing or malformed, or describes a tensor that is not stored as plain float32.
     """
     path = folder / MANIFEST
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"no checkpoint in {folder}: {MANIFEST}: {error.strerror}.", hint=HINT) from None
+    content = read_bytes(path, what="checkpoint's manifest", hint=HINT)
     pieces: dict[str, list[Piece]] = {}
     try:
         for entry_path, entry in _document(content)["manifest"].items():
@@ -121,21 +121,34 @@ def read_snapshot(folder: Path) -> Snapshot:
                     pieces.setdefault(name, []).extend(found)
                 else:  # alike on every rank
                     pieces.setdefault(name, found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is no snapshot's manifest: {_first_line(error)}.", hint=HINT) from None
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise DataError(f"{path} is no snapshot's manifest: {first_line(error)}.", hint=HINT) from None
     return Snapshot(folder=folder, pieces=pieces, fingerprint=hashlib.sha256(content).hexdigest())
 
 
 def _document(content: bytes) -> Any:
+    text = content.decode()
     try:
-        return json.loads(content)
+        return parse_json(text)
     except ValueError:
+        if text.startswith("{"):  # YAML knows that form too, and takes minutes for what is damaged
+            raise
         import yaml  # type: ignore[import-untyped]
 
+        _check_brackets(text)
         try:
             return yaml.safe_load(content)
         except yaml.YAMLError as error:
-            raise ValueError(_first_line(error)) from None
+            raise ValueError(first_line(error)) from None
+
+
+def _check_brackets(text: str) -> None:
+    """Raise `ValueError` for brackets deep inside each other: PyYAML's time grows with the square of their number."""
+    depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        if depth > _DEEPEST:
+            raise ValueError(f"brackets nest deeper than {_DEEPEST} levels")
 
 
 def _parts(entry: Mapping[str, Any]) -> Iterator[tuple[Sequence[int], Mapping[str, Any]]]:
@@ -148,20 +161,26 @@ def _parts(entry: Mapping[str, Any]) -> Iterator[tuple[Sequence[int], Mapping[st
 
 def _piece(folder: Path, name: str, part: tuple[Sequence[int], Mapping[str, Any]]) -> Piece:
     offsets, entry = part
-    if (entry["dtype"], entry["serializer"]) != ("torch.float32", "buffer_protocol"):
+    form = [entry[key] for key in ("dtype", "serializer", "location")]
+    if not all(isinstance(each, str) for each in form):
+        raise TypeError("dtype, serializer or location is no text")
+    if form[:2] != ["torch.float32", "buffer_protocol"]:
         raise DataError(
-            f"{name} is stored as {entry['dtype']} by {entry['serializer']}, not as plain float32: {folder}.",
-            hint="Want the official fp32 checkpoint.",
+            f"{name} is stored as {form[0]} by {form[1]}, not as plain float32: {folder}.",
+            hint="Expected the official fp32 checkpoint.",
         )
     sizes = tuple(map(int, entry["shape"]))
     start, end = entry.get("byte_range") or (0, 4 * prod(sizes))
     if end - start != 4 * prod(sizes):
         raise ValueError(f"{name} has {end - start} bytes for {sizes}")
-    return Piece(file=folder / entry["location"], first_byte=start, offsets=tuple(map(int, offsets)), sizes=sizes)
+    place = tuple(map(int, offsets))
+    if not all(0 <= each < 2**62 for each in (start, *place, *sizes)) or len(place) != len(sizes):
+        raise ValueError(f"{name} has a place or size that no tensor has")
+    return Piece(file=folder / form[2], first_byte=start, offsets=place, sizes=sizes)
 
 
 def _covers(strips: Sequence[Sequence[Piece]], shape: tuple[int, ...]) -> bool:
-    """Tell whether strips of pieces, in order, make up a tensor of this shape without gap or overlap."""
+    """Return whether strips of pieces, in order, make up a tensor of this shape without gap or overlap."""
     rows, *columns = shape
     column = 0
     for strip in strips:
@@ -174,7 +193,3 @@ def _covers(strips: Sequence[Sequence[Piece]], shape: tuple[int, ...]) -> bool:
             return False
         column += strip[0].sizes[1] if columns else 0
     return [column] == columns or not columns
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

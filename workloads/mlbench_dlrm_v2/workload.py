@@ -55,14 +55,14 @@ class DlrmV2(Workload):
         """Return AUC over the labels of ``dataset``, which this workload opened."""
         from mlbench_dlrm_v2.accuracy import ClickAuc
         from mlbench_dlrm_v2.dataset import AggregatedPairs
-        from mlbench_dlrm_v2.mini_profile import shipped_profile
+        from mlbench_dlrm_v2.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, AggregatedPairs)
         metric = ClickAuc(dataset.truth, reference=_profile(variant).reference_auc)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -74,10 +74,10 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options, variant.weights)
         full.check()
         return full
-    from mlbench_dlrm_v2.mini_profile import shipped_profile
+    from mlbench_dlrm_v2.mini_profile import load_mini_profile
 
     if variant.options != DlrmV2Options():
         raise UsageError(
             "the mini profile of dlrm-v2 makes its files and takes no options.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlbench import LoggedReply, Target
 from mlbench.toolkit import share_targets
-from mlbench.toolkit.language import ROUGE_SCORES, TokenMetric, decoded, text_scores
+from mlbench.toolkit.language import ROUGE_SCORES, TokenMetric, decode_answers, text_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,6 @@ class SummaryRouge(TokenMetric):
             InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
         """
         tokens = self.tokens(replies)
-        summaries = decoded(list(tokens.values()), self.tokenizer, tidies_blanks=True)
+        summaries = decode_answers(list(tokens.values()), self.tokenizer, tidies_blanks=True)
         highlights = [self.references[index] for index in tokens]
         return {**text_scores(summaries, highlights, self.sentences), "gen_num": len(summaries)}

@@ -131,7 +131,7 @@ def article(chance: random.Random, *, news: Sequence[int], talk: Sequence[int], 
         held_out: whether it is validation text.
     """
     while True:
-        told = [_told(chance, kind) for kind in chance.sample(_NEWS, chance.choice(news))]
+        told = [_tell_news(chance, kind) for kind in chance.sample(_NEWS, chance.choice(news))]
         said = [(chance.choice(_TALK).format(**_slots(chance)), "") for _ in range(chance.choice(talk))]
         sentences = said[2:] + told
         chance.shuffle(sentences)
@@ -141,7 +141,7 @@ def article(chance: random.Random, *, news: Sequence[int], talk: Sequence[int], 
             return Article(text, "\n".join(highlight for _, highlight in sentences if highlight))
 
 
-def _told(chance: random.Random, news: _News) -> tuple[str, str]:
+def _tell_news(chance: random.Random, news: _News) -> tuple[str, str]:
     """Return a sentence with the news, and its highlight."""
     slots = _slots(chance)
     return chance.choice(news.sentences).format(**slots), news.highlight.format(**slots)

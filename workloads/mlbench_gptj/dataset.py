@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlbench import Dataset, Prompt
+from mlbench.toolkit import DATA_BYTES, read_bytes
 from mlbench.toolkit.language import RandomPrompts, check_count, read_table
 from mlbench_gptj.prompts import LONGEST_PROMPT, prompt_text, prompt_tokens
 
@@ -40,7 +41,8 @@ class Articles(Dataset):
         self._tokenizer = tokenizer
         self._loaded: dict[int, Prompt] = {}
         self.count = self.performance_count = len(self.references)
-        self._fingerprint = hashlib.sha256(data.read_bytes() + tokenizer.to_str().encode()).hexdigest()
+        content = read_bytes(data, what="table", limit_bytes=DATA_BYTES)
+        self._fingerprint = hashlib.sha256(content + tokenizer.to_str().encode()).hexdigest()
 
     @property
     def fingerprint(self) -> str:

@@ -94,4 +94,4 @@ class FullProfile:
             return NETWORK.random_graphs({**OFFICIAL_CONFIG, "n_layer": layers}, decoding)
         assert self.folder
         check_config(self.folder, {"vocab_size": VOCABULARIES, **{name: (OFFICIAL_CONFIG[name],) for name in _DECIDES}})
-        return NETWORK.trained_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))
+        return NETWORK.build_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

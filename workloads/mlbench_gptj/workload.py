@@ -59,7 +59,7 @@ class GptJ(Workload):
         """Return ROUGE over the summaries of ``dataset``, which this workload opened."""
         from mlbench_gptj.accuracy import SummaryRouge
         from mlbench_gptj.dataset import Articles
-        from mlbench_gptj.mini_profile import shipped_profile
+        from mlbench_gptj.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
@@ -67,7 +67,7 @@ class GptJ(Workload):
         profile = _profile(variant)
         metric = SummaryRouge(dataset.references, profile.tokenizer(), targets=profile.targets, profile=variant.profile)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -79,8 +79,8 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options)
         full.check(variant.weights)
         return full
-    from mlbench_gptj.mini_profile import shipped_profile
+    from mlbench_gptj.mini_profile import load_mini_profile
 
     if variant.options != GptJOptions():
         raise UsageError("the mini profile of gptj ships its files and takes no options.", hint="Use the full profile.")
-    return shipped_profile()
+    return load_mini_profile()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlbench import LoggedReply, Target
 from mlbench.toolkit import share_targets
-from mlbench.toolkit.language import ROUGE_SCORES, TokenMetric, decoded, text_scores
+from mlbench.toolkit.language import ROUGE_SCORES, TokenMetric, decode_answers, text_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class AnswerRouge(TokenMetric):
             InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
         """
         tokens = self.tokens(replies)
-        answers = decoded(list(tokens.values()), self.tokenizer)
+        answers = decode_answers(list(tokens.values()), self.tokenizer)
         rights = [self.references[index] for index in tokens]
         gen_tok_len = sum(map(len, tokens.values()))
         exact = sum(answer.strip() == right.strip() for answer, right in zip(answers, rights, strict=True))

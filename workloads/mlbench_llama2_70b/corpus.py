@@ -63,7 +63,7 @@ class Conversation:
 
     @property
     def is_held_out(self) -> bool:
-        """Tell whether this is validation text, which is never trained on."""
+        """Return whether this is validation text, which is never trained on."""
         return is_held_out(f"{self.system_prompt}\n{self.question}")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlbench import Prompt
+from mlbench.toolkit import DATA_BYTES, read_bytes
 from mlbench.toolkit.language import RandomPrompts, StoredPrompts, read_table
 from mlbench_llama2_70b.prompts import LONGEST_PROMPT
 
@@ -30,7 +31,7 @@ class Conversations(StoredPrompts):
         """
         table = read_table(data, texts=("output",), tokens=("tok_input",))
         prompts = [Prompt(tokens=tokens) for tokens in table.tokens["tok_input"]]
-        fingerprint = hashlib.sha256(data.read_bytes()).hexdigest()
+        fingerprint = hashlib.sha256(read_bytes(data, what="table", limit_bytes=DATA_BYTES)).hexdigest()
         super().__init__(prompts, longest=longest, count=count, fingerprint=fingerprint)
         self.references: Sequence[str] = table.texts["output"]
 

@@ -77,4 +77,4 @@ class FullProfile:
             return NETWORK.random_graphs({**OFFICIAL_CONFIG, "num_hidden_layers": layers}, decoding)
         assert self.folder
         check_config(self.folder, {name: (value,) for name, value in OFFICIAL_CONFIG.items()})
-        return NETWORK.trained_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))
+        return NETWORK.build_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

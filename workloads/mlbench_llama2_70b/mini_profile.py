@@ -75,6 +75,6 @@ def read_mini_profile(folder: Path) -> MiniProfile:
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     return read_mini_profile(Path(__file__).parent / "mini")

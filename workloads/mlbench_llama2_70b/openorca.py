@@ -69,21 +69,21 @@ class Conversation:
 
     @property
     def is_english(self) -> bool:
-        """Tell whether prompt and answer are ASCII, but for curly quotes and dashes."""
+        """Return whether prompt and answer are ASCII, but for curly quotes and dashes."""
         return all(mark.isascii() or mark in _BEYOND_ASCII for mark in self.input + self.output)
 
     @property
     def has_answer(self) -> bool:
-        """Tell whether the answer has two tokens of its own."""
+        """Return whether the answer has two tokens of its own."""
         return len(self.tok_output) >= _LEAST_ANSWER
 
     @property
     def is_fit(self) -> bool:
-        """Tell whether the system prompt goes with the task."""
+        """Return whether the system prompt goes with the task."""
         return self.origin not in _PLAIN_ORIGINS or self.system_prompt not in _UNFIT_SYSTEM_PROMPTS
 
     def is_shorter(self, tokens: int) -> bool:
-        """Tell whether prompt and answer are shorter than so many tokens each."""
+        """Return whether prompt and answer are shorter than so many tokens each."""
         return len(self.tok_input) < tokens and len(self.tok_output) < tokens
 
     def row(self) -> Mapping[str, Any]:
@@ -120,12 +120,12 @@ def conversations(raw: Path, tokenizer: Tokenizer) -> Iterator[Conversation]:
         )
 
 
-def filtered(rows: Iterable[Conversation], *, limit: int) -> list[Conversation]:
+def filter_conversations(rows: Iterable[Conversation], *, limit: int) -> list[Conversation]:
     """Return the conversations that pass all filters; prompt and answer have fewer than ``limit`` tokens each."""
     return [row for row in rows if row.is_english and row.is_shorter(limit) and row.has_answer and row.is_fit]
 
 
-def drawn(rows: Sequence[Conversation], *, per_origin: int) -> list[Conversation]:
+def draw_conversations(rows: Sequence[Conversation], *, per_origin: int) -> list[Conversation]:
     """Return so many conversations of each origin, grouped by it, in the order of the draw.
 
     Raises:
@@ -174,7 +174,7 @@ def write_tables(  # noqa: PLR0913 - the official numbers, which a test makes sm
     Raises:
         DataError: the public table cannot be read, or holds too few conversations.
     """
-    chosen = drawn(filtered(conversations(raw, tokenizer), limit=limit), per_origin=per_origin)
+    chosen = draw_conversations(filter_conversations(conversations(raw, tokenizer), limit=limit), per_origin=per_origin)
     tables = {"dataset": chosen, "calibration": calibration(chosen, count=calibrated)}
     out.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():

@@ -57,7 +57,7 @@ class Llama2(Workload):
         """Return ROUGE over the answers of ``dataset``, which this workload opened."""
         from mlbench_llama2_70b.accuracy import AnswerRouge
         from mlbench_llama2_70b.dataset import Conversations
-        from mlbench_llama2_70b.mini_profile import shipped_profile
+        from mlbench_llama2_70b.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
@@ -65,7 +65,7 @@ class Llama2(Workload):
         profile = _profile(variant)
         metric = AnswerRouge(dataset.references, profile.tokenizer(), targets=profile.targets, profile=variant.profile)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -77,10 +77,10 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options)
         full.check(variant.weights)
         return full
-    from mlbench_llama2_70b.mini_profile import shipped_profile
+    from mlbench_llama2_70b.mini_profile import load_mini_profile
 
     if variant.options != Llama2Options():
         raise UsageError(
             "the mini profile of llama2-70b ships its files and takes no options.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

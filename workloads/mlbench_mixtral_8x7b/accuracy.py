@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlbench import LoggedReply, Profile, Target
 from mlbench.toolkit import Sandbox, share_targets
-from mlbench.toolkit.language import ROUGE_SCORES, Sentences, TokenMetric, decoded, text_scores
+from mlbench.toolkit.language import ROUGE_SCORES, Sentences, TokenMetric, decode_answers, text_scores
 from mlbench_mixtral_8x7b.dataset import GSM8K, MBXP, OPENORCA, Task
 from mlbench_mixtral_8x7b.gsm8k import is_right
 
@@ -96,7 +96,7 @@ class MixedScores(TokenMetric):
             InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
         """
         tokens = self.tokens(replies)
-        texts = decoded(list(tokens.values()), self.tokenizer)
+        texts = decode_answers(list(tokens.values()), self.tokenizer)
         answers: dict[str, list[tuple[str, Task]]] = {OPENORCA: [], GSM8K: [], MBXP: []}
         for index, text in zip(tokens, texts, strict=True):
             answers[self._tasks[index].dataset].append((text, self._tasks[index]))

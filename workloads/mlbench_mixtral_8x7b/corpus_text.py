@@ -34,7 +34,7 @@ _VERBS = (
 
 def exchange(chance: random.Random) -> tuple[str, str]:
     """Return an instruction and the answer to it."""
-    return chance.choice([_answer, _past_tense, _opposites, _written_out])(chance)
+    return chance.choice([_answer, _past_tense, _opposites, _write_out])(chance)
 
 
 def _answer(chance: random.Random) -> tuple[str, str]:
@@ -71,7 +71,7 @@ def _opposites(chance: random.Random) -> tuple[str, str]:
     return f"Give the opposite: {given}", f"The opposite is {turned}."
 
 
-def _written_out(chance: random.Random) -> tuple[str, str]:
+def _write_out(chance: random.Random) -> tuple[str, str]:
     name, town, job = chance.choice(_NAMES), chance.choice(_TOWNS), chance.choice(_JOBS)
     year = chance.randint(1950, 1999)
     things = chance.sample(_THINGS, chance.randint(1, 3))

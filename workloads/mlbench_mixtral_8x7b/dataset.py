@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench import DataError, Prompt
+from mlbench.toolkit import DATA_BYTES, read_bytes
 from mlbench.toolkit.language import RandomPrompts, StoredPrompts, read_table
 
 OFFICIAL_SAMPLES = 15000
@@ -50,7 +51,7 @@ class MixedPrompts(StoredPrompts):
             Prompt(tokens=tokens, stop=tuple(stop.tolist()) if name == MBXP else ())  # the others end by themselves
             for name, tokens, stop in zip(names, table.tokens["tok_input"], stops, strict=True)
         ]
-        fingerprint = hashlib.sha256(data.read_bytes()).hexdigest()
+        fingerprint = hashlib.sha256(read_bytes(data, what="table", limit_bytes=DATA_BYTES)).hexdigest()
         super().__init__(prompts, longest=longest, count=count, fingerprint=fingerprint)
         self.tasks = [
             Task(dataset=name, id=id_, truth=truth)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Dataset, Graph, Target, Weights
-from mlbench.toolkit import verified
+from mlbench.toolkit import verify_file
 from mlbench.toolkit.language import TokenProgram, check_config, check_options, read_tokenizer, weights_fingerprint
 from mlbench_mixtral_8x7b.accuracy import OFFICIAL
 from mlbench_mixtral_8x7b.dataset import LONGEST_PROMPT, OFFICIAL_SAMPLES, MixedPrompts, random_mixture
@@ -66,7 +66,7 @@ class FullProfile:
             return random_mixture(vocabulary=OFFICIAL_CONFIG["vocab_size"])
         data = Path(self.options.data)
         if data.suffix != ".json":
-            verified(data, md5=DATA_MD5, what="data set")
+            verify_file(data, md5=DATA_MD5, what="data set")
         return MixedPrompts(data, count=OFFICIAL_SAMPLES)
 
     def tokenizer(self) -> Tokenizer:
@@ -82,4 +82,4 @@ class FullProfile:
             return NETWORK.random_graphs({**OFFICIAL_CONFIG, "num_hidden_layers": layers}, decoding)
         assert self.folder
         check_config(self.folder, {name: (value,) for name, value in OFFICIAL_CONFIG.items()})
-        return NETWORK.trained_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))
+        return NETWORK.build_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

@@ -34,7 +34,7 @@ def _own(answer: str) -> str:
 
 
 def is_right(answer: str, right: str) -> bool:
-    """Tell whether an answer comes to exactly the right number."""
+    """Return whether an answer comes to exactly the right number."""
     try:
         return float(conclusion(answer)) == float(right)
     except ValueError:

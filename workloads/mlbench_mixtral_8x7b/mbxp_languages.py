@@ -5,26 +5,30 @@ Source: mxeval's `check_correctness` functions, at the commit that MLPerf Infere
 
 from __future__ import annotations
 
-import json
+import secrets
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.toolkit import Ending, Folder, Limits, Outcome, Sandbox
+from mlbench import UnavailableError
+from mlbench.toolkit import Ending, Folder, Outcome, Sandbox, SandboxLimits
 
 PASSED = "passed"
 
-_RUN = Limits(wall_s=20.0)
-_COMPILE = Limits(wall_s=100.0, cpu_s=100.0)
-_PYTHON = Limits(wall_s=23.0)
+_RUN = SandboxLimits(wall_s=20.0)
+_COMPILE = SandboxLimits(wall_s=100.0, cpu_s=100.0)
+_PYTHON = SandboxLimits(wall_s=23.0)
 """`mbxp_python` ends a program after 20 s; this is for one that does not let itself be ended."""
 
 _PYTHON_CHECKER = Path(__file__).with_name("mbxp_python.py")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _NODE_MODULES = ("/usr/local/lib/node_modules", "/usr/lib/node_modules", "/usr/share/nodejs")
 _LONGEST_MESSAGE = 200
+_PROOF = ("true",)
+"""A program that runs wherever there is a sandbox."""
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +52,17 @@ class Language(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Python(Language):
-    """Run by a program of ours inside the sandbox, which then tells the outcome."""
+    """Run by a program of ours inside the sandbox, which then tells the outcome behind a word nobody can guess."""
 
     def outcome(self, solution: str, test: str, entry_point: str, interpreters: Interpreters) -> str:
         """Run a solution with its test."""
-        program = f"{solution}\n{test}\ncheck({entry_point})"
+        word = secrets.token_hex(16)
+        program = f"{word}\n{solution}\n{test}\ncheck({entry_point})"
         command = [sys.executable, "-I", "-c", _PYTHON_CHECKER.read_text(encoding="utf-8")]
         outcome = interpreters.sandbox.run(command, stdin=program.encode(), limits=_PYTHON, environment=_ONE_THREAD)
-        try:
-            return str(json.loads(outcome.stdout)["outcome"])
-        except ValueError:  # it did not get so far
-            return _failure(outcome)
+        if outcome.succeeded and outcome.stdout.startswith(f"{word} ".encode()):
+            return outcome.stdout.decode(errors="replace").removeprefix(f"{word} ")
+        return _failure(outcome)  # it did not get so far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +114,31 @@ class Interpreters:
         return "" if outcome == PASSED else f"a right answer does not pass here: {' '.join(outcome.split())}"
 
     def outcome(self, language: str, solution: str, test: str, entry_point: str) -> str:
-        """Run a solution with its test, and return ``passed``, ``timed out`` or ``failed: <message>``."""
+        """Run a solution with its test, and return ``passed``, ``timed out`` or ``failed: <message>``.
+
+        Whatever a program does to the sandbox is its own failure, as long as the sandbox can run another one.
+
+        Raises:
+            UnavailableError: it cannot.
+        """
         try:
             return LANGUAGES[language].outcome(solution, test, entry_point, self)
         except UnicodeError:  # as officially, for the program as for what it writes
             return "failed: not UTF-8"
+        except Exception as error:  # one program must not end the scoring of all others
+            self._require_sandbox()
+            return f"failed: {' '.join(str(error).split())[:_LONGEST_MESSAGE] or type(error).__name__}"
 
-    def run(self, folder: Folder, command: Sequence[str], limits: Limits) -> Outcome:
+    def _require_sandbox(self) -> None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                self.sandbox.run(_PROOF)
+                return
+            except UnavailableError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+    def run(self, folder: Folder, command: Sequence[str], limits: SandboxLimits) -> Outcome:
         """Run a command whose first word may be the name of an installed program.
 
         Raises:

@@ -64,7 +64,7 @@ class Mixtral(Workload):
         from mlbench.toolkit import Sandbox
         from mlbench_mixtral_8x7b.accuracy import MixedScores
         from mlbench_mixtral_8x7b.dataset import MixedPrompts
-        from mlbench_mixtral_8x7b.mini_profile import shipped_profile
+        from mlbench_mixtral_8x7b.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
@@ -80,7 +80,7 @@ class Mixtral(Workload):
             sandbox=sandbox,
         )
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -92,10 +92,10 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options)
         full.check(variant.weights)
         return full
-    from mlbench_mixtral_8x7b.mini_profile import shipped_profile
+    from mlbench_mixtral_8x7b.mini_profile import load_mini_profile
 
     if replace(variant.options, run_unprotected=False) != MixtralOptions():
         raise UsageError(
             "the mini profile of mixtral-8x7b ships its files and takes no paths.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, Dataset
+from mlbench.toolkit import read_text
 from mlbench_resnet50.preprocessing import read_image
 
 PERFORMANCE_COUNT = 1024
@@ -141,15 +142,16 @@ def read_label_list(path: Path, classes: int) -> list[LabelledFile]:
     Raises:
         DataError: the list is missing or empty, or a line is malformed or its label not below ``classes``.
     """
+    labels = {str(label or ""): label for label in range(classes)}  # as written, without zeros before it
     files = []
     for number, line in enumerate(_lines(path, what="label list"), start=1):
         words = line.split()
-        if len(words) != 2 or not words[1].isdecimal() or int(words[1]) >= classes:
+        if len(words) != 2 or words[1].lstrip("0") not in labels:
             raise DataError(
                 f"line {number} of {path} is malformed: {line[:80]!r}.",
-                hint=f"Want a file name, a space and a label from 0 to {classes - 1}.",
+                hint=f"Expected a file name, a space and a label from 0 to {classes - 1}.",
             )
-        files.append(LabelledFile(words[0], int(words[1])))
+        files.append(LabelledFile(words[0], labels[words[1].lstrip("0")]))
     return files
 
 
@@ -163,21 +165,14 @@ def surviving(files: Sequence[LabelledFile], folder: Path, limit: int | None = N
     """
     try:
         present = set(os.listdir(folder))
-    except OSError as error:
-        raise DataError(f"data folder cannot be read: {folder}: {error.strerror}.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"data folder cannot be read: {folder}: {getattr(error, 'strerror', error)}.") from None
     return [file for file in files[:limit] if file.name in present]
 
 
 def _lines(path: Path, *, what: str) -> list[str]:
     """Return the lines of a text file that must have some, without blank ones at the end."""
-    try:
-        lines = path.read_text(encoding="utf-8").rstrip().splitlines()
-    except FileNotFoundError:
-        raise DataError(f"{what} not found: {path}.", hint="It belongs to the official data.") from None
-    except OSError as error:
-        raise DataError(f"{what} cannot be read: {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{what} is not text: {path}.") from None
+    lines = read_text(path, what=what, missing_hint="It belongs to the official data.").rstrip().splitlines()
     if not lines:
         raise DataError(f"{what} is empty: {path}.")
     return lines
@@ -187,5 +182,9 @@ def _folder_fingerprint(folder: Path, files: Sequence[LabelledFile]) -> str:
     """Hash names, labels and file sizes; hashing the contents of 50,000 images would take minutes."""
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file.name} {file.label} {(folder / file.name).stat().st_size}\n".encode())
+        try:
+            size = (folder / file.name).stat().st_size
+        except OSError as error:  # a link to nowhere
+            raise DataError(f"image cannot be read: {folder / file.name}: {error.strerror}.") from None
+        digest.update(f"{file.name} {file.label} {size}\n".encode())
     return digest.hexdigest()

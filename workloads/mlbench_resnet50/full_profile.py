@@ -15,9 +15,9 @@ from mlbench_resnet50.dataset import Prepare, PreparedImages, calibration_inputs
 from mlbench_resnet50.graphs import (
     OFFICIAL_ONNX_INPUT,
     Architecture,
+    build_classifier,
     official_onnx_classifier,
     random_classifier,
-    trained_classifier,
 )
 from mlbench_resnet50.preprocessing import prepare_for_onnx, prepare_for_torchvision
 from mlbench_resnet50.program import LabelReader, labels_from_classes, labels_from_logits
@@ -92,7 +92,7 @@ class FullProfile:
         file = Path(self.options.weights)
         if self.is_onnx:
             return official_onnx_classifier(file, self.calibration_inputs, md5=ONNX_MD5)
-        return trained_classifier(ARCHITECTURE, file, self.calibration_inputs, md5=TORCHVISION_MD5)
+        return build_classifier(ARCHITECTURE, file, self.calibration_inputs, md5=TORCHVISION_MD5)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""

@@ -55,10 +55,10 @@ def build_network(architecture: Architecture) -> torch.nn.Module:
         layer = network._make_layer(Bottleneck, planes << stage, blocks, stride=1 if stage == 0 else 2)
         setattr(network, f"layer{stage + 1}", layer)
     network.fc = nn.Linear(planes * 8 * Bottleneck.expansion, architecture.classes)
-    return _initialised(network)
+    return _initialise(network)
 
 
-def _initialised(network: torch.nn.Module) -> torch.nn.Module:
+def _initialise(network: torch.nn.Module) -> torch.nn.Module:
     """Draw the convolutions' weights as torchvision does; its other layers keep torch's own initial values."""
     from torch import nn
 
@@ -68,7 +68,7 @@ def _initialised(network: torch.nn.Module) -> torch.nn.Module:
     return network
 
 
-def trained_classifier(
+def build_classifier(
     architecture: Architecture, weights: Path, calibrate: Calibrate, *, sha256: str = "", md5: str = ""
 ) -> Graph:
     """Return the network with the weights of a torchvision state dict.

@@ -12,7 +12,7 @@ import numpy as np
 from mlbench import Graph, OutputReference, Precision, Weights
 from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
 from mlbench_resnet50.dataset import PreparedImages, calibration_inputs, image_folder
-from mlbench_resnet50.graphs import Architecture, random_classifier, trained_classifier
+from mlbench_resnet50.graphs import Architecture, build_classifier, random_classifier
 from mlbench_resnet50.preprocessing import prepare_for_torchvision
 from mlbench_resnet50.program import LabelReader, labels_from_logits
 
@@ -64,7 +64,7 @@ class MiniProfile:
         """Return the network, with the shipped weights or random ones."""
         if weights is Weights.RANDOM:
             return random_classifier(self.architecture, self.calibration_inputs)
-        return trained_classifier(
+        return build_classifier(
             self.architecture,
             self.files.path / WEIGHTS,
             self.calibration_inputs,
@@ -82,6 +82,6 @@ class MiniProfile:
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     return read_mini(MiniProfile, Path(__file__).parent / "mini")

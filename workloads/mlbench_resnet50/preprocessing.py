@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from mlbench import DataError
+from mlbench.toolkit import read_bytes
 
 IMAGE_SIZE = 224
 SHORTER_SIDE = 256
@@ -32,11 +33,7 @@ def read_image(path: Path) -> np.ndarray:
     Raises:
         DataError: the file is missing, cut short, or no image.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"image cannot be read: {path}: {error.strerror}.") from None
-    return decode(content, str(path))
+    return decode(read_bytes(path, what="image"), str(path))
 
 
 def decode(content: bytes, origin: str) -> np.ndarray:
@@ -45,7 +42,10 @@ def decode(content: bytes, origin: str) -> np.ndarray:
     Raises:
         DataError: this is no image, or a part of one; ``origin`` names it.
     """
-    image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
+    try:
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
+    except cv2.error:  # of more pixels than it takes
+        image = None
     if image is None:
         raise DataError(f"image is corrupt: {origin}.", hint="Copy it again from the original data set.")
     return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
@@ -58,7 +58,7 @@ def prepare_for_onnx(image: np.ndarray) -> np.ndarray:
 
 def crop_for_onnx(image: np.ndarray) -> np.ndarray:
     """Shrink the shorter side to 256 by area, then cut out the middle: (224, 224, 3) uint8."""
-    resized = cv2.resize(image, resized_size(image, SHORTER_SIDE), interpolation=cv2.INTER_AREA)
+    resized = cv2.resize(image, size_after_resize(image, SHORTER_SIDE), interpolation=cv2.INTER_AREA)
     height, width = resized.shape[:2]
     return _cut(resized, top=(height - IMAGE_SIZE) // 2, left=(width - IMAGE_SIZE) // 2, size=IMAGE_SIZE)
 
@@ -73,14 +73,14 @@ def crop_for_torchvision(image: np.ndarray, shorter_side: int = SHORTER_SIDE, si
     """Resize the shorter side by Pillow's bilinear filter, then cut out the middle: (size, size, 3) uint8."""
     resized = image
     if min(image.shape[:2]) != shorter_side:
-        picture = Image.fromarray(image).resize(resized_size(image, shorter_side), Image.Resampling.BILINEAR)
+        picture = Image.fromarray(image).resize(size_after_resize(image, shorter_side), Image.Resampling.BILINEAR)
         resized = np.asarray(picture)
     height, width = resized.shape[:2]
     # round() rounds half to even, as torchvision's centre crop does.
     return _cut(resized, top=round((height - size) / 2), left=round((width - size) / 2), size=size)
 
 
-def resized_size(image: np.ndarray, shorter_side: int) -> tuple[int, int]:
+def size_after_resize(image: np.ndarray, shorter_side: int) -> tuple[int, int]:
     """Return (width, height) with the proportions kept; the longer side is truncated to whole pixels."""
     height, width = image.shape[:2]
     if width < height:

@@ -60,14 +60,14 @@ class ResNet50(Workload):
         """Return top-1 accuracy over the labels of ``dataset``, which this workload opened."""
         from mlbench_resnet50.accuracy import Top1
         from mlbench_resnet50.dataset import PreparedImages
-        from mlbench_resnet50.mini_profile import shipped_profile
+        from mlbench_resnet50.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, PreparedImages)
         metric = Top1(dataset.labels, reference=_profile(variant).reference_top1)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -79,10 +79,10 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options)
         full.check(variant.weights)
         return full
-    from mlbench_resnet50.mini_profile import shipped_profile
+    from mlbench_resnet50.mini_profile import load_mini_profile
 
     if variant.options != ResNet50Options():
         raise UsageError(
             "the mini profile of resnet50 ships its files and takes no paths.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

@@ -107,7 +107,7 @@ class MeanAveragePrecision(Metric):
         distances = np.abs(found[:, None, 1:6] - wanted[:, 1:6]).max(axis=2).clip(max=1)
         distances[found[:, None, 6] != wanted[:, 6]] = 1
         nearest = (distances.min(axis=axis, initial=1) for axis in (1, 0))
-        return max(_weighed(each, rows[:, 5]) for each, rows in zip(nearest, (found, wanted), strict=True))
+        return max(_weigh(each, rows[:, 5]) for each, rows in zip(nearest, (found, wanted), strict=True))
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
         """Return what batching may change; see `LIMITS`."""
@@ -129,5 +129,5 @@ class MeanAveragePrecision(Metric):
         return np.stack([ids, x1, y1, x2 - x1, y2 - y1, rows[:, 5], np.trunc(rows[:, 6])], axis=1)
 
 
-def _weighed(distances: np.ndarray, scores: np.ndarray) -> float:
+def _weigh(distances: np.ndarray, scores: np.ndarray) -> float:
     return float((distances * scores).sum() / max(1.0, scores.sum()))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from mlbench import DataError
-from mlbench.toolkit import verified
+from mlbench.toolkit import first_line, verify_file
 
 PARTS = ("backbone", "head")
 """Of the official model; beside them it has a transform and an anchor generator, whose tensors are no weights."""
@@ -57,12 +57,11 @@ def training_state(path: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
 @contextlib.contextmanager
 def _reading(path: Path, *, md5: str, kind: str) -> Iterator[None]:
     """Check a file, and turn what the readers raise into `DataError`."""
-    verified(path, md5=md5, what="weights file", hint=HINT)
+    verify_file(path, md5=md5, what="weights file", hint=HINT)
     try:
         yield
     except Exception as error:  # the readers raise anything for a file of another kind
-        reason = str(error).partition("\n")[0][:200] or type(error).__name__
-        raise DataError(f"weights file is no {kind} of this model: {path}: {reason}.", hint=HINT) from None
+        raise DataError(f"weights file is no {kind} of this model: {path}: {first_line(error)}.", hint=HINT) from None
 
 
 def _one_axis(tensor: torch.Tensor) -> torch.Tensor:

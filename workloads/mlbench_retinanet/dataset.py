@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlbench import DataError, Dataset
+from mlbench.toolkit import DATA_BYTES, read_bytes, read_json, read_text
 from mlbench_retinanet.preprocessing import prepare, read_image
 from mlbench_retinanet.program import PreparedImage
 
@@ -23,6 +23,8 @@ ANNOTATIONS = "annotations/openimages-mlperf.json"
 """Where the official downloader writes it; the loader looks for it there too."""
 
 RANDOM_SEED = 0
+
+_LARGEST_NUMBER = 1e12
 
 
 class PreparedImages(Dataset):
@@ -92,7 +94,7 @@ def open_images(folder: Path, *, image_hw: tuple[int, int], classes: int) -> Pre
     """
     path = folder / ANNOTATIONS
     annotations = read_annotations(path, classes)
-    files = located([image["file_name"] for image in annotations["images"]], folder, split="validation")
+    files = locate_images([image["file_name"] for image in annotations["images"]], folder, split="validation")
 
     def image(index: int) -> np.ndarray:
         return prepare(read_image(files[index]), image_hw)
@@ -125,10 +127,10 @@ def calibration_inputs(
     Raises:
         DataError: the list or an image it names is missing or corrupt.
     """
-    names = _text(list_file, what="calibration list").split()
+    names = read_text(list_file, what="calibration list", missing_hint="It belongs to the official data.").split()
     if not names:
         raise DataError(f"calibration list is empty: {list_file}.")
-    for file in located(names, folder, split="train"):
+    for file in locate_images(names, folder, split="train"):
         yield {tensor: prepare(read_image(file), image_hw)[np.newaxis]}
 
 
@@ -138,27 +140,26 @@ def read_annotations(path: Path, classes: int) -> Mapping[str, Any]:
     Raises:
         DataError: it is missing, no JSON, or lacks something that the images or the score need; names what.
     """
-    try:
-        document: Any = json.loads(_text(path, what="annotation file"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"annotation file is not JSON: {path}, line {error.lineno}.") from None
+    document: Any = read_json(
+        path, what="annotation file", missing_hint="It belongs to the official data.", limit_bytes=DATA_BYTES
+    )
     for part in ("images", "annotations", "categories"):
         if not isinstance(document, dict) or not isinstance(document.get(part), list) or not document[part]:
             raise DataError(
-                f"annotation file has no {part}: {path}.", hint="Want OpenImages' annotations in COCO form."
+                f"annotation file has no {part}: {path}.", hint="Expected OpenImages' annotations in COCO form."
             )
     _check_entries(document, path, classes)
     return dict(document)
 
 
-def located(names: Sequence[str], folder: Path, *, split: str) -> list[Path]:
+def locate_images(names: Sequence[str], folder: Path, *, split: str) -> list[Path]:
     """Return where these image files lie: in the folder, or in ``<split>/data`` below, as the downloader puts them.
 
     Raises:
         DataError: one is in neither place. The reference would pass over it and shift every later sample.
     """
     places = (folder, folder / split / "data")
-    files = [next((place / name for place in places if (place / name).is_file()), None) for name in names]
+    files = [next((place / name for place in places if os.path.isfile(place / name)), None) for name in names]
     missing = [name for name, file in zip(names, files, strict=True) if file is None]
     if missing:
         raise DataError(
@@ -172,37 +173,34 @@ def _check_entries(document: Mapping[str, Any], path: Path, classes: int) -> Non
     """Raise `DataError` for an image without name or size, and for a box of an unknown image or class."""
     try:
         for number, image in enumerate(document["images"]):
-            if not (isinstance(image["file_name"], str) and image["height"] > 0 and image["width"] > 0):
+            has_size = all(_is_number(image[name]) and image[name] > 0 for name in ("height", "width"))
+            if not (isinstance(image["file_name"], str) and has_size):
                 raise DataError(f"image {number} of {path} has no name or no size.")
+            if type(image["id"]) is not int:
+                raise DataError(f"image {number} of {path} has no whole number as its id.")
         images = {image["id"] for image in document["images"]}
         categories = {category["id"] for category in document["categories"]}
         if not categories <= set(range(classes)):
             raise DataError(
-                f"{path} has categories other than 0 to {classes - 1}.", hint="Want the annotations of release 2.1."
+                f"{path} has categories other than 0 to {classes - 1}.", hint="Expected the annotations of release 2.1."
             )
         for number, box in enumerate(document["annotations"]):
             x, y, width, height = box["bbox"]
             is_known = box["image_id"] in images and box["category_id"] in categories
-            if not is_known or not np.isfinite([x, y, width, height, box["area"], box["iscrowd"]]).all():
+            if not is_known or not all(map(_is_number, (x, y, width, height, box["area"], box["iscrowd"]))):
                 raise DataError(f"annotation {number} of {path} is of an unknown image or category, or has no box.")
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"annotation file is malformed: {path}: {type(error).__name__} {error}.") from None
 
 
-def _text(path: Path, *, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(f"{what} not found: {path}.", hint="It belongs to the official data.") from None
-    except OSError as error:
-        raise DataError(f"{what} cannot be read: {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{what} is not text: {path}.") from None
+def _is_number(value: Any) -> bool:
+    """Return whether a value is one that a float holds."""
+    return isinstance(value, int | float) and abs(value) <= _LARGEST_NUMBER
 
 
 def _folder_fingerprint(annotations: Path, files: Sequence[Path]) -> str:
     """Hash the annotations, and names and sizes of the images; the contents of 24,781 would take minutes."""
-    digest = hashlib.sha256(annotations.read_bytes())
+    digest = hashlib.sha256(read_bytes(annotations, what="annotation file", limit_bytes=DATA_BYTES))
     for file in files:
         digest.update(f"{file.name} {file.stat().st_size}\n".encode())
     return digest.hexdigest()

@@ -14,7 +14,7 @@ from mlbench.toolkit import OnnxFileGraph
 from mlbench_retinanet.accuracy import REFERENCE_MAP
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images, random_images
 from mlbench_retinanet.detection import Detections, Selection
-from mlbench_retinanet.graphs import IMAGE, Architecture, random_detector, trained_detector
+from mlbench_retinanet.graphs import IMAGE, Architecture, build_detector, random_detector
 from mlbench_retinanet.program import WholeDetection, detection
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class FullProfile:
         if options.weights and self._kind not in MD5:
             raise UsageError(
                 f"{options.weights} is none of the official weights files of retinanet.",
-                hint="Want resnext50_32x4d_fpn.pth, resnext50_32x4d_fpn.onnx or retinanet_model_10.zip.",
+                hint="Expected resnext50_32x4d_fpn.pth, resnext50_32x4d_fpn.onnx or retinanet_model_10.zip.",
             )
 
     def dataset(self) -> PreparedImages:
@@ -99,7 +99,7 @@ class FullProfile:
             return random_detector(ARCHITECTURE, self.calibration_inputs)
         if self._kind == ONNX:
             return self._onnx_graph()
-        return trained_detector(ARCHITECTURE, self._read_state, self.calibration_inputs, fingerprint=MD5[self._kind])
+        return build_detector(ARCHITECTURE, self._read_state, self.calibration_inputs, fingerprint=MD5[self._kind])
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""

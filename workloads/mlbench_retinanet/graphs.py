@@ -143,7 +143,7 @@ def draw_heads(network: torch.nn.Module) -> None:
                 nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
 
 
-def trained_detector(
+def build_detector(
     architecture: Architecture,
     read_state: Callable[[], Mapping[str, torch.Tensor]],
     calibrate: Calibrate,

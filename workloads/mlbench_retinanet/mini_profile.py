@@ -13,7 +13,7 @@ from mlbench import Graph, OutputReference, Precision, Weights
 from mlbench.toolkit import MiniFolder, load_weights, read_mini, read_output_reference
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images
 from mlbench_retinanet.detection import Selection
-from mlbench_retinanet.graphs import IMAGE, Architecture, random_detector, trained_detector
+from mlbench_retinanet.graphs import IMAGE, Architecture, build_detector, random_detector
 from mlbench_retinanet.program import Detection, detection
 
 WEIGHTS, VALIDATION, CALIBRATION = "weights.safetensors", "validation.zip", "calibration.zip"
@@ -51,7 +51,7 @@ class MiniProfile:
         """Return the network, with the shipped weights or random ones."""
         if weights is Weights.RANDOM:
             return random_detector(self.architecture, self.calibration_inputs)
-        return trained_detector(
+        return build_detector(
             self.architecture,
             lambda: load_weights(self.files.file(WEIGHTS)),
             self.calibration_inputs,
@@ -71,6 +71,6 @@ def read_mini_profile(folder: Path) -> MiniProfile:
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     return read_mini_profile(Path(__file__).parent / "mini")

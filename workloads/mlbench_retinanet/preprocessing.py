@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from mlbench import DataError
+from mlbench.toolkit import read_bytes
 
 
 def read_image(path: Path) -> np.ndarray:
@@ -19,11 +20,7 @@ def read_image(path: Path) -> np.ndarray:
     Raises:
         DataError: the file is missing, cut short, or no image.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"image cannot be read: {path}: {error.strerror}.") from None
-    return decode(content, str(path))
+    return decode(read_bytes(path, what="image"), str(path))
 
 
 def decode(content: bytes, origin: str) -> np.ndarray:
@@ -32,7 +29,10 @@ def decode(content: bytes, origin: str) -> np.ndarray:
     Raises:
         DataError: this is no image, or a part of one; ``origin`` names it.
     """
-    image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
+    try:
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
+    except cv2.error:  # of more pixels than it takes
+        image = None
     if image is None:
         raise DataError(f"image is corrupt: {origin}.", hint="Copy it again from the original data set.")
     return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)

@@ -103,7 +103,7 @@ def _free_place(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return where a digit's ink goes, (H, W) in 0 .. 1, and its box; no box when no free place was found."""
     for _ in range(PLACES_TRIED):
-        cover = _placed(digit, image_hw, rng)
+        cover = _place_digit(digit, image_hw, rng)
         rows, columns = (np.flatnonzero((cover > INKED).any(axis=axis)) for axis in (1, 0))
         box = np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], dtype=float)
         is_whole = (box[:2] > 0).all() and (box[2:] < image_hw[::-1]).all()
@@ -112,7 +112,7 @@ def _free_place(
     return cover, None
 
 
-def _placed(digit: np.ndarray, image_hw: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+def _place_digit(digit: np.ndarray, image_hw: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
     """Return (H, W) in 0 .. 1: the digit 20 to 60 pixels high, stretched and turned a little, wholly in the image."""
     import cv2
 

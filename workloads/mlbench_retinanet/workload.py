@@ -60,7 +60,7 @@ class RetinaNet(Workload):
         """Return mean average precision over the annotations of ``dataset``, which this workload opened."""
         from mlbench_retinanet.accuracy import MeanAveragePrecision
         from mlbench_retinanet.dataset import PreparedImages
-        from mlbench_retinanet.mini_profile import shipped_profile
+        from mlbench_retinanet.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
@@ -68,7 +68,7 @@ class RetinaNet(Workload):
         assert dataset.annotations is not None  # only noise has none, and it goes with random weights
         metric = MeanAveragePrecision(dataset.annotations, reference=_profile(variant).reference_map)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -80,10 +80,10 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
         full = FullProfile(variant.options)
         full.check(variant.weights)
         return full
-    from mlbench_retinanet.mini_profile import shipped_profile
+    from mlbench_retinanet.mini_profile import load_mini_profile
 
     if variant.options != RetinaNetOptions():
         raise UsageError(
             "the mini profile of retinanet ships its files and takes no paths.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

@@ -122,7 +122,7 @@ class ImageQuality(Metric):
         """Return what batching may change; see `LIMITS`."""
         return LIMITS[precision]
 
-    def exhibit(self, replies: Sequence[LoggedReply], folder: Path) -> None:
+    def write_artifacts(self, replies: Sequence[LoggedReply], folder: Path) -> None:
         """Write the ten images of a submission with their captions, and a sheet of the first hundred."""
         from mlbench_stable_diffusion_xl.exhibits import write_contact_sheet, write_submission_images
 

@@ -84,7 +84,7 @@ OFFICIAL: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def built(part: str, config: Mapping[str, Any]) -> torch.nn.Module:
+def build_part(part: str, config: Mapping[str, Any]) -> torch.nn.Module:
     """Return a part of the model as its library builds it from a configuration, with weights freshly drawn."""
     import diffusers
     import transformers

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlbench import DataError
+from mlbench.toolkit import DATA_BYTES, first_line, parse_json, read_text
 
 HEADER = ("id", "image_id", "caption", "height", "width", "file_name", "coco_url")
 NUMBERS = ("id", "image_id", "height", "width")
@@ -20,7 +20,7 @@ OFFICIAL_CAPTIONS = 5000
 SELECTION_SEED = 2023
 """Of the selection from COCO's annotations. Source: MLPerf Inference v4.1, text_to_image/tools/coco.py."""
 
-_HINT = f"Want a tab separated file with the columns {', '.join(HEADER)}."
+_HINT = f"Expected a tab separated file with the columns {', '.join(HEADER)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ def read_captions(path: Path, *, count: int) -> Captions:
         DataError: the file is missing, of another form, or has another number of captions.
     """
     text = _text(path)
-    captions = selected(text, path, count) if path.suffix == ".json" else _from_tsv(text, path)
+    captions = select_captions(text, path, count) if path.suffix == ".json" else _from_tsv(text, path)
     if len(captions.rows) != count:
         raise DataError(f"{path} has {len(captions.rows)} captions, not {count}.", hint="Download it again.")
     return captions
 
 
-def selected(text: str, path: Path, count: int) -> Captions:
+def select_captions(text: str, path: Path, count: int) -> Captions:
     """Return the official choice from COCO's annotations: a caption per image, shuffled, the first ``count``, by id.
 
     Source: MLPerf Inference v4.1, text_to_image/tools/coco.py, which shuffles with pandas; pandas asks NumPy.
@@ -76,7 +76,7 @@ def selected(text: str, path: Path, count: int) -> Captions:
     import numpy as np
 
     try:
-        document: Any = json.loads(text)
+        document: Any = parse_json(text)
         first: dict[int, Any] = {}
         for annotation in document["annotations"]:
             first.setdefault(annotation["image_id"], annotation)
@@ -97,17 +97,22 @@ def selected(text: str, path: Path, count: int) -> Captions:
             if annotation["image_id"] in images
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__} {error}"[:200]
-        raise DataError(f"{path} holds no captions of COCO: {reason}.", hint="Want captions_val2014.json.") from None
+        reason = f"{type(error).__name__} {first_line(error)}"
+        raise DataError(
+            f"{path} holds no captions of COCO: {reason}.", hint="Expected captions_val2014.json."
+        ) from None
     return Captions(rows)
 
 
 def _from_tsv(text: str, path: Path) -> Captions:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t")
-    found = tuple(reader.fieldnames or ())
-    if found != HEADER:
-        raise DataError(f"{path} begins with {' '.join(found)[:100] or 'nothing'!r}.", hint=_HINT)
-    rows = list(reader)
+    try:
+        found = tuple(reader.fieldnames or ())
+        if found != HEADER:
+            raise DataError(f"{path} begins with {' '.join(found)[:100] or 'nothing'!r}.", hint=_HINT)
+        rows = list(reader)
+    except csv.Error as error:  # a field of a hundred thousand characters
+        raise DataError(f"{path} is no caption file: line {reader.line_num}: {error}.", hint=_HINT) from None
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values() or not all(row[name].isdecimal() for name in NUMBERS):
             raise DataError(f"line {number} of {path} is no caption: {list(row.values())}."[:300], hint=_HINT)
@@ -115,11 +120,5 @@ def _from_tsv(text: str, path: Path) -> Captions:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(f"captions file not found: {path}.", hint="It belongs to the official data.") from None
-    except OSError as error:
-        raise DataError(f"captions file cannot be read: {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"captions file is not text: {path}.") from None
+    hint = "It belongs to the official data."
+    return read_text(path, what="captions file", missing_hint=hint, limit_bytes=DATA_BYTES)

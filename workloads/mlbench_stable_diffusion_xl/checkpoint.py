@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench import DataError
-from mlbench.toolkit import file_sha256, load_weights
+from mlbench.toolkit import file_sha256, first_line, load_weights, read_json_object
+from mlbench.toolkit.language import listed_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +33,7 @@ MODELS = (*TEXT_ENCODERS, "unet", "vae")
 MLCOMMONS_FOLDER = "checkpoint_pipe"
 """Where the folder lies in MLCommons' archive."""
 
+_MOST_POSITIONS = 100_000
 _FILES = ("model", "diffusion_pytorch_model")
 _ENDINGS = (".safetensors", ".fp16.safetensors")
 
@@ -52,7 +55,9 @@ class Checkpoint:
         checkpoint = cls(path)
         found = checkpoint._json("model_index.json").get("_class_name")
         if found != PIPELINE:
-            raise DataError(f"{path} holds a {found}, not a {PIPELINE}.", hint="Want the base model, without refiner.")
+            raise DataError(
+                f"{path} holds a {found}, not a {PIPELINE}.", hint="Expected the base model, without refiner."
+            )
         for part in (*MODELS, *TOKENIZERS, "scheduler"):
             if not (path / part).is_dir():
                 raise DataError(f"{path} has no folder {part}.", hint="Fetch the model again.")
@@ -85,7 +90,10 @@ class Checkpoint:
         config = self._json("scheduler/scheduler_config.json")
         if config.get("_class_name") != "EulerDiscreteScheduler":
             raise DataError(f"{self.path} has the scheduler {config.get('_class_name')}, want EulerDiscreteScheduler.")
-        return euler_schedule(config, steps)
+        try:
+            return euler_schedule(config, steps)
+        except Exception as error:  # diffusers raises anything for odd values
+            raise DataError(f"{self.path} has a scheduler that cannot be made: {first_line(error)}.") from None
 
     def token_ids(self, texts: Sequence[str]) -> np.ndarray:
         """Return the tokens of texts for both encoders, filled up and cut off: (len(texts), 2, positions) int64.
@@ -98,9 +106,11 @@ class Checkpoint:
         rows = []
         for name, encoder in zip(TOKENIZERS, TEXT_ENCODERS, strict=True):
             config, tokenizer = self.config(encoder), _tokenizer(self.path / name)
-            if len(tokenizer) != config["vocab_size"]:
-                raise DataError(f"{self.path / name} has {len(tokenizer)} tokens, {encoder} {config['vocab_size']}.")
-            positions = config["max_position_embeddings"]
+            size, positions = config.get("vocab_size"), config.get("max_position_embeddings")
+            if len(tokenizer) != size:
+                raise DataError(f"{self.path / name} has {len(tokenizer)} tokens, {encoder} {size}.")
+            if type(positions) is not int or not 1 <= positions <= _MOST_POSITIONS:
+                raise DataError(f"{self.path / encoder} has max_position_embeddings = {positions}.")
             encoded = tokenizer(list(texts), padding="max_length", truncation=True, max_length=positions)
             rows.append(np.array(encoded["input_ids"], dtype=np.int64))
         return np.stack(rows, axis=1)
@@ -113,13 +123,16 @@ class Checkpoint:
         """
         import torch
 
-        from mlbench_stable_diffusion_xl.architecture import built
+        from mlbench_stable_diffusion_xl.architecture import build_part
 
         state: dict[str, torch.Tensor] = {}
         for file in self.weight_files(part):
             state.update(load_weights(file))
-        with torch.device("meta"):
-            module = built(part, self.config(part))
+        try:
+            with torch.device("meta"):
+                module = build_part(part, self.config(part))
+        except Exception as error:  # the libraries raise anything for odd values
+            raise DataError(f"{self.path / part} describes no model: {first_line(error)}.") from None
         wanted = module.state_dict()
         for name, tensor in wanted.items():
             if name not in state:
@@ -142,9 +155,8 @@ class Checkpoint:
             if (folder / name).is_file():
                 return [folder / name]
             if (folder / f"{name}.index.json").is_file():
-                index = self._json(f"{part}/{name}.index.json")
-                files = [folder / each for each in sorted(set(index.get("weight_map", {}).values()))]
-                if missing := [file for file in files if not file.is_file()]:
+                files = [folder / each for each in listed_weights(folder / f"{name}.index.json")]
+                if missing := [file for file in files if not os.path.isfile(file)]:
                     raise DataError(f"weights file not found: {missing[0]}, which the index lists.")
                 return files
         raise DataError(f"{folder} holds no safetensors weights.", hint="Fetch them, or save the model again.")
@@ -163,18 +175,7 @@ class Checkpoint:
         return digest.hexdigest()
 
     def _json(self, name: str) -> Mapping[str, Any]:
-        path = self.path / name
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DataError(
-                f"no diffusers model: {path} cannot be read: {error.strerror}.", hint="Want the folder of the pipeline."
-            ) from None
-        except ValueError as error:  # JSON's and Unicode's errors are both
-            raise DataError(f"{path} is not JSON: {error}.") from None
-        if not isinstance(content, dict):
-            raise DataError(f"{path} is no JSON object.")
-        return content
+        return read_json_object(self.path / name, what="diffusers model", hint="Expected the folder of the pipeline.")
 
 
 @cache
@@ -184,7 +185,7 @@ def _tokenizer(folder: Path) -> CLIPTokenizer:
     try:
         return CLIPTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the reader raises anything for a damaged file
-        raise DataError(f"{folder} is no tokenizer: {_first_line(error)}.") from None
+        raise DataError(f"{folder} is no tokenizer: {first_line(error)}.") from None
 
 
 def _restore_positions(module: torch.nn.Module) -> None:
@@ -196,7 +197,3 @@ def _restore_positions(module: torch.nn.Module) -> None:
             if buffer.is_meta:
                 assert name == "position_ids", name
                 setattr(part, name, torch.arange(buffer.shape[-1]).expand(buffer.shape))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")

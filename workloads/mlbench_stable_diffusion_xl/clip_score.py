@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from mlbench import DataError
-from mlbench.toolkit import load_weights, verified
+from mlbench.toolkit import load_weights, verify_file
 
 OFFICIAL_MODEL = "ViT-B-32-quickgelu"
 """The official script asks for ViT-B-32, to which the releases of its time gave QuickGELU with these weights."""
@@ -25,7 +25,7 @@ OFFICIAL_MODEL = "ViT-B-32-quickgelu"
 OPENAI_FILE, OPENAI_SHA256 = "ViT-B-32.pt", "40d365715913c9da98579312b702a82c18be219cc2a73407c4526f58eba950af"
 """OpenAI's own file; the checksum is a part of its address."""
 
-_HINT = "Want open_clip_model.safetensors of timm/vit_base_patch32_clip_224.openai, or OpenAI's ViT-B-32.pt."
+_HINT = "Expected open_clip_model.safetensors of timm/vit_base_patch32_clip_224.openai, or OpenAI's ViT-B-32.pt."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _official_state(weights: Path) -> Mapping[str, Tensor]:
     """Return the tensors of a weights file; OpenAI's, which can hold code, is opened if it is the one that is known."""
     if weights.name != OPENAI_FILE:
         return load_weights(weights, hint=_HINT)
-    verified(weights, sha256=OPENAI_SHA256, what="weights file", hint=_HINT)
+    verify_file(weights, sha256=OPENAI_SHA256, what="weights file", hint=_HINT)
     state = torch.jit.load(weights, map_location="cpu").state_dict()  # type: ignore[no-untyped-call]
     sizes = ("input_resolution", "context_length", "vocab_size")
     return {name: tensor.float() for name, tensor in state.items() if name not in sizes}

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, Dataset
+from mlbench.toolkit import first_line, open_regular
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, Captions
 
 LATENTS_SEED = 0
@@ -81,7 +82,7 @@ class RandomPrompts(Dataset):
         return tokens
 
 
-def drawn_latents(shape: tuple[int, int, int]) -> np.ndarray:
+def draw_latents(shape: tuple[int, int, int]) -> np.ndarray:
     """Return standard normal latents, (1, *shape) float32, as torch's CPU generator draws them from the official seed.
 
     For the official shape these are the official latents, up to 2.4e-7: torch's versions round differently.
@@ -100,16 +101,17 @@ def read_latents(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
     """
     try:
         if path.suffix == ".npy":
-            latents = np.load(path, allow_pickle=False)
+            with open_regular(path) as file:
+                latents = np.lib.format.read_array(file, allow_pickle=False)
         else:
             import torch
 
-            latents = torch.load(path, map_location="cpu", weights_only=True).numpy()
+            with open_regular(path) as file:
+                latents = torch.load(file, map_location="cpu", weights_only=True).numpy()
     except FileNotFoundError:
         raise DataError(f"latents file not found: {path}.", hint="It belongs to the official reference.") from None
     except Exception as error:  # the readers raise anything for a damaged file
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise DataError(f"latents cannot be read: {path}: {reason}.") from None
+        raise DataError(f"latents cannot be read: {path}: {first_line(error)}.") from None
     if latents.shape != (1, *shape) or latents.dtype != np.float32:
         raise DataError(f"latents in {path} are {latents.shape} {latents.dtype}, want {(1, *shape)} float32.")
     return np.asarray(latents)

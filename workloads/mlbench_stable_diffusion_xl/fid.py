@@ -21,7 +21,7 @@ from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY, register_featur
 from torch_fidelity.utils import create_feature_extractor
 
 from mlbench import DataError
-from mlbench.toolkit import load_weights
+from mlbench.toolkit import first_line, load_weights, open_regular
 from mlbench_stable_diffusion_xl.judge import FEATURES, Judge
 
 OFFICIAL_INCEPTION, MINI_JUDGE = "mlperf-inception-v3", "mlbench-digit-judge"
@@ -58,12 +58,14 @@ def read_statistics(path: Path) -> Statistics:
         DataError: the file is missing, damaged, or holds something else.
     """
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as content:
             found = Statistics(content["mu"].astype(np.float64), content["sigma"].astype(np.float64))
     except FileNotFoundError:
-        raise DataError(f"statistics file not found: {path}.", hint="Want the official val2014.npz.") from None
+        raise DataError(f"statistics file not found: {path}.", hint="Expected the official val2014.npz.") from None
     except Exception as error:  # NumPy raises anything for a damaged file
-        raise DataError(f"statistics cannot be read: {path}: {error}."[:300], hint="Want val2014.npz.") from None
+        raise DataError(
+            f"statistics cannot be read: {path}: {first_line(error)}.", hint="Expected val2014.npz."
+        ) from None
     if found.mu.ndim != 1 or found.sigma.shape != (len(found.mu), len(found.mu)):
         raise DataError(f"statistics in {path} are {found.mu.shape} and {found.sigma.shape}, want (D,) and (D, D).")
     return found
@@ -132,13 +134,12 @@ def official_extractor(weights: Path) -> Extractor:
     """
     # torch-fidelity would unpickle the user's file; it gets a copy of the tensors that torch read as data
     copied = io.BytesIO()
-    torch.save(dict(load_weights(weights, hint="Want pt_inception-2015-12-05-6726825d.pth.")), copied)
+    torch.save(dict(load_weights(weights, hint="Expected pt_inception-2015-12-05-6726825d.pth.")), copied)
     copied.seek(0)
     try:
         return _extractor(OFFICIAL_INCEPTION, "2048", copied)
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{weights} holds no weights of the FID network: {reason}.") from None
+        raise DataError(f"{weights} holds no weights of the FID network: {first_line(error)}.") from None
 
 
 def mini_extractor(weights: Path) -> Extractor:

@@ -14,8 +14,8 @@ from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_TARGETS, ImageQuality,
 from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, read_captions
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
-from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, drawn_latents, read_latents
-from mlbench_stable_diffusion_xl.graphs import Sizes, random_graphs, trained_graphs
+from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, draw_latents, read_latents
+from mlbench_stable_diffusion_xl.graphs import Sizes, build_graphs, random_graphs
 from mlbench_stable_diffusion_xl.program import STEPS, Constants, TextToImage, constants_of
 from mlbench_stable_diffusion_xl.schedule import euler_schedule
 
@@ -64,7 +64,7 @@ class FullProfile:
 
     def graphs(self, weights: Weights) -> Mapping[str, Graph]:
         """Return the four graphs, with the user's weights or random ones."""
-        return random_graphs(OFFICIAL) if weights is Weights.RANDOM else trained_graphs(self.checkpoint)
+        return random_graphs(OFFICIAL) if weights is Weights.RANDOM else build_graphs(self.checkpoint)
 
     def program(self, weights: Weights) -> TextToImage:
         """Return how prompts become images."""
@@ -108,7 +108,7 @@ class FullProfile:
 
     def _start(self) -> np.ndarray:
         if self.options.latents is None:
-            return drawn_latents(SIZES.latents)
+            return draw_latents(SIZES.latents)
         return read_latents(Path(self.options.latents), SIZES.latents)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench import Dim, Graph, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph
-from mlbench_stable_diffusion_xl.architecture import built
+from mlbench_stable_diffusion_xl.architecture import build_part
 
 if TYPE_CHECKING:
     import torch
@@ -73,7 +73,7 @@ class Sizes:
         return height << doublings, width << doublings
 
 
-def trained_graphs(checkpoint: Checkpoint) -> Mapping[str, Graph]:
+def build_graphs(checkpoint: Checkpoint) -> Mapping[str, Graph]:
     """Return the four graphs with the weights of a checkpoint, which are read when a backend asks for a module."""
     configs = {part: checkpoint.config(part) for part in CONFIG_OF.values()}
     return _graphs(configs, checkpoint.module, checkpoint.fingerprint)
@@ -87,7 +87,7 @@ def random_graphs(configs: Configs) -> Mapping[str, Graph]:
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(RANDOM_SEED)
-            return built(part, configs[part])
+            return build_part(part, configs[part])
 
     return _graphs(configs, module, lambda part: f"random-seed{RANDOM_SEED}-{sorted(configs[part].items())}")
 

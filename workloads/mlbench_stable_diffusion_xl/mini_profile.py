@@ -14,7 +14,7 @@ from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCO
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, read_latents
-from mlbench_stable_diffusion_xl.graphs import Sizes, random_graphs, trained_graphs
+from mlbench_stable_diffusion_xl.graphs import Sizes, build_graphs, random_graphs
 from mlbench_stable_diffusion_xl.program import TextToImage, constants_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class MiniProfile:
         checkpoint = self.checkpoint
         if weights is Weights.RANDOM:
             return random_graphs({part: checkpoint.config(part) for part in MODELS})
-        return trained_graphs(checkpoint)
+        return build_graphs(checkpoint)
 
     def program(self) -> TextToImage:
         """Return how prompts become images."""
@@ -151,6 +151,6 @@ def read_mini_profile(folder: Path) -> MiniProfile:
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     return read_mini_profile(Path(__file__).parent / "mini")

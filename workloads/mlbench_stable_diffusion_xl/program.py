@@ -108,7 +108,7 @@ class TextToImage(BatchProgram):
     def latents(self, samples: Sequence[np.ndarray], graphs: Mapping[str, Executable]) -> np.ndarray:
         """Return what the denoiser makes of the start: (B, C, h, w) float32, scaled."""
         constants, count = self.constants, len(samples)
-        prompts, negative = encoded(np.stack(samples), graphs), self._negative(graphs)
+        prompts, negative = encode_prompts(np.stack(samples), graphs), self._negative(graphs)
         conditions = {  # the negative prompt first, as in the reference
             HIDDEN: np.concatenate([np.repeat(negative.hidden, count, axis=0), prompts.hidden]),
             POOLED: np.concatenate([np.repeat(negative.pooled, count, axis=0), prompts.pooled]),
@@ -120,7 +120,7 @@ class TextToImage(BatchProgram):
             rows = np.tile(schedule.scaled(latents, step), (2, 1, 1, 1))
             timesteps = np.full(2 * count, timestep, dtype=np.float32)
             noise = host_array(graphs[UNET]({LATENTS: rows, TIMESTEP: timesteps, **conditions})[NOISE])
-            latents = schedule.next(latents, guided(noise, constants.guidance), step)
+            latents = schedule.next(latents, apply_guidance(noise, constants.guidance), step)
             self.tell(step + 1, len(schedule.timesteps))
         return latents
 
@@ -142,13 +142,13 @@ class TextToImage(BatchProgram):
         encoder = graphs[TEXT_ENCODER]
         owner, conditioning = self._negatives.get(id(encoder), (lambda: None, None))
         if conditioning is None or owner() is not encoder:
-            conditioning = encoded(self.constants.negative_tokens[np.newaxis], graphs)
+            conditioning = encode_prompts(self.constants.negative_tokens[np.newaxis], graphs)
             with contextlib.suppress(TypeError):  # an object with slots may not say when it goes: encode again then
                 self._negatives[id(encoder)] = weakref.ref(encoder), conditioning
         return conditioning
 
 
-def encoded(tokens: np.ndarray, graphs: Mapping[str, Executable]) -> Conditioning:
+def encode_prompts(tokens: np.ndarray, graphs: Mapping[str, Executable]) -> Conditioning:
     """Return the conditioning of prompts, tokens (B, 2, T)."""
     first, second = (
         graphs[name]({TOKENS: np.ascontiguousarray(tokens[:, place])})
@@ -158,7 +158,7 @@ def encoded(tokens: np.ndarray, graphs: Mapping[str, Executable]) -> Conditionin
     return Conditioning(hidden, host_array(second[POOLED]))
 
 
-def guided(noise: np.ndarray, guidance: float) -> np.ndarray:
+def apply_guidance(noise: np.ndarray, guidance: float) -> np.ndarray:
     """Return the noise to take away, given that of the negative prompts, then that of the prompts."""
     without, with_prompt = np.split(noise, 2)
     result: np.ndarray = without + np.float32(guidance) * (with_prompt - without)

@@ -138,13 +138,13 @@ def write_rest(out: Path, digits: Digits) -> MiniProfile:
         digits: from which no network learned.
     """
     from mlbench.toolkit import MiniFolder, write_mini
-    from mlbench_stable_diffusion_xl.dataset import drawn_latents
+    from mlbench_stable_diffusion_xl.dataset import draw_latents
     from mlbench_stable_diffusion_xl.fid import mini_extractor, statistics_of
     from mlbench_stable_diffusion_xl.mini_profile import CAPTIONS, JUDGE, LATENTS, STATISTICS, MiniProfile, Reference
     from mlbench_stable_diffusion_xl.training import pictures
 
-    (out / CAPTIONS).write_text(chosen_captions().as_tsv(), encoding="utf-8")
-    np.save(out / LATENTS, drawn_latents((4, MINI_UNET["sample_size"], MINI_UNET["sample_size"])))
+    (out / CAPTIONS).write_text(choose_captions().as_tsv(), encoding="utf-8")
+    np.save(out / LATENTS, draw_latents((4, MINI_UNET["sample_size"], MINI_UNET["sample_size"])))
     real = pictures(digits, REFERENCE_PICTURES, REFERENCE)
     statistics = statistics_of(mini_extractor(out / JUDGE)(real.pixels))
     np.savez(out / STATISTICS, mu=statistics.mu, sigma=statistics.sigma)
@@ -164,7 +164,7 @@ def write_rest(out: Path, digits: Digits) -> MiniProfile:
     return profile
 
 
-def chosen_captions() -> Captions:
+def choose_captions() -> Captions:
     """Return the captions that are scored, in the form of COCO's file."""
     from mlbench_stable_diffusion_xl.captions import Captions
 
@@ -228,7 +228,7 @@ def make_tokenizers() -> tuple[CLIPTokenizer, CLIPTokenizer]:
 
     letters = list(bytes_to_unicode().values())
     alphabet = [*letters, *(f"{letter}</w>" for letter in letters)]
-    blank = CLIPTokenizer(vocab=_numbered([*alphabet, *ENDS]), merges=[]).backend_tokenizer
+    blank = CLIPTokenizer(vocab=_number_tokens([*alphabet, *ENDS]), merges=[]).backend_tokenizer
     learner = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     learner.normalizer, learner.pre_tokenizer = blank.normalizer, blank.pre_tokenizer
     trainer = trainers.BpeTrainer(
@@ -236,14 +236,14 @@ def make_tokenizers() -> tuple[CLIPTokenizer, CLIPTokenizer]:
     )
     learner.train_from_iterator([*(caption for _, caption in all_captions()), NEGATIVE_PROMPT], trainer)
     merges = [tuple(pair) for pair in json.loads(learner.to_str())["model"]["merges"]]
-    vocabulary = _numbered([*alphabet, *map("".join, merges), *ENDS])
+    vocabulary = _number_tokens([*alphabet, *map("".join, merges), *ENDS])
     first, second = (
         CLIPTokenizer(vocab=vocabulary, merges=merges, pad_token=pad, model_max_length=TOKENS) for pad in (ENDS[1], "!")
     )
     return first, second
 
 
-def _numbered(tokens: Sequence[str]) -> dict[str, int]:
+def _number_tokens(tokens: Sequence[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(tokens)}
 
 

@@ -68,13 +68,13 @@ class StableDiffusionXL(Workload):
         if variant.weights is Weights.RANDOM:
             return None
         from mlbench_stable_diffusion_xl.dataset import Prompts
-        from mlbench_stable_diffusion_xl.mini_profile import shipped_profile
+        from mlbench_stable_diffusion_xl.mini_profile import load_mini_profile
 
         assert isinstance(dataset, Prompts)
         profile = _full(variant) if variant.profile is Profile.FULL else _mini(variant)
         metric = profile.metric(dataset.captions)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -87,10 +87,10 @@ def _full(variant: Variant) -> FullProfile:
 
 
 def _mini(variant: Variant) -> MiniProfile:
-    from mlbench_stable_diffusion_xl.mini_profile import shipped_profile
+    from mlbench_stable_diffusion_xl.mini_profile import load_mini_profile
 
     if variant.options != StableDiffusionXLOptions():
         raise UsageError(
             "the mini profile of stable-diffusion-xl ships its files and takes no paths.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

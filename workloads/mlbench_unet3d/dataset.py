@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import Dataset
-from mlbench.toolkit import file_sha256, made_once
+from mlbench.toolkit import build_once, file_sha256
 from mlbench_unet3d.kits19 import IMAGE, LABEL, case_folders, read_case, read_case_list
-from mlbench_unet3d.preprocessing import DARKEST, LIGHTEST, Grid, normalised, prepared
+from mlbench_unet3d.preprocessing import DARKEST, LIGHTEST, Grid, normalise, prepare_case
 from mlbench_unet3d.sliding_window import window_starts
 
 PREPARED_IMAGE, PREPARED_LABEL, CHECKSUMS = "image.npy", "label.npy", "sha256.txt"
@@ -56,7 +56,7 @@ class PreparedCases(Dataset):
         Raises:
             DataError: a case is missing or damaged.
         """
-        self._folders = prepared_cases(data, names, grid)
+        self._folders = prepare_cases(data, names, grid)
         self._loaded: dict[int, np.ndarray] = {}
         self.count = self.performance_count = len(names)
 
@@ -107,7 +107,7 @@ class RandomVolumes(Dataset):
             noise = np.random.default_rng(RANDOM_SEED).random(np.max(self._shapes, axis=0), dtype=np.float32)
             noise *= np.float32(LIGHTEST - DARKEST)
             noise += np.float32(DARKEST)
-            self._noise = normalised(noise)
+            self._noise = normalise(noise)
 
     def unload(self, indices: Sequence[int]) -> None:
         """Do nothing: the volume serves all samples."""
@@ -125,7 +125,7 @@ def calibration_inputs(list_file: Path, data: Path, grid: Grid, *, tensor: str) 
     Raises:
         DataError: the list or a case that it names is missing or damaged.
     """
-    for folder in prepared_cases(data, read_case_list(list_file), grid):
+    for folder in prepare_cases(data, read_case_list(list_file), grid):
         image = np.load(folder / PREPARED_IMAGE, mmap_mode="r")
         starts = window_starts(image.shape, grid.window)
         count = min(CALIBRATION_WINDOWS, len(starts))
@@ -134,7 +134,7 @@ def calibration_inputs(list_file: Path, data: Path, grid: Grid, *, tensor: str) 
             yield {tensor: np.array(image[window])[np.newaxis, np.newaxis]}
 
 
-def prepared_cases(data: Path, names: Sequence[str], grid: Grid) -> list[Path]:
+def prepare_cases(data: Path, names: Sequence[str], grid: Grid) -> list[Path]:
     """Return a folder with the prepared image and label of each case, preparing those that the cache does not hold.
 
     Raises:
@@ -143,11 +143,11 @@ def prepared_cases(data: Path, names: Sequence[str], grid: Grid) -> list[Path]:
     folders = case_folders(data, names)
     distinct = list(dict.fromkeys(folders))
     with ThreadPoolExecutor(PREPARING_THREADS) as threads:
-        found = dict(zip(distinct, threads.map(partial(_prepared_case, grid=grid), distinct), strict=True))
+        found = dict(zip(distinct, threads.map(partial(_prepare_case, grid=grid), distinct), strict=True))
     return [found[folder] for folder in folders]
 
 
-def _prepared_case(folder: Path, grid: Grid) -> Path:
+def _prepare_case(folder: Path, grid: Grid) -> Path:
     files = [(folder / name).resolve() for name in (IMAGE, LABEL)]
     made_from = {
         "files": [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files],  # gigabytes to hash
@@ -156,10 +156,10 @@ def _prepared_case(folder: Path, grid: Grid) -> Path:
     }
 
     def fill(made: Path) -> None:
-        image, label = prepared(read_case(folder), grid)
+        image, label = prepare_case(read_case(folder), grid)
         np.save(made / PREPARED_IMAGE, image)
         np.save(made / PREPARED_LABEL, label)
         checksums = [f"{file_sha256(made / name)}  {name}\n" for name in (PREPARED_IMAGE, PREPARED_LABEL)]
         (made / CHECKSUMS).write_text("".join(checksums), encoding="utf-8")
 
-    return made_once("kits19", made_from, fill)
+    return build_once("kits19", made_from, fill)

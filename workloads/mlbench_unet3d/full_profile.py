@@ -16,10 +16,10 @@ from mlbench_unet3d.graphs import (
     IMAGE,
     ONNX_IMAGE,
     Architecture,
+    build_segmenter,
     dynamic_onnx_segmenter,
-    fixed_onnx_segmenter,
+    load_onnx_segmenter,
     random_segmenter,
-    trained_segmenter,
 )
 from mlbench_unet3d.kits19 import CASES
 from mlbench_unet3d.preprocessing import Grid
@@ -61,7 +61,7 @@ class FullProfile:
         if options.weights and Path(options.weights).suffix not in (*TORCH_MD5, ".onnx"):
             raise UsageError(
                 f"{options.weights} is none of the official weights files of 3d-unet.",
-                hint="Want a .ptc, .pth or .onnx file of zenodo record 5597155.",
+                hint="Expected a .ptc, .pth or .onnx file of zenodo record 5597155.",
             )
 
     def dataset(self) -> Dataset:
@@ -77,10 +77,10 @@ class FullProfile:
         assert self.options.weights is not None
         file = Path(self.options.weights)
         if file.suffix in TORCH_MD5:
-            return trained_segmenter(Architecture(), file, self.calibration_inputs, md5=TORCH_MD5[file.suffix])
+            return build_segmenter(Architecture(), file, self.calibration_inputs, md5=TORCH_MD5[file.suffix])
         if DYNAMIC in file.name:
             return dynamic_onnx_segmenter(file, self.calibration_inputs, md5=DYNAMIC_ONNX_MD5)
-        return fixed_onnx_segmenter(file, self.calibration_inputs)
+        return load_onnx_segmenter(file, self.calibration_inputs)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield windows of the cases in the official calibration list; nothing without one."""

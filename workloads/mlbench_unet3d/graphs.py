@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import DataError, Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_weights, verified
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, load_weights, verify_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ def build_network(architecture: Architecture) -> torch.nn.Module:
     return UNet3D(architecture.filters, CLASSES)
 
 
-def trained_segmenter(
+def build_segmenter(
     architecture: Architecture, weights: Path, calibrate: Calibrate | None, *, sha256: str = "", md5: str = ""
 ) -> Graph:
     """Return the network with the weights of a file, which is read and verified when a backend asks for the module.
@@ -62,7 +62,7 @@ def trained_segmenter(
 
     def build() -> torch.nn.Module:
         state = load_weights(weights, sha256=sha256) if sha256 else official_state(weights, md5=md5)
-        return _loaded(architecture, state, weights)
+        return _load_network(architecture, state, weights)
 
     return _segmenter(architecture, build, calibrate, weights_fingerprint=sha256 or md5)
 
@@ -85,13 +85,13 @@ def dynamic_onnx_segmenter(file: Path, calibrate: Calibrate | None, *, md5: str)
     return _onnx_segmenter(file, calibrate, md5=md5, batch=BATCH)
 
 
-def fixed_onnx_segmenter(file: Path, calibrate: Calibrate | None) -> Graph:
+def load_onnx_segmenter(file: Path, calibrate: Calibrate | None) -> Graph:
     """Return MLCommons' ONNX checkpoint for one window, as it is; no checksum of it is published.
 
     Raises:
         DataError: the file is missing.
     """
-    with verified(file, what="weights file").open("rb") as content:
+    with verify_file(file, what="weights file").open("rb") as content:
         md5 = hashlib.file_digest(content, "md5").hexdigest()
     return _onnx_segmenter(file, calibrate, md5=md5, batch=1)
 
@@ -120,19 +120,18 @@ def official_state(file: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
     """
     import torch
 
-    verified(file, md5=md5, what="weights file")
+    verify_file(file, md5=md5, what="weights file")
     try:
         if file.suffix == ".ptc":
             state = torch.jit.load(file, map_location="cpu").state_dict()  # type: ignore[no-untyped-call]
         else:
             state = torch.load(file, map_location="cpu", weights_only=True)[CHECKPOINT_KEY]
     except Exception as error:  # the readers raise anything for a damaged file
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise DataError(f"weights file cannot be read: {file}: {reason}.") from None
+        raise DataError(f"weights file cannot be read: {file}: {first_line(error)}.") from None
     return dict(state)
 
 
-def _loaded(architecture: Architecture, state: Mapping[str, torch.Tensor], origin: Path) -> torch.nn.Module:
+def _load_network(architecture: Architecture, state: Mapping[str, torch.Tensor], origin: Path) -> torch.nn.Module:
     """Return the network with these weights.
 
     Raises:

@@ -5,6 +5,7 @@ Source: KiTS19 challenge; MLPerf Inference v4.1, vision/medical_imaging/3d-unet-
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError
+from mlbench.toolkit import first_line, read_text
 from mlbench_unet3d.preprocessing import TUMOUR, Scan
 
 CASES = tuple(
@@ -31,6 +33,8 @@ IMAGE, LABEL = "imaging.nii.gz", "segmentation.nii.gz"
 
 _CASE = re.compile(r"case_\d{5}")
 _SAME_PLACE_MM = 0.01
+_SHORTEST_MM, _LONGEST_MM = 0.01, 100.0
+"""Of a voxel; scans have 0.4 to 5."""
 
 
 def case_folders(data: Path, names: Sequence[str]) -> list[Path]:
@@ -41,7 +45,10 @@ def case_folders(data: Path, names: Sequence[str]) -> list[Path]:
     """
     folders = [data / COPIES.get(name, name) for name in names]
     missing = [
-        folder / file for folder in dict.fromkeys(folders) for file in (IMAGE, LABEL) if not (folder / file).is_file()
+        folder / file
+        for folder in dict.fromkeys(folders)
+        for file in (IMAGE, LABEL)
+        if not os.path.isfile(folder / file)
     ]
     if missing:
         raise DataError(
@@ -57,15 +64,12 @@ def read_case_list(path: Path) -> list[str]:
     Raises:
         DataError: the list is missing or empty, or holds something else.
     """
-    try:
-        words = re.split(r'[\s",\[\]]+', path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"calibration list cannot be read: {path}: {error}.") from None
+    words = re.split(r'[\s",\[\]]+', read_text(path, what="calibration list"))
     names = [word for word in words if word]
     if not names:
         raise DataError(f"calibration list is empty: {path}.")
     if wrong := next((name for name in names if not _CASE.fullmatch(name)), None):
-        raise DataError(f"{path} names no case: {wrong[:80]!r}.", hint="Want names such as case_00050.")
+        raise DataError(f"{path} names no case: {wrong[:80]!r}.", hint="Expected names such as case_00050.")
     return names
 
 
@@ -87,7 +91,7 @@ def read_case(folder: Path) -> Scan:
         )
     if not np.isfinite(image.values.min()):
         raise DataError(f"{folder / IMAGE} holds grey values that are not numbers.", hint="Fetch it again.")
-    return Scan(image=image.values, label=_checked_label(label.values, folder / LABEL), spacing=image.spacing)
+    return Scan(image=image.values, label=_check_label(label.values, folder / LABEL), spacing=image.spacing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +114,20 @@ class _Volume:
             values = np.asarray(file.dataobj, dtype=np.float32)
             down, back, left = (float(size) for size in file.header["pixdim"][1:4])
         except Exception as error:  # the reader raises anything for a damaged file
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise DataError(f"no whole NIfTI file: {path}: {reason}.", hint="Fetch it again.") from None
+            raise DataError(f"no whole NIfTI file: {path}: {first_line(error)}.", hint="Fetch it again.") from None
         if values.ndim != 3 or not values.size:
-            raise DataError(f"{path} has shape {values.shape}, which is no volume.", hint="Want three axes.")
+            raise DataError(f"{path} has shape {values.shape}, which is no volume.", hint="Expected three axes.")
+        if not all(_SHORTEST_MM <= size <= _LONGEST_MM for size in (down, back, left)):  # a NaN is not
+            raise DataError(f"{path} has voxels of {down:g} x {back:g} x {left:g} mm.", hint="Fetch it again.")
         return cls(values, file.affine, (down, back, left))
 
 
-def _checked_label(values: np.ndarray, path: Path) -> np.ndarray:
+def _check_label(values: np.ndarray, path: Path) -> np.ndarray:
     """Return labels as uint8."""
     if 0 <= values.min() and values.max() <= TUMOUR:
         label = values.astype(np.uint8)
         if np.array_equal(label, values):
             return label
-    raise DataError(f"{path} holds labels from {values.min():g} to {values.max():g}.", hint="Want 0, 1 and 2.")
+    raise DataError(
+        f"{path} holds labels from {values.min():g} to {values.max():g}.", hint="Expected labels 0, 1 and 2."
+    )

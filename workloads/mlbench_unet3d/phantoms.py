@@ -36,7 +36,7 @@ def draw_scan(rng: np.random.Generator) -> Scan:
     kidneys = [_draw_kidney(canvas, side, rng) for side in (-1, 1)]
     for _ in range(rng.integers(1, 3)):
         _draw_tumour(canvas, kidneys[rng.integers(2)], rng)
-    return Scan(image=canvas.scanned(), label=canvas.label, spacing=spacing)
+    return Scan(image=canvas.scan(), label=canvas.label, spacing=spacing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class _Canvas:
         self.image[region][inside] = grey
         self.label[region][inside] = label
 
-    def scanned(self) -> np.ndarray:
+    def scan(self) -> np.ndarray:
         """Return what a scanner makes of it: blurred and noisy, but for the air."""
         from scipy.ndimage import gaussian_filter
 

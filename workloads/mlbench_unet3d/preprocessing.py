@@ -59,12 +59,12 @@ class AxisFit:
     """With a constant."""
 
 
-def prepared(scan: Scan, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+def prepare_case(scan: Scan, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
     """Return image and label of a scan on the grid: (D, H, W) float32 and (D, H, W) uint8."""
     factors = zoom_factors(scan.spacing, grid.spacing)
-    image, label = _zoomed(scan.image, factors, order=1), _zoomed(scan.label, factors, order=0)
+    image, label = _zoom(scan.image, factors, order=1), _zoom(scan.label, factors, order=0)
     fits = [axis_fit(length, grid.window) for length in image.shape]
-    return _fitted(normalised(image), fits, PADDING_VALUE), _fitted(label, fits, 0)
+    return _fit(normalise(image), fits, PADDING_VALUE), _fit(label, fits, 0)
 
 
 def zoom_factors(spacing: Sequence[float], wanted: Sequence[float]) -> tuple[float, ...]:
@@ -91,7 +91,7 @@ def _halves(number: int) -> tuple[int, int]:
     return number // 2, number - number // 2
 
 
-def _zoomed(volume: np.ndarray, factors: Sequence[float], *, order: int) -> np.ndarray:
+def _zoom(volume: np.ndarray, factors: Sequence[float], *, order: int) -> np.ndarray:
     """Return a volume on a finer or coarser grid, first and last voxels on each other: linear or nearest."""
     from scipy.ndimage import zoom
 
@@ -99,7 +99,7 @@ def _zoomed(volume: np.ndarray, factors: Sequence[float], *, order: int) -> np.n
     return zoomed
 
 
-def normalised(image: np.ndarray) -> np.ndarray:
+def normalise(image: np.ndarray) -> np.ndarray:
     """Return Hounsfield units, float32, as the network sees them: from -2.34 to 2.64."""
     levels: np.ndarray = np.clip(image, np.float32(DARKEST), np.float32(LIGHTEST))
     levels -= np.float32(MEAN)
@@ -107,7 +107,7 @@ def normalised(image: np.ndarray) -> np.ndarray:
     return levels
 
 
-def _fitted(volume: np.ndarray, fits: Sequence[AxisFit], value: float) -> np.ndarray:
+def _fit(volume: np.ndarray, fits: Sequence[AxisFit], value: float) -> np.ndarray:
     """Return a volume with each axis brought to its final length."""
     repeated = np.pad(volume, [fit.repeated for fit in fits], mode="edge")
     kept = tuple(

@@ -21,7 +21,7 @@ import numpy as np
 from mlbench_unet3d.graphs import Architecture
 from mlbench_unet3d.kits19 import CASES, IMAGE, LABEL
 from mlbench_unet3d.phantoms import draw_scan
-from mlbench_unet3d.preprocessing import TUMOUR, Grid, Scan, prepared
+from mlbench_unet3d.preprocessing import TUMOUR, Grid, Scan, prepare_case
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +157,7 @@ def training_batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     import torch
 
     grid = Grid(spacing=SPACING, window=ARCHITECTURE.window)
-    volumes = [prepared(scan, grid) for scan in scans(TRAINING, TRAINING_SCANS)]
+    volumes = [prepare_case(scan, grid) for scan in scans(TRAINING, TRAINING_SCANS)]
     tumours = [np.argwhere(label == TUMOUR) for _, label in volumes]
     logger.info("drew %d scans", len(volumes))
     rng = np.random.default_rng([SEED, TRAINING])

@@ -58,14 +58,14 @@ class UNet3D(Workload):
         """Return DICE over the labels of ``dataset``, which this workload opened."""
         from mlbench_unet3d.accuracy import Dice
         from mlbench_unet3d.dataset import PreparedCases
-        from mlbench_unet3d.mini_profile import shipped_profile
+        from mlbench_unet3d.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, PreparedCases)
         metric = Dice(dataset.label, dataset.count, reference=_profile(variant).reference_dice)
         if variant.profile is Profile.MINI:
-            metric.output_reference = shipped_profile().output_reference()
+            metric.output_reference = load_mini_profile().output_reference()
         return metric
 
 
@@ -73,17 +73,17 @@ def _profile(variant: Variant) -> MiniProfile | FullProfile:
     """Return what the variant is made of; raise `UsageError` for options that are missing or would not be read."""
     options: UNet3DOptions = variant.options
     if options.windows_per_call < 1:
-        raise UsageError(f"workload.windows_per_call is {options.windows_per_call}.", hint="Want 1 or more.")
+        raise UsageError(f"workload.windows_per_call is {options.windows_per_call}.", hint="Must be at least 1.")
     if variant.profile is Profile.FULL:
         from mlbench_unet3d.full_profile import FullProfile
 
         full = FullProfile(options)
         full.check(variant.weights)
         return full
-    from mlbench_unet3d.mini_profile import shipped_profile
+    from mlbench_unet3d.mini_profile import load_mini_profile
 
     if options != replace(UNet3DOptions(), windows_per_call=options.windows_per_call):
         raise UsageError(
             "the mini profile of 3d-unet ships its files and takes no paths.", hint="Use the full profile."
         )
-    return shipped_profile()
+    return load_mini_profile()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mlbench import Dim, Graph, TensorSpec
 from mlbench.toolkit import ModuleGraph, load_weights
 from mlbench_digits.dataset import calibration_inputs
-from mlbench_digits.mini_profile import shipped_profile
+from mlbench_digits.mini_profile import load_mini_profile
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ def build_network() -> torch.nn.Module:
 
 def trained_classifier() -> Graph:
     """Return the network with the shipped weights; its module raises `DataError` when their file is damaged."""
-    profile = shipped_profile()
+    profile = load_mini_profile()
 
     def build() -> torch.nn.Module:
         network = build_network()

@@ -24,7 +24,7 @@ class MiniProfile:
 
 
 @cache
-def shipped_profile() -> MiniProfile:
+def load_mini_profile() -> MiniProfile:
     """Return the mini profile of this package."""
     folder = Path(__file__).parent / "mini"
     return MiniProfile(folder=folder, **tomllib.loads((folder / "mini.toml").read_text(encoding="utf-8")))

@@ -40,9 +40,9 @@ class Digits(Workload):
         """Return the share of right answers; None with random weights, which claim nothing."""
         from mlbench_digits.accuracy import Top1
         from mlbench_digits.dataset import HeldOutDigits
-        from mlbench_digits.mini_profile import shipped_profile
+        from mlbench_digits.mini_profile import load_mini_profile
 
         if variant.weights is Weights.RANDOM:
             return None
         assert isinstance(dataset, HeldOutDigits)
-        return Top1(dataset.labels, reference=shipped_profile().reference_top1)
+        return Top1(dataset.labels, reference=load_mini_profile().reference_top1)

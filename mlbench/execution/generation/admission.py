@@ -134,7 +134,7 @@ class Admission:
 def read_together(
     pieces: Sequence[Piece], costs: Costs, *, most_rows: int, most_tokens: int, length: int
 ) -> list[Piece]:
-    """Return the pieces to read in one call: the first, and those that fit with little padding, the likest first.
+    """Return the pieces to read in one call: the first, and those that fit with little padding, the most similar first.
 
     Args:
         pieces: what each slot wants to have read next; none longer than ``most_tokens``.

@@ -143,13 +143,13 @@ class BeamSearch:
             is_used = (own[:, :, None] == rows[:, None, :]).any(axis=2)
             unused = np.take_along_axis(own, np.argsort(is_used, axis=1, kind="stable"), axis=1)
             places = np.take_along_axis(unused, np.maximum(np.cumsum(is_copy, axis=1) - 1, 0), axis=1)
-            self._copies = self._copied(slots, counts, is_copy, rows, places)
+            self._copies = self._plan_copies(slots, counts, is_copy, rows, places)
             rows = np.where(is_copy, places, rows)
         self._rows[slots] = rows
         self.input_ids[rows] = chosen
         self._counts[slots] = counts + 1
 
-    def _copied(
+    def _plan_copies(
         self, slots: np.ndarray, counts: np.ndarray, is_copy: np.ndarray, rows: np.ndarray, places: np.ndarray
     ) -> Copies:
         """Return the copies from rows to places: of the columns in which the beams of a slot can differ."""

@@ -15,9 +15,9 @@ from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
 from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
 from mlbench.contracts.model import Model
+from mlbench.errors import describe_error
 from mlbench.execution.call_counts import CallCounts
 from mlbench.execution.generation.host_state import host_array, stateful
-from mlbench.execution.generation.requests import first_line
 from mlbench.execution.replay import ReplayedGeneration
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CacheLimits:
     """What the graphs take at most."""
 
     rows: int
@@ -51,7 +51,7 @@ class Limits:
     """Of the cache, and of what a call looks at."""
 
     @classmethod
-    def of(cls, graphs: Mapping[str, Graph]) -> Limits:
+    def of(cls, graphs: Mapping[str, Graph]) -> CacheLimits:
         """Read the largest sizes of the graphs' dimensions."""
         prefill, decode = graphs[PREFILL], graphs[DECODE]
         return cls(
@@ -67,9 +67,9 @@ class Cache:
 
     def __init__(self, backend: GraphBackend, model: Model, precision: Precision, longest: int) -> None:
         """Compile both graphs; memory is taken when it is first asked for."""
-        self._prefill = _compiled(backend, model.graphs[PREFILL], precision)
-        self._decode = _compiled(backend, model.graphs[DECODE], precision)
-        self.limits = Limits.of(model.graphs)
+        self._prefill = _compile(backend, model.graphs[PREFILL], precision)
+        self._decode = _compile(backend, model.graphs[DECODE], precision)
+        self.limits = CacheLimits.of(model.graphs)
         self.counts = {name: CallCounts(name) for name in (PREFILL, DECODE)}
         self.replayed: list[ReplayedGeneration] = []
         """Both graphs, once they compute no more; see `replay`."""
@@ -85,16 +85,16 @@ class Cache:
         """Make sure that there are so many rows and columns. Returns why not; then all is as it was."""
         if rows <= self.rows and length <= self.length:
             return ""
-        rows, length = max(rows, self.rows), max(self.length, min(_rounded(length, LENGTH_STEP), self.longest))
+        rows, length = max(rows, self.rows), max(self.length, min(_round_up(length, LENGTH_STEP), self.longest))
         sizes = {SLOTS: rows, LENGTH: length}
         try:
             if self._state is None:
                 self._state = self._prefill.new_state(sizes)
             else:
-                self._state = self._prefill.resized(self._state, sizes)
-        except Exception as error:  # a runtime has its own errors for want of memory
-            logger.warning("no cache of %d rows and %d columns: %s", rows, length, first_line(error))
-            return f"no room for a cache of {rows} rows and {length} columns: {first_line(error)}"
+                self._state = self._prefill.resize(self._state, sizes)
+        except Exception as error:  # a runtime has its own out-of-memory errors
+            logger.warning("no cache of %d rows and %d columns: %s", rows, length, describe_error(error))
+            return f"no room for a cache of {rows} rows and {length} columns: {describe_error(error)}"
         self.rows, self.length = rows, length
         self.growths += 1
         return ""
@@ -115,22 +115,22 @@ class Cache:
         """Read pieces of prompts, (n, tokens), into rows of the cache that begin at these positions."""
         span = self._span(int(positions.max()) + input_ids.shape[1])
         inputs = {"input_ids": input_ids, "positions": positions, "slots": rows, "last": last, "columns": span}
-        return self._called(PREFILL, inputs, len(rows))
+        return self._call(PREFILL, inputs, len(rows))
 
     def decode(self, input_ids: np.ndarray, positions: np.ndarray) -> Choices:
         """Take a token for each of the first rows."""
         span = self._span(int(positions.max()) + 1)
         inputs = {"input_ids": input_ids, "positions": positions, "columns": span}
-        return self._called(DECODE, inputs, len(positions))
+        return self._call(DECODE, inputs, len(positions))
 
     def copy_rows(self, sources: Sequence[int], targets: Sequence[int], columns: range) -> None:
         """Copy these columns of rows."""
         self._prefill.copy_rows(self._state, sources, targets, columns)
 
     def _span(self, needed: int) -> np.ndarray:
-        return self._columns[: min(_rounded(needed, SPAN_STEP), self.length)]
+        return self._columns[: min(_round_up(needed, SPAN_STEP), self.length)]
 
-    def _called(self, graph: str, inputs: Mapping[str, np.ndarray], rows: int) -> Choices:
+    def _call(self, graph: str, inputs: Mapping[str, np.ndarray], rows: int) -> Choices:
         executable = self._prefill if graph == PREFILL else self._decode
         started_ns = time.perf_counter_ns()
         outputs = executable(inputs, self._state)
@@ -158,10 +158,10 @@ def _size(dim: int | Dim) -> int:
     return dim.largest if isinstance(dim, Dim) else dim
 
 
-def _compiled(backend: GraphBackend, graph: Graph, precision: Precision) -> StatefulExecutable:
+def _compile(backend: GraphBackend, graph: Graph, precision: Precision) -> StatefulExecutable:
     compiled: Any = backend.compile(graph, precision)
     return stateful(compiled, graph)
 
 
-def _rounded(count: int, step: int) -> int:
+def _round_up(count: int, step: int) -> int:
     return -(-count // step) * step

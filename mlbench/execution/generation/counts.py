@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Counts:
+class GenerationCounts:
     """Sums since the last look. Useful tokens over computed ones is what padding and idle rows leave of the work."""
 
     answered: int = 0

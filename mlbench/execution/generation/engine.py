@@ -12,18 +12,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
-from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram, Prompt
 from mlbench.contracts.model import Model
-from mlbench.errors import UsageError
-from mlbench.execution.call_counts import merged
+from mlbench.errors import UsageError, describe_error
+from mlbench.execution.call_counts import merge_counts
 from mlbench.execution.generation.admission import Admission
 from mlbench.execution.generation.cache import Cache
-from mlbench.execution.generation.counts import Counts
-from mlbench.execution.generation.flight import Flight
-from mlbench.execution.generation.requests import Request, first_line
-from mlbench.execution.generation.warm_up import Prepared, prepared, unprepared
-from mlbench.execution.replay import computed_calls
+from mlbench.execution.generation.counts import GenerationCounts
+from mlbench.execution.generation.decode_loop import DecodeLoop
+from mlbench.execution.generation.requests import Request
+from mlbench.execution.generation.warm_up import Prepared, default_slots, prepare_slots
+from mlbench.execution.replay import take_computed_calls
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +50,12 @@ class GenerationEngine(Engine):
             raise UsageError(f"execution.batching is {plan.batching!r}.", hint=f"Choose from {', '.join(BATCHING)}.")
         for name in ("batch", "largest_batch", "prefill_tokens"):
             if (number := getattr(plan, name)) != "auto" and number < 1:
-                raise UsageError(f"execution.{name} is {number}.", hint="Want 1 or more.")
+                raise UsageError(f"execution.{name} is {number}.", hint="Must be at least 1.")
         if plan.workers != 1:
             raise UsageError(f"execution.workers is {plan.workers}.", hint="Generation has 1 worker.")
         assert isinstance(model.program, GenerationProgram)
         # an instance has a part of the cores; a runtime left to itself may take all, whatever the process may use
-        self._backend = backend.shared(1) if plan.instances != 1 else backend
+        self._backend = backend.for_workers(1) if plan.instances != 1 else backend
         self._model = model
         self._program = model.program
         self._plan = plan
@@ -63,7 +63,7 @@ class GenerationEngine(Engine):
         self._inbox: queue.SimpleQueue[_Query | _Flush | None] = queue.SimpleQueue()
         self._cache: Cache | None = None
         self._prepared: Prepared | None = None
-        self._flight: Flight | None = None
+        self._flight: DecodeLoop | None = None
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -85,7 +85,7 @@ class GenerationEngine(Engine):
         """Choose the number of slots if the plan leaves it open, take memory for them, and time calls."""
         lengths = [max(1, len(self._program.prompt(sample).tokens)) for sample in samples.data()]
         self._prepared = self._thread.submit(
-            prepared, self._opened_cache(), self._program.decoding, self._plan, lengths
+            prepare_slots, self._open_cache(), self._program.decoding, self._plan, lengths
         ).result()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
@@ -96,20 +96,20 @@ class GenerationEngine(Engine):
         self._inbox.put(_Query(samples, reply, time.perf_counter_ns()))
 
     def flush(self) -> None:
-        """Let those start that wait for company."""
+        """Flush partial batches."""
         self._inbox.put(_Flush())
 
-    def appetite(self) -> Appetite | None:
-        """Want a sample for each slot, and so many more that there are some to start together when slots come free."""
+    def capacity(self) -> Capacity | None:
+        """Ask for a sample for each slot, and more, so that some can start together when slots come free."""
         if self._prepared is None:
             return None
         slots = self._prepared.slots
-        return Appetite(together=1, most=slots + slots // 2 + 1)
+        return Capacity(batch=1, in_flight=slots + slots // 2 + 1)
 
     def statistics(self) -> Mapping[str, Any]:
         """Return sizes of steps, useful and computed tokens, waiting and computing."""
         flight, cache, was = self._flight, self._cache, self._prepared
-        counts = flight.counted() if flight else Counts()
+        counts = flight.take_counts() if flight else GenerationCounts()
         return {
             "batching": "static" if self._plan.batching == "static" else "in_flight",
             "batch": was.slots if was else self._plan.batch,
@@ -119,37 +119,37 @@ class GenerationEngine(Engine):
             **counts.values(),
             "cache": {"rows": cache.rows, "columns": cache.length, "growths": cache.growths} if cache else {},
             "sweep_tokens_per_s": {str(size): round(rate, 1) for size, rate in was.sweep.items()} if was else {},
-            **({"computed_calls": computed_calls(cache.replayed)} if cache and cache.replayed else {}),
+            **({"computed_calls": take_computed_calls(cache.replayed)} if cache and cache.replayed else {}),
         }
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of both graphs."""
-        return merged(self._cache.counts.values()) if self._cache else ()
+        return merge_counts(self._cache.counts.values()) if self._cache else ()
 
     def replay_graphs(self) -> str:
         """Let prefill and decode compute no more; answers are as long on average as those before."""
         mean_answer = self._flight.admission.mean_answer if self._flight else 0
         if not mean_answer:
             return "the engine has not answered anything yet"
-        self._opened_cache().replay(self._program.decoding, mean_answer)
+        self._open_cache().replay(self._program.decoding, mean_answer)
         return ""
 
-    def _opened_cache(self) -> Cache:
+    def _open_cache(self) -> Cache:
         if self._cache is None:
             raise RuntimeError("the engine is used outside its with block")
         return self._cache
 
-    def _new_flight(self) -> Flight:
-        cache, plan = self._opened_cache(), self._plan
-        self._prepared = self._prepared or unprepared(cache, self._program.decoding, plan)
+    def _new_flight(self) -> DecodeLoop:
+        cache, plan = self._open_cache(), self._plan
+        self._prepared = self._prepared or default_slots(cache, self._program.decoding, plan)
         admission = Admission(
             slots=self._prepared.slots, max_wait_us=plan.max_wait_us, is_static=plan.batching == "static"
         )
         admission.costs = self._prepared.costs
         most = min(plan.prefill_tokens, cache.limits.piece_tokens)
-        return Flight(cache, self._program, admission, slots=self._prepared.slots, prefill_tokens=most)
+        return DecodeLoop(cache, self._program, admission, slots=self._prepared.slots, prefill_tokens=most)
 
-    def _serve(self, flight: Flight) -> None:
+    def _serve(self, flight: DecodeLoop) -> None:
         """Take steps until the engine ends."""
         while not self._is_closed:
             try:
@@ -157,9 +157,9 @@ class GenerationEngine(Engine):
                 flight.step()
             except Exception as error:  # a thread that dies would leave every request unanswered
                 logger.exception("generation failed")
-                flight.fail_all(first_line(error))
+                flight.fail_all(describe_error(error))
 
-    def _take_messages(self, flight: Flight) -> None:
+    def _take_messages(self, flight: DecodeLoop) -> None:
         """Take what has come in; without anything to do, wait for it."""
         try:
             if not flight.is_busy:
@@ -169,7 +169,7 @@ class GenerationEngine(Engine):
         except queue.Empty:
             return
 
-    def _take(self, flight: Flight, message: _Query | _Flush | None) -> None:
+    def _take(self, flight: DecodeLoop, message: _Query | _Flush | None) -> None:
         match message:
             case _Query():
                 flight.admission.add(self._requests(message))
@@ -185,7 +185,7 @@ class GenerationEngine(Engine):
                 wrong = self._what_is_wrong(prompt)
             except Exception as error:  # a workload's code
                 logger.exception("a prompt could not be made")
-                wrong = first_line(error)
+                wrong = describe_error(error)
             if wrong:
                 query.reply.fail(samples[position : position + 1], wrong)
             else:
@@ -194,7 +194,7 @@ class GenerationEngine(Engine):
 
     def _what_is_wrong(self, prompt: Prompt) -> str:
         """Return why a prompt can never be answered; empty when it can."""
-        decoding, count, longest = self._program.decoding, len(prompt.tokens), self._opened_cache().longest
+        decoding, count, longest = self._program.decoding, len(prompt.tokens), self._open_cache().longest
         if not count:
             return "the prompt is empty"
         if count + decoding.max_new_tokens > longest:

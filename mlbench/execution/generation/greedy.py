@@ -87,7 +87,7 @@ class Greedy:
         return has_stopped
 
     def _has_stopped(self, slot: int) -> bool:
-        """Tell whether prompt and answer end with the prompt's stop sequence, and do not consist of it."""
+        """Return whether prompt and answer end with the prompt's stop sequence, and do not consist of it."""
         prompt = self._prompts[slot]
         assert prompt is not None
         wanted, count = len(prompt.stop), int(self._counts[slot])

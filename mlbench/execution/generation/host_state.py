@@ -26,7 +26,7 @@ class HostState:
         """Return zeros."""
         return {spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state}
 
-    def resized(self, state: Any, sizes: Mapping[str, int], /) -> dict[str, np.ndarray]:
+    def resize(self, state: Any, sizes: Mapping[str, int], /) -> dict[str, np.ndarray]:
         """Return larger tensors with the old contents at their beginning."""
         grown = self.new_state(sizes)
         for name, tensor in state.items():

@@ -60,8 +60,3 @@ def _by_reply(requests: Sequence[Request]) -> list[tuple[Reply, Samples, list[in
         indices = [requests[place].index for place in own]
         found.append((reply, Samples(ids, indices, requests[own[0]].dataset), own))
     return found
-
-
-def first_line(error: BaseException) -> str:
-    """Return what an error says, short enough for a verdict."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"

@@ -71,7 +71,7 @@ class Slots:
         self.running = np.setdiff1d(self.running, slots, assume_unique=True)
         return released
 
-    def held(self) -> list[int]:
+    def list_held(self) -> list[int]:
         """Return all slots that are not free."""
         return [slot for slot, request in enumerate(self.requests) if request is not None]
 

@@ -34,7 +34,7 @@ class Prepared:
     """Tokens per second by number of sequences, for those tried."""
 
 
-def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequence[int]) -> Prepared:
+def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequence[int]) -> Prepared:
     """Choose the number of slots where the plan leaves it open, take memory for them, and time calls.
 
     Args:
@@ -48,7 +48,7 @@ def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequen
     """
     length = min(max(prompts) + decoding.max_new_tokens, cache.longest)
     usual = min(int(np.median(prompts)), cache.longest - 1)
-    slots = _reserved(cache, decoding, plan, length)
+    slots = _reserve_memory(cache, decoding, plan, length)
 
     def decode(sequences: Sequence[int]) -> None:
         rows = len(sequences) * decoding.beams
@@ -70,7 +70,7 @@ def prepared(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequen
     return Prepared(slots=slots, sweep=sweep, costs=costs)
 
 
-def unprepared(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepared:
+def default_slots(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepared:
     """Return the number of slots for an engine that was not warmed up.
 
     Raises:
@@ -87,17 +87,17 @@ def unprepared(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepared:
 
 
 def _is_open(plan: EnginePlan) -> bool:
-    """Tell whether the number of slots is to be found; where samples come one at a time, there is nothing to find."""
+    """Return whether the number of slots is to be found; where samples come one at a time, there is nothing to find."""
     return plan.batch == "auto" and plan.batching != "inline"
 
 
-def _reserved(cache: Cache, decoding: Decoding, plan: EnginePlan, length: int) -> int:
+def _reserve_memory(cache: Cache, decoding: Decoding, plan: EnginePlan, length: int) -> int:
     """Take memory for the slots of the plan, or for half as many until it suffices."""
     is_open = _is_open(plan)
     slots = (
         min(plan.largest_batch, cache.limits.rows // decoding.beams)
         if is_open
-        else unprepared(cache, decoding, plan).slots
+        else default_slots(cache, decoding, plan).slots
     )
     while reason := cache.reserve(slots * decoding.beams, length):
         if not is_open or slots == 1:

@@ -1,4 +1,4 @@
-"""An instance: ``python -m mlbench.execution.instances <descriptor> <its name> <processors, divided by commas>``."""
+"""An instance: ``python -P -m mlbench.execution.instances <descriptor> <its name> <processors, divided by commas>``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import os
 import socket
 import sys
 
-from mlbench.execution.side_process import end_with_the_parent
+from mlbench.execution.supervisor import die_with_parent
 
 
 def main() -> int:
     """Keep to these processors before anything is imported that counts them or starts threads; then serve."""
     faulthandler.enable()
-    end_with_the_parent()
+    die_with_parent()
     line = socket.socket(fileno=int(sys.argv[1]))
     line.set_inheritable(False)
     if hasattr(os, "sched_setaffinity"):

@@ -13,17 +13,18 @@ from typing import Any, Self
 
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Appetite, Engine, GraphCalls, Reply, Samples
+from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.errors import describe_error
 from mlbench.execution.batching import by_length, passes
 from mlbench.execution.cores import Core, core_groups
-from mlbench.execution.instances.accounts import added, added_calls, alike
-from mlbench.execution.instances.demand import cores_for
+from mlbench.execution.instances.dispatcher import Dispatcher
 from mlbench.execution.instances.instance import Instance
-from mlbench.execution.instances.library import Library
 from mlbench.execution.instances.messages import Message, numbers
-from mlbench.execution.instances.sharing_out import SharingOut
+from mlbench.execution.instances.resource_check import cores_for
+from mlbench.execution.instances.sample_store import SampleStore
+from mlbench.execution.instances.statistics import add_calls, add_statistics, alike
 from mlbench.execution.variations import Variation
 
 logger = logging.getLogger(__name__)
@@ -53,10 +54,10 @@ class ReplicatedEngine(Engine):
         self._is_language = isinstance(model.program, GenerationProgram)
         self._is_sorted = self._is_language or plan.batching == "bucketed"
         self._lengths: dict[int, int] = {}
-        self.library = Library(dataset, self._load, self._unload)
+        self.library = SampleStore(dataset, self._load, self._unload)
         """The dataset as this engine has it: what is loaded is loaded in all instances."""
         self.instances: list[Instance] = []
-        self._sharing: SharingOut | None = None
+        self._sharing: Dispatcher | None = None
         self._is_leaving = False
         self._listener = threading.Thread(target=self._listen, name="mlbench-instances", daemon=True)
 
@@ -74,14 +75,14 @@ class ReplicatedEngine(Engine):
         except BaseException:
             self._leave(patience_s=0)
             raise
-        self._sharing = SharingOut([instance.taker for instance in self.instances], self.library)
+        self._sharing = Dispatcher([instance.consumer for instance in self.instances], self.library)
         self._listener.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the instances finish what they run, and go; who takes his time is killed."""
+        """Stop the instances after what they run; a process that does not exit in time is killed."""
         self._leave(patience_s=_PATIENCE_S)
 
     def warm_up(self, samples: Samples) -> None:
@@ -93,7 +94,7 @@ class ReplicatedEngine(Engine):
         for instance, message in self._asked("warm_up", samples.indices):
             if message is None:
                 raise instance.error()
-            instance.taker.appetite = Appetite(**message.facts)
+            instance.consumer.capacity = Capacity(**message.facts)
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Queue samples, those with like lengths together where the plan wants that.
@@ -109,10 +110,10 @@ class ReplicatedEngine(Engine):
             part = by_length(part, [self._lengths.get(index, 0) for index in part.indices])
             self._shared().put(part, reply, is_apart=len(parts) > 1)
 
-    def appetite(self) -> Appetite:
-        """Want as many samples as all instances do."""
-        wanted = [instance.taker.appetite for instance in self.instances]
-        return Appetite(together=max(each.together for each in wanted), most=sum(each.most for each in wanted))
+    def capacity(self) -> Capacity:
+        """Ask for as many samples as all instances do."""
+        wanted = [instance.consumer.capacity for instance in self.instances]
+        return Capacity(batch=max(each.batch for each in wanted), in_flight=sum(each.in_flight for each in wanted))
 
     def flush(self) -> None:
         """Let batches go that wait for company, those too that are still to be given out."""
@@ -124,7 +125,7 @@ class ReplicatedEngine(Engine):
         """Return the counts of all instances added up, and those of each."""
         counts = self._told("statistics")
         return {
-            **added([each for each in counts if each is not None]),
+            **add_statistics([each for each in counts if each is not None]),
             "instances": self._count,
             "by_instance": [
                 {"processors": instance.processors, **({"ended": instance.ended} if each is None else each)}
@@ -134,7 +135,7 @@ class ReplicatedEngine(Engine):
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all instances."""
-        return added_calls(GraphCalls(**call) for calls in self._told("calls") for call in calls or ())
+        return add_calls(GraphCalls(**call) for calls in self._told("calls") for call in calls or ())
 
     def replay_graphs(self) -> str:
         """Let the graphs of all instances cost nothing."""
@@ -214,7 +215,7 @@ class ReplicatedEngine(Engine):
     def _serving(self) -> list[Instance]:
         return [instance for instance in self.instances if not instance.ended]
 
-    def _shared(self) -> SharingOut:
+    def _shared(self) -> Dispatcher:
         if self._sharing is None:
             raise RuntimeError("the engine is used outside its with block")
         return self._sharing
@@ -226,14 +227,22 @@ class ReplicatedEngine(Engine):
                 selector.register(instance.line, selectors.EVENT_READ, instance)
             while selector.get_map():
                 for key, _ in selector.select():
-                    if message := key.data.line.receive():
-                        self._take(key.data, message)
+                    if message := key.data.receive():
+                        self._take_or_kill(key.data, message)
                     else:
                         selector.unregister(key.fileobj)
                         self._lose(key.data)
 
+    def _take_or_kill(self, instance: Instance, message: Message) -> None:
+        """Take a message; of one that makes no sense the instance dies, and not the thread that listens to all."""
+        try:
+            self._take(instance, message)
+        except Exception as error:  # an instance runs a plugin's code, and its memory may be damaged
+            logger.exception("%s sent a message that makes no sense", instance.name)
+            instance.kill(f"sent a {message.kind!r} that makes no sense ({describe_error(error)}), and was killed")
+
     def _take(self, instance: Instance, message: Message) -> None:
-        facts, taker, sharing = message.facts, instance.taker, self._shared()
+        facts, consumer, sharing = message.facts, instance.consumer, self._shared()
         match message.kind:
             case "done" | "refused":
                 instance.answer(message)
@@ -242,19 +251,19 @@ class ReplicatedEngine(Engine):
                 self._program.tell(facts["done"], facts["of"])
             case "first_token":
                 serials, indices, tokens = message.arrays
-                samples = sharing.with_taker(taker, serials.tolist(), indices.tolist())
+                samples = sharing.with_consumer(consumer, serials.tolist(), indices.tolist())
                 sharing.reply(facts["test"]).first_token(samples, tokens)
             case "complete":
                 serials, indices, *outputs = message.arrays
                 counts = outputs.pop(0).tolist() if facts["has_counts"] else None
-                samples = sharing.taken_back(taker, serials.tolist(), indices.tolist())
+                samples = sharing.take_back(consumer, serials.tolist(), indices.tolist())
                 sharing.reply(facts["test"]).complete(samples, outputs[0] if facts["is_one"] else outputs, counts)
             case "fail":
                 serials, indices = message.arrays
-                samples = sharing.taken_back(taker, serials.tolist(), indices.tolist())
+                samples = sharing.take_back(consumer, serials.tolist(), indices.tolist())
                 sharing.reply(facts["test"]).fail(samples, facts["reason"])
             case "give_up":
-                samples = sharing.taken_back(taker, message.arrays[0].tolist())
+                samples = sharing.take_back(consumer, message.arrays[0].tolist())
                 sharing.reply(facts["test"]).fail(samples, facts["reason"])
 
     def _lose(self, instance: Instance) -> None:
@@ -262,5 +271,5 @@ class ReplicatedEngine(Engine):
         if not self._is_leaving:
             instance.note_end()
             logger.error("%s", instance.ended)
-            self._shared().lose(instance.taker, instance.ended)
+            self._shared().lose(instance.consumer, instance.ended)
         instance.answer(None)

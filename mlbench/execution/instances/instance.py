@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mlbench.contracts.engine import Appetite, Samples
+from mlbench.contracts.engine import Capacity, Samples
 from mlbench.execution.cores import Core
-from mlbench.execution.instances.messages import Line, Message, numbers
-from mlbench.execution.instances.sharing_out import Taker
-from mlbench.execution.isolation import FailureKind, ProcessEndedError, ending, oom_kills_so_far, raise_told
+from mlbench.execution.failures import (
+    FailureKind,
+    ProcessEndedError,
+    describe_exit,
+    error_from_wire,
+    report_from_values,
+)
+from mlbench.execution.instances.dispatcher import Consumer
+from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
+from mlbench.execution.patience import is_hung
 from mlbench.execution.side_process import SideProcess
+from mlbench.execution.usage import oom_kills_so_far
 
 _ENDS_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 30.0
-_UNTRIED = Appetite(together=1, most=8)
+_PULSE_S = 0.5
+_UNTRIED = Capacity(batch=1, in_flight=8)
 
 
 class Instance:
@@ -26,12 +36,12 @@ class Instance:
     def __init__(self, number: int, of: int, cores: Sequence[Core]) -> None:
         self.number = number
         self.name = f"instance {number} of {of}"
-        self.taker = Taker(self._give, _UNTRIED)
+        self.consumer = Consumer(self._give, _UNTRIED)
         """Its place at the queue."""
         self.ended = ""
         """How it came to its end before it was to; empty while it serves."""
         self._kind = FailureKind.EXIT
-        self._is_silent = False
+        self._killed = ""
         self._oom_kills = oom_kills_so_far()
         self._answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self.processors = sorted(number for core in cores for number in core.processors)
@@ -52,6 +62,19 @@ class Instance:
         except OSError:
             pass
 
+    def receive(self) -> Message | None:
+        """Wait for the next message; None when the instance is gone, or was killed for an invalid one."""
+        try:
+            return self.line.receive()
+        except NoMessageError as error:
+            self.kill(f"sent an invalid message ({error}), and was killed")
+            return None
+
+    def kill(self, why: str) -> None:
+        """End it, and remember why, in words that follow its name."""
+        self._killed = self._killed or why
+        self._process.kill()
+
     def started(self) -> Sequence[int]:
         """Wait until it has made its engine; return the processors that it keeps to. Called before anyone listens.
 
@@ -59,7 +82,7 @@ class Instance:
             MlbenchError: it cannot, and a user can act on that.
             ProcessEndedError: it cannot for another reason, or came to its end.
         """
-        message = self.line.receive()
+        message = self.receive()
         if message is None:
             self.note_end()
             raise self.error()
@@ -73,12 +96,17 @@ class Instance:
 
     def answered(self, *, is_patient: bool) -> Message | None:
         """Wait for the answer to what was asked; None when the instance ended, of itself or because it kept silent."""
-        try:
-            return self._answers.get(timeout=None if is_patient else _ANSWERS_WITHIN_S)
-        except queue.Empty:
-            self._is_silent = True
-            self._process.wait(0)
+        if is_patient:
             return self._answers.get()
+        began_s, computed_s = time.monotonic(), self._process.processor_time_s()
+        while True:
+            try:
+                return self._answers.get(timeout=min(_PULSE_S, _ANSWERS_WITHIN_S))
+            except queue.Empty:
+                silent_s, used_s = time.monotonic() - began_s, self._process.processor_time_s() - computed_s
+            if is_hung(silent_s, used_s, _ANSWERS_WITHIN_S):
+                self.kill(f"did not answer for {_ANSWERS_WITHIN_S:g} s, and was killed")
+                return self._answers.get()
 
     def check(self, message: Message) -> None:
         """Look whether an answer is a refusal.
@@ -88,16 +116,15 @@ class Instance:
             ProcessEndedError: it is, because of another error.
         """
         if message.kind == "refused":
-            try:
-                raise_told(message.facts["error"])
-            except ProcessEndedError as error:
-                raise ProcessEndedError(f"{self.name}: {error}", error.kind) from None
+            error = error_from_wire(report_from_values(message.facts.get("error")))
+            if isinstance(error, ProcessEndedError):
+                raise ProcessEndedError(f"{self.name}: {error}", error.kind)
+            raise error
 
     def note_end(self) -> None:
         """Find out how the process ended, which has hung up."""
-        self._kind, how = ending(self._process.wait(_ENDS_WITHIN_S), self._oom_kills)
-        silent = f"did not answer for {_ANSWERS_WITHIN_S:g} s, and was killed"
-        self.ended = f"{self.name} {silent if self._is_silent else how}"
+        self._kind, how = describe_exit(self._process.wait(_ENDS_WITHIN_S), self._oom_kills)
+        self.ended = f"{self.name} {self._killed or how}"
 
     def error(self) -> ProcessEndedError:
         """Return how it ended as an error."""

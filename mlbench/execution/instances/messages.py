@@ -16,7 +16,7 @@ to an instance          facts                                        arrays
 from an instance        facts                                        arrays
 ======================  ===========================================  ================================================
 ``done``                what was asked                               lengths, where they were
-``refused``             an error, as `told` gives it
+``refused``             an error, the fields of an `ErrorReport`
 ``complete``            test, is_one, has_counts                     serials, indices, token counts, outputs
 ``first_token``         test                                         serials, indices, tokens
 ``fail``                test, reason                                 serials, indices
@@ -25,6 +25,9 @@ from an instance        facts                                        arrays
 ======================  ===========================================  ================================================
 
 ``start``, ``load``, ``warm_up``, ``vary`` and ``tell`` are answered with ``done`` or ``refused``, in their order.
+
+Messages are not signed, since outputs may be large and are sent while something is measured. The socket has no name,
+its descriptor is not inherited, and a receiver believes no size or form: an invalid message ends the instance by name.
 """
 
 from __future__ import annotations
@@ -39,7 +42,14 @@ from typing import Any
 
 import numpy as np
 
-_SIZES = struct.Struct("<IQ")  # bytes of the header, and of all arrays
+_MARK = b"mlbench\x01"
+_SIZES = struct.Struct(f"<{len(_MARK)}sIQ")  # the mark, bytes of the header, and of all arrays
+_MOST_HEADER_BYTES = 64 << 20
+_MOST_ARRAY_BYTES = 64 << 30
+
+
+class NoMessageError(Exception):
+    """What came is no message; nothing that follows can be read either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +81,29 @@ class Line:
         sent = [np.asarray(array, order="C") for array in arrays]
         forms = [(array.dtype.str, array.shape) for array in sent]
         header = json.dumps({"kind": kind, "facts": facts, "arrays": forms}).encode()
-        sizes = _SIZES.pack(len(header), sum(array.nbytes for array in sent))
+        sizes = _SIZES.pack(_MARK, len(header), sum(array.nbytes for array in sent))
         # in one piece: the copy costs less than waking the other side for each array
         whole = b"".join([sizes, header, *(array.reshape(-1).view(np.uint8).data for array in sent)])
         with self._sending:
             self._line.sendall(whole)
 
     def receive(self) -> Message | None:
-        """Wait for the next message; None when the other side is gone."""
+        """Wait for the next message; None when the other side is gone.
+
+        Raises:
+            NoMessageError: what came is none.
+        """
         sizes = self._read(_SIZES.size)
         if sizes is None:
             return None
-        header_bytes, body_bytes = _SIZES.unpack(sizes)
-        header, body = self._read(header_bytes), self._read(body_bytes)
-        if header is None or body is None:
-            return None
-        values = json.loads(header)
-        arrays: list[np.ndarray] = []
-        start = 0
-        for dtype, shape in values["arrays"]:
-            arrays.append(np.ndarray(shape, dtype, buffer=body, offset=start))
-            start += arrays[-1].nbytes
-        return Message(values["kind"], values["facts"], arrays)
+        mark, header_bytes, body_bytes = _SIZES.unpack(sizes)
+        if mark != _MARK or header_bytes > _MOST_HEADER_BYTES or body_bytes > _MOST_ARRAY_BYTES:
+            raise NoMessageError(f"it begins with {bytes(sizes[:8])!r}")
+        try:
+            header, body = self._read(header_bytes), self._read(body_bytes)
+        except MemoryError:
+            raise NoMessageError(f"it has {body_bytes} bytes") from None
+        return None if header is None or body is None else _message(header, body)
 
     def _read(self, count: int) -> bytearray | None:
         buffer = bytearray(count)
@@ -106,6 +117,35 @@ class Line:
                 return None
             left = left[got:]
         return buffer
+
+
+def _message(header: bytearray, body: bytearray) -> Message:
+    """Return what was received as a message.
+
+    Raises:
+        NoMessageError: it is none.
+    """
+    try:
+        match json.loads(header):
+            case {"kind": str(kind), "facts": dict(facts), "arrays": list(forms)}:
+                return Message(kind, facts, _arrays(forms, body))
+        raise ValueError("it has no kind, facts or arrays")
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise NoMessageError(str(error)) from None
+
+
+def _arrays(forms: Sequence[Any], body: bytearray) -> list[np.ndarray]:
+    arrays: list[np.ndarray] = []
+    start = 0
+    for name, shape in forms:
+        dtype = np.dtype(name)
+        if dtype.hasobject or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"an array of {dtype} and shape {shape}")
+        arrays.append(np.ndarray(shape, dtype, buffer=body, offset=start))  # raises where the body is too short
+        start += arrays[-1].nbytes
+    if start != len(body):
+        raise ValueError(f"arrays of {start} bytes, and {len(body)} came")
+    return arrays
 
 
 def numbers(values: Sequence[int]) -> np.ndarray:

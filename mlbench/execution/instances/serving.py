@@ -16,11 +16,14 @@ import numpy as np
 
 from mlbench.contracts.backend import Backend, EnginePlan
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Appetite, Engine, Reply, Samples
+from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
-from mlbench.execution.instances.messages import Line, Message, numbers
-from mlbench.execution.isolation import peak_bytes, told
+from mlbench.errors import describe_error, one_line
+from mlbench.execution.failures import error_to_wire
+from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
+from mlbench.execution.plain_values import plain_entries
+from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 
 logger = logging.getLogger(__name__)
@@ -43,20 +46,24 @@ def serve(line: Line) -> int:
         return 0
     with ExitStack() as stack:
         try:
-            part = _built(start.facts)
+            part = _build(start.facts)
             engine = stack.enter_context(part.backend.engine(part.model, part.plan))
-        except Exception as error:  # told to the other side, whatever it is; the traceback stays in the log
+        except Exception as error:  # reported to the other side, whatever it is; the traceback stays in the log
             traceback.print_exc()
-            line.send("refused", error=told(error))
+            line.send("refused", error=asdict(error_to_wire(error)))
             return 1
         line.send("done", processors=_processors())
         served = _Served(part, engine, line)
-        while message := line.receive():
-            served.take(message)
+        try:
+            while message := line.receive():
+                served.take(message)
+        except NoMessageError as error:
+            logger.error("the run sent an invalid message: %s", error)
+            return 1
     return 0
 
 
-def _built(asked: Mapping[str, Any]) -> Part:
+def _build(asked: Mapping[str, Any]) -> Part:
     module, _, function = asked["builder"].partition(":")
     part: Part = getattr(importlib.import_module(module), function)(asked["payload"])
     backend = part.backend.instance(asked["number"], asked["of"])
@@ -92,9 +99,9 @@ class _Served:
             case question:
                 try:
                     self._questions[question](message)
-                except Exception as error:  # told to the other side, which decides what it means
+                except Exception as error:  # reported to the other side, which decides what it means
                     traceback.print_exc()
-                    self._line.send("refused", error=told(error))
+                    self._line.send("refused", error=asdict(error_to_wire(error)))
 
     def _submit(self, message: Message) -> None:
         test, first, indices = message.facts["test"], message.facts["first"], message.arrays[0].tolist()
@@ -104,7 +111,7 @@ class _Served:
             self._engine.submit(samples, reply)
         except Exception as error:  # an engine is not our code; who has an answer by now, the other side knows
             logger.exception("submit failed")
-            reason = f"{type(error).__name__}: {error}"
+            reason = describe_error(error)
             self._line.send("give_up", [numbers(samples.ids)], test=test, reason=reason)
         if message.facts["is_flushed"]:
             self._engine.flush()
@@ -131,7 +138,7 @@ class _Served:
         gc.collect()
         gc.freeze()  # what is there by now stays, and need not be looked at while something is measured
         likely = plan.largest_batch if plan.batch == "auto" else plan.batch
-        self._line.send("done", **asdict(self._engine.appetite() or Appetite(together=1, most=2 * likely)))
+        self._line.send("done", **asdict(self._engine.capacity() or Capacity(batch=1, in_flight=2 * likely)))
 
     def _vary(self, message: Message) -> None:
         made = {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
@@ -142,20 +149,25 @@ class _Served:
         answer: Any
         match message.facts["what"]:
             case "statistics":
-                answer = dict(self._engine.statistics())
+                answer, reason = plain_entries(self._engine.statistics())
+                answer |= {"not_stored": reason} if reason else {}
             case "calls":
                 answer = [asdict(call) for call in self._engine.calls()]
             case "replay_graphs":
                 answer = self._engine.replay_graphs()
             case "runtime":
-                answer = dict(self._part.backend.observe())
+                answer, reason = plain_entries(self._part.backend.observe())
+                answer |= {"not_stored": reason} if reason else {}
             case _:
                 answer = peak_bytes()
         self._line.send("done", answer=answer)
 
 
 class _LineReply(Reply):
-    """Sends the answers of one test, as they are: whether they are sound is judged where all of them arrive."""
+    """Sends the answers of one test, as they are: whether they are sound is judged where all of them arrive.
+
+    What cannot be sent is a failed sample, said at once; nothing is raised into the engine.
+    """
 
     def __init__(self, line: Line, test: int) -> None:
         self._line = line
@@ -165,22 +177,48 @@ class _LineReply(Reply):
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Send answers."""
+        try:
+            self._complete(samples, outputs, token_counts)
+        except BaseException as error:  # whatever is handed over may run an engine's code
+            self._refuse("complete", samples, error)
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Send first tokens."""
+        try:
+            self._send("first_token", samples, [tokens])
+        except BaseException as error:  # as in `complete`
+            self._refuse("first_token", samples, error)
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Send why there is no answer."""
+        try:
+            self._send("fail", samples, reason=one_line(reason))
+        except BaseException as error:  # as in `complete`
+            self._refuse("fail", samples, error)
+
+    def _complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
+    ) -> None:
         is_one = isinstance(outputs, np.ndarray)
         arrays = [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
         for array in arrays:
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 self.fail(samples, f"reply is a {type(array).__name__}, not a NumPy array of numbers")
                 return
-        counts = [] if token_counts is None else [numbers(token_counts)]
+        counts = [] if token_counts is None else [np.array(token_counts)]
+        if counts and counts[0].dtype.kind not in "iu":
+            self.fail(samples, f"token counts are {counts[0].dtype}, want integers")
+            return
         self._send("complete", samples, [*counts, *arrays], is_one=is_one, has_counts=bool(counts))
 
-    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Send first tokens."""
-        self._send("first_token", samples, [tokens])
-
-    def fail(self, samples: Samples, reason: str) -> None:
-        """Send why there is no answer."""
-        self._send("fail", samples, reason=reason)
+    def _refuse(self, method: str, samples: Samples, error: BaseException) -> None:
+        if isinstance(error, OSError):  # the other side is gone
+            raise error
+        logger.exception("%s() raised", method)
+        try:
+            self._send("fail", samples, reason=f"{method}() raised {describe_error(error)}")
+        except Exception:  # these are no samples: those that wait are ended by the other side's timeout
+            logger.exception("whose reply it was is not known")
 
     def _send(self, kind: str, samples: Samples, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
         keys = numbers(samples.ids), numbers(samples.indices)

@@ -9,7 +9,7 @@ from mlbench.records.environment import Environment
 from mlbench.records.published import place_of, why_not_placed
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import overhead
-from mlbench.reports.html.table import Cell, Table, table
+from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.html.work_charts import mean_batch, useful_share, waiting
 from mlbench.reports.published import place_lines
 from mlbench.reports.summary import Combination, Summary
@@ -18,13 +18,13 @@ from mlbench.reports.units import percent, plural, quantity, size, three_digits
 _MEDIANS = ("50.00_percentile_per_query_latency", "50.00_percentile_latency")
 
 
-def _cell(text: str) -> Cell | None:
-    return Cell(text) if text else None
+def _cell(text: str) -> TableCell | None:
+    return TableCell(text) if text else None
 
 
-def harness_cell(run: RunRecord) -> Cell | None:
+def harness_cell(run: RunRecord) -> TableCell | None:
     """Return what the harness itself costs per sample, and which part of the result that is."""
-    return None if run.overhead_ns_per_sample is None else Cell(overhead(run), detail=_harness_share(run))
+    return None if run.overhead_ns_per_sample is None else TableCell(overhead(run), detail=_harness_share(run))
 
 
 def _harness_share(run: RunRecord) -> str:
@@ -41,7 +41,7 @@ def _harness_share(run: RunRecord) -> str:
     return f"{percent(run.overhead_ns_per_sample / whole)} of {name}" if whole else ""
 
 
-def energy_cell(run: RunRecord) -> Cell | None:
+def energy_cell(run: RunRecord) -> TableCell | None:
     """Return joules per sample, as a meter measured them, with what they leave out."""
     energy = run.energy
     if energy is None:
@@ -50,41 +50,41 @@ def energy_cell(run: RunRecord) -> Cell | None:
     if energy.leaves_out:
         detail += f"; without {energy.leaves_out}"
     if energy.joules_per_token is not None:
-        return Cell(quantity(energy.joules_per_token, "J/token"), detail=detail)
+        return TableCell(quantity(energy.joules_per_token, "J/token"), detail=detail)
     if energy.joules_per_sample is not None:
-        return Cell(quantity(energy.joules_per_sample, "J/sample"), detail=detail)
-    return Cell(quantity(energy.joules, "J"), detail=detail)
+        return TableCell(quantity(energy.joules_per_sample, "J/sample"), detail=detail)
+    return TableCell(quantity(energy.joules, "J"), detail=detail)
 
 
-def roofline_cell(run: RunRecord) -> Cell | None:
+def roofline_cell(run: RunRecord) -> TableCell | None:
     """Return the share of the machine's measured ceiling that the run reached."""
     roofline = run.roofline
-    return None if roofline is None else Cell(percent(roofline.share), detail=f"bound by {roofline.bound}")
+    return None if roofline is None else TableCell(percent(roofline.share), detail=f"bound by {roofline.bound}")
 
 
-_WORK: Mapping[str, Callable[[RunRecord], Cell | None]] = {
+_WORK: Mapping[str, Callable[[RunRecord], TableCell | None]] = {
     "harness": harness_cell,
     "mean batch": lambda run: _cell(mean_batch(run)),
     "useful work": lambda run: _cell(useful_share(run)),
     "wait for a slot": lambda run: _cell(waiting(run)),
-    "peak memory": lambda run: Cell(size(run.peak_memory_bytes)) if run.peak_memory_bytes is not None else None,
+    "peak memory": lambda run: TableCell(size(run.peak_memory_bytes)) if run.peak_memory_bytes is not None else None,
     "energy": energy_cell,
     "share of roofline": roofline_cell,
 }
 """What running cost, by column; None where it was not measured."""
 
 
-def work_table(combinations: Sequence[Combination]) -> Table:
+def work_table(combinations: Sequence[Combination]) -> HtmlTable:
     """Return what the newest runs of a workload cost, without the columns that would be empty."""
-    unknown = Cell("not measured", tone="quiet")
+    unknown = TableCell("not measured", tone="quiet")
     columns = {
         name: cells for name, measure in _WORK.items() if any(cells := [measure(each.newest) for each in combinations])
     }
-    rows: list[list[Cell | str]] = [
+    rows: list[list[TableCell | str]] = [
         [each.series, each.scenario, *(cells[number] or unknown for cells in columns.values())]
         for number, each in enumerate(combinations)
     ]
-    return table("What it cost, newest runs", ["backend", "scenario", *(f"{name}#" for name in columns)], rows)
+    return table("Cost of the run, newest runs", ["backend", "scenario", *(f"{name}#" for name in columns)], rows)
 
 
 def work_notes(combinations: Sequence[Combination]) -> list[str]:
@@ -97,7 +97,7 @@ def work_notes(combinations: Sequence[Combination]) -> list[str]:
     return [f"{name}: not measured: {reason}" for name, reason in notes.items()]
 
 
-def machines_table(summary: Summary) -> Table:
+def machines_table(summary: Summary) -> HtmlTable:
     """Return the machine and its software, a column for each that differs in anything but how busy it was."""
     grouped: dict[str, list[RunRecord]] = {}
     for run in summary.runs:
@@ -124,7 +124,7 @@ def _facts(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
     yield "memory", size(environment.memory_bytes) if environment.memory_bytes else "not told"
     yield "accelerator", accelerators(environment)
     yield "system", f"{environment.os}, kernel {environment.kernel}"
-    yield "container", allowance.container or "none seen"
+    yield "container", allowance.container or "none found"
     yield "busy", _load(runs)
     yield "Python", environment.python
     yield "mlbench", first.mlbench_version
@@ -178,7 +178,9 @@ def spread_line(summary: Summary) -> str:
 def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
     """Return what else the record says, by group: how it was set, what the engine counted, what was run."""
     chosen = {
-        key: f"{_spelled(each.value)} ({each.layer})" for key, each in run.settings.items() if each.layer != "default"
+        key: f"{_format_value(each.value)} ({each.layer})"
+        for key, each in run.settings.items()
+        if each.layer != "default"
     }
     groups: dict[str, Mapping[str, object]] = {
         "Settings that are not defaults": chosen,
@@ -187,21 +189,23 @@ def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
         "Runtime": run.runtime,
         "Fingerprints": {name: value[:16] for name, value in run.fingerprints.items()},
     }
-    return {title: {key: _spelled(value) for key, value in group.items()} for title, group in groups.items() if group}
+    return {
+        title: {key: _format_value(value) for key, value in group.items()} for title, group in groups.items() if group
+    }
 
 
-def _spelled(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a value of JSON's as people write it."""
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_spelled(each)}" for key, each in value.items()) or "none"
+        return ", ".join(f"{key}: {_format_value(each)}" for key, each in value.items()) or "none"
     if isinstance(value, list):
-        return ", ".join(map(_spelled, value)) or "none"
+        return ", ".join(map(_format_value, value)) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else str(value)
 
 
-def published_notes(summary: Summary) -> list[str]:
+def notes_on_published(summary: Summary) -> list[str]:
     """Return a run's place among the published v4.1 results, for each that may have one, or why none may."""
     notes: list[str] = []
     reasons: dict[str, int] = {}

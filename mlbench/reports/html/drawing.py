@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlbench.reports.html.table import Table
+from mlbench.reports.html.table import HtmlTable
+from mlbench.reports.plain_text import single_line
 
 if TYPE_CHECKING:
     import altair
@@ -50,7 +51,7 @@ class Figure:
     note: str
     """What is drawn and how to read it, in a sentence or two."""
     svg: str
-    numbers: Table
+    numbers: HtmlTable
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,20 @@ def svg_of(*layers: Any, height: int = HEIGHT) -> str:
         padding=4,
         background="transparent",
     )
+    # names of series stand in Vega's expressions, whose grammar knows no control characters
+    document = _with_plain_texts(chart.configure(**_CONFIGURATION).to_dict())
     file = io.StringIO()
-    chart.configure(**_CONFIGURATION).save(file, format="svg")
+    altair.LayerChart.from_dict(document, validate=False).save(file, format="svg")
     return file.getvalue()
+
+
+def _with_plain_texts(value: Any) -> Any:
+    """Return a chart's description in which every text is one plain line."""
+    if isinstance(value, dict):
+        return {name: _with_plain_texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_plain_texts(each) for each in value]
+    return single_line(value) if isinstance(value, str) else value
 
 
 _CONFIGURATION: Mapping[str, Any] = {

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.comparison.compare import Comparison
+from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.errors import UsageError
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
+from mlbench.reports.plain_text import terminal_text
 from mlbench.reports.published import SOURCE
 from mlbench.reports.summary import (
     TIERS,
@@ -59,10 +61,16 @@ def _environment() -> Any:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("mlbench.reports.html"),
         autoescape=True,
+        finalize=_plain,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _plain(value: Any) -> Any:
+    """Return text without control characters, and what is a part of the page as it is."""
+    return terminal_text(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _resource(name: str) -> str:
@@ -94,7 +102,7 @@ def _values(content: Content) -> dict[str, Any]:
         "workloads": [_workload_values(name, content, palette) for name in summary.workloads],
         "machines": conditions.machines_table(summary),
         "spread": conditions.spread_line(summary),
-        "published": conditions.published_notes(summary),
+        "published": conditions.notes_on_published(summary),
         "published_source": SOURCE,
     }
 
@@ -110,10 +118,14 @@ def _lede(summary: Summary) -> str:
     return f"{count}, {plural(workloads, 'workload')}, {plural(backends, 'backend')}, on {where}."
 
 
+def _is_unsure(comparison: Comparison) -> bool:
+    return not verdicts_of(comparison).keys().isdisjoint({SpeedVerdict.SUSPECTED, SpeedVerdict.CANNOT_TELL})
+
+
 def _comparison_values(comparison: Comparison) -> dict[str, Any]:
     return {
         "headline": comparison_headline(comparison),
-        "tone": "bad" if comparison.is_worse else "good" if verdicts_of(comparison)[Verdict.CANNOT_TELL] == 0 else "",
+        "tone": "bad" if comparison.is_worse else "" if _is_unsure(comparison) else "good",
         "figure": run_charts.comparison_figure(comparison),
         "table": results.comparison_rows_table(comparison),
         "notes": list(comparison_notes(comparison)),

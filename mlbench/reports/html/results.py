@@ -6,23 +6,24 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlbench.comparison.compare import Comparison, Verdict
+from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
+from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
 from mlbench.reports.console import (
     ESTIMATE_NOTE,
     accuracy,
-    estimated,
+    estimate_note,
+    format_rule_values,
     is_good,
-    measured_and_limit,
     p99,
     result,
     spell_target,
     standing,
 )
 from mlbench.reports.cost import cost_columns, cost_rows
-from mlbench.reports.html.table import Cell, Table, table
+from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.units import plural
 
@@ -44,20 +45,20 @@ def links_of(summary: Summary) -> Mapping[str, str]:
     return {each.name: f"runs-{number}" for number, each in enumerate(summary.combinations, 1)}
 
 
-def results_table(summary: Summary) -> Table:
+def results_table(summary: Summary) -> HtmlTable:
     """Return a row per workload and series: accuracy, then a result per scenario."""
     links = links_of(summary)
     rows: dict[tuple[str, str], dict[str, Combination]] = {}
     for each in summary.combinations:
         rows.setdefault((each.workload, each.series), {})[each.scenario] = each
-    has_estimates = any(map(estimated, summary.runs))
+    has_estimates = any(map(estimate_note, summary.runs))
     return table(
         "Results: medians of the runs that count" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
         ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
         [
             [
                 workload,
-                Cell(series, detail="imported" if any(each.newest.imported for each in found.values()) else ""),
+                TableCell(series, detail="imported" if any(each.newest.imported for each in found.values()) else ""),
                 _accuracy_cell(found.values()),
                 *_result_cells(found, summary.scenarios, links),
             ]
@@ -67,11 +68,11 @@ def results_table(summary: Summary) -> Table:
     )
 
 
-def _accuracy_cell(combinations: Iterable[Combination]) -> Cell:
+def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
     """Return the newest score of a row, or the one that misses its target; of several scores, how many are met."""
     scored = [run.accuracy for each in combinations for run in each.runs if run.accuracy]
     if not scored:
-        return Cell("not measured", tone="quiet")
+        return TableCell("not measured", tone="quiet")
     missing = [each for each in scored if not each.is_met]
     shown = (missing or scored)[-1]
     required = [target for target in shown.targets if target.required]
@@ -79,25 +80,25 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> Cell:
     where = f"missed in {len(missing)} of {plural(len(scored), 'run')}" if missing else ""
     if len(required) != 1:
         met = sum(target.is_met for target in required)
-        return Cell(f"{met} of {plural(len(required), 'target')} met", detail=where, tone=tone)
+        return TableCell(f"{met} of {plural(len(required), 'target')} met", detail=where, tone=tone)
     (target,) = required
     reached, window = spell_target(target)
     detail = ", ".join(filter(None, (f"target {window}", where)))
-    return Cell(f"{target.score} {reached}", detail=detail, tone=tone)
+    return TableCell(f"{target.score} {reached}", detail=detail, tone=tone)
 
 
 def _result_cells(
     found: Mapping[str, Combination], scenarios: Sequence[str], links: Mapping[str, str]
-) -> Iterator[Cell]:
+) -> Iterator[TableCell]:
     for scenario in scenarios:
         if each := found.get(scenario):
             bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
             detail = "; ".join(filter(None, (each.spread(), bad)))
             order = statistics.median(each.values) if each.values else None
             tone = "bad" if each.bad else ""
-            yield Cell(each.middle(), detail=detail, tone=tone, order=order, link=links[each.name])
+            yield TableCell(each.middle(), detail=detail, tone=tone, order=order, link=links[each.name])
         else:
-            yield Cell("\N{EN DASH}", tone="quiet")
+            yield TableCell("\N{EN DASH}", tone="quiet")
 
 
 def problems(summary: Summary) -> Iterator[Problem]:
@@ -129,53 +130,56 @@ def _findings(run: RunRecord) -> Iterator[tuple[str, str]]:
     assert run.verdict
     for rule in run.verdict.rules:
         if rule.required and not rule.passed:
-            measured, limit = measured_and_limit(rule)
+            measured, limit = format_rule_values(rule)
             yield f"{rule.rule}: {measured}, limit {limit}.", rule.fix
 
 
-def rules_table(run: RunRecord) -> Table | None:
+def rules_table(run: RunRecord) -> HtmlTable | None:
     """Return each rule a run was held against, and those that could not be applied; None for a failed run."""
     if not run.verdict:
         return None
-    rows: list[list[Cell | str]] = [
+    rows: list[list[TableCell | str]] = [
         [
             rule.rule,
-            *measured_and_limit(rule),
-            Cell("passed", tone="good") if rule.passed else Cell("failed" if rule.required else "missed", tone="bad"),
-            Cell(rule.fix or "\N{EN DASH}", detail=rule.source),
+            *format_rule_values(rule),
+            TableCell("passed", tone="good")
+            if rule.passed
+            else TableCell("failed" if rule.required else "missed", tone="bad"),
+            TableCell(rule.fix or "\N{EN DASH}", detail=rule.source),
         ]
         for rule in run.verdict.rules
     ]
     rows += [
-        [rule, "", "", Cell("not applied", tone="quiet"), reason] for rule, reason in run.verdict.not_applied.items()
+        [rule, "", "", TableCell("not applied", tone="quiet"), reason]
+        for rule, reason in run.verdict.not_applied.items()
     ]
     return table("Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows)
 
 
-def comparison_rows_table(comparison: Comparison) -> Table:
+def comparison_rows_table(comparison: Comparison) -> HtmlTable:
     """Return the comparison as `mlbench compare` prints it."""
     numbers = {"base", "new", "change", "interval", "detectable"}
-    tones = {Verdict.FASTER: "good", Verdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
+    tones = {SpeedVerdict.FASTER: "good", SpeedVerdict.CANNOT_TELL: "quiet", **dict.fromkeys(WORSE, "bad")}
     return table(
         "Both sides, number by number",
         [f"{name}#" if name in numbers else name for name in COLUMNS],
-        [[*row[:-1], Cell(row[-1], tone=tones.get(row[-1], ""))] for row in comparison_rows(comparison)],
+        [[*row[:-1], TableCell(row[-1], tone=tones.get(row[-1], ""))] for row in comparison_rows(comparison)],
     )
 
 
-def cost_table(cost: Yields) -> Table:
+def cost_table(cost: Yields) -> HtmlTable:
     """Return throughputs and what they cost as `mlbench cost` prints them."""
     return table("Throughput for the money, repeats together", cost_columns(cost), [*map(list, cost_rows(cost))])
 
 
-def runs_table(combination: Combination) -> Table:
+def runs_table(combination: Combination) -> HtmlTable:
     """Return every run of a combination, newest first."""
-    rows: list[list[Cell | str]] = [
+    rows: list[list[TableCell | str]] = [
         [
-            Cell(run.run_id, detail=f"imported from {run.imported.path}" if run.imported else ""),
-            Cell(result(run), order=run.result.value if run.result else None),
+            TableCell(run.run_id, detail=f"imported from {run.imported.path}" if run.imported else ""),
+            TableCell(result(run), order=run.result.value if run.result else None),
             p99(run),
-            Cell(standing(run), tone="good" if is_good(run) else "bad"),
+            TableCell(standing(run), tone="good" if is_good(run) else "bad"),
             accuracy(run),
         ]
         for run in reversed(combination.runs)

@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlbench.comparison.compare import Comparison, Judged, Verdict
+from mlbench.comparison.compare import Comparison, Judged
 from mlbench.comparison.measures import Measure, measures_of
+from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.html.drawing import FAINT, INK, SOFT, WARN, WIDTH, Figure, Palette, Row, points, svg_of, time_axis
 from mlbench.reports.html.table import table
@@ -26,8 +27,14 @@ _HISTORY_MOST = 200
 
 _TWO_DAYS_MS = 2 * 86_400_000
 
-_TONES = {Verdict.FASTER: "var(--good)", Verdict.SLOWER: WARN, Verdict.SAME: INK, Verdict.CANNOT_TELL: SOFT}
-_SIGNS = ("triangle-right", "triangle-left", "circle", "square")
+_TONES = {
+    SpeedVerdict.FASTER: "var(--good)",
+    SpeedVerdict.SLOWER: WARN,
+    SpeedVerdict.SUSPECTED: WARN,
+    SpeedVerdict.SAME: INK,
+    SpeedVerdict.CANNOT_TELL: SOFT,
+}
+_SIGNS = ("triangle-right", "triangle-left", "diamond", "circle", "square")
 _RATIOS = (0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0, 5.0, 10.0, 100.0)
 
 
@@ -123,7 +130,7 @@ def comparison_figure(comparison: Comparison) -> Figure | None:
     return Figure(
         title="Speed against the base",
         note="The point is the ratio, the line its 95 % interval. Right of 1 is faster. "
-        f"Within the band of {comparison.margin:.0%} a change is called none.",
+        f"Within the band of {comparison.margin:.0%} a change counts as the same.",
         svg=svg_of(
             points([margin]).mark_rect(color=FAINT, opacity=0.5, aria=False).encode(x=altair.X("low:Q"), x2="high:Q"),
             points([{"one": 1, "text": ""}]).mark_rule(color=SOFT, aria=False).encode(x=altair.X("one:Q")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """What stands in a cell."""
 
     text: str
@@ -30,22 +30,22 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class HtmlTable:
     """Rows under a caption; the first cell of each names it."""
 
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     is_sortable: bool = False
 
 
 def table(
-    caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | str]], *, is_sortable: bool = False
-) -> Table:
+    caption: str, columns: Sequence[str], rows: Sequence[Sequence[TableCell | str]], *, is_sortable: bool = False
+) -> HtmlTable:
     """Return a table; a heading that ends in ``#`` is of numbers."""
-    return Table(
+    return HtmlTable(
         caption=caption,
         columns=tuple(Column(each.removesuffix("#"), each.endswith("#")) for each in columns),
-        rows=tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows),
+        rows=tuple(tuple(TableCell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows),
         is_sortable=is_sortable,
     )

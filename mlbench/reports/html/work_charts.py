@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.console import spell_target
 from mlbench.reports.html.drawing import SOFT, Figure, Palette, Row, points, svg_of
-from mlbench.reports.html.table import Cell, table
+from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, percent, quantity, three_digits
 
@@ -171,9 +171,9 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
                     each.series,
                     each.scenario,
                     _target_name(target),
-                    *_reached_and_window(target),
+                    *_format_target(target),
                     f"{target.reference:,.3f}",
-                    Cell("met", tone="good") if target.is_met else Cell("missed", tone="bad"),
+                    TableCell("met", tone="good") if target.is_met else TableCell("missed", tone="bad"),
                 ]
                 for each, target in held
             ],
@@ -189,7 +189,7 @@ def _target_name(target: TargetRecord) -> str:
     return f"{target.score} @{target.name}"
 
 
-def _reached_and_window(target: TargetRecord) -> tuple[str, str]:
+def _format_target(target: TargetRecord) -> tuple[str, str]:
     reached, window = spell_target(target, 3)
     return reached, f"at least {window}" if target.upper is None else window.replace("..", " to ")
 
@@ -202,7 +202,10 @@ def useful_share(record: RunRecord) -> str:
         return percent(samples / (samples + padding))
     parts = []
     for phase in ("prefill", "decode"):
-        useful, computed = engine.get(f"{phase}_useful"), engine.get(f"{phase}_computed")
+        counts = engine.get(phase)
+        if not isinstance(counts, dict):
+            continue
+        useful, computed = counts.get("useful_tokens"), counts.get("computed_tokens")
         if isinstance(useful, int) and isinstance(computed, int) and computed:
             parts.append(f"{phase} {percent(useful / computed)}")
     return ", ".join(parts)
@@ -218,5 +221,5 @@ def mean_batch(record: RunRecord) -> str:
 
 def waiting(record: RunRecord) -> str:
     """Return how long a sample waited for a slot on average; empty where the engine has none."""
-    queued, answered = record.engine.get("queue_ns"), record.engine.get("answered")
-    return duration(queued / answered) if isinstance(queued, int) and isinstance(answered, int) and answered else ""
+    queued_ns, samples = record.engine.get("queue_ns"), record.engine.get("samples")
+    return duration(queued_ns / samples) if isinstance(queued_ns, int) and isinstance(samples, int) and samples else ""

@@ -1,29 +1,30 @@
 """For authors of language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
 
-from mlbench.toolkit.language.hugging_face import check_config, weight_files, weights_fingerprint
+from mlbench.toolkit.language.hugging_face import check_config, listed_weights, weight_files, weights_fingerprint
 from mlbench.toolkit.language.profile_options import check_options
 from mlbench.toolkit.language.prompt_datasets import RandomPrompts, StoredPrompts, check_count
 from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
-from mlbench.toolkit.language.tables import Table, read_table
+from mlbench.toolkit.language.tables import ColumnTable, read_table
 from mlbench.toolkit.language.token_metric import TokenMetric
 from mlbench.toolkit.language.token_program import TokenProgram
-from mlbench.toolkit.language.token_replies import decoded, logged_tokens, token_difference
+from mlbench.toolkit.language.token_replies import decode_answers, read_logged_tokens, token_difference
 from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, read_tokenizer
 
 __all__ = [
     "ROUGE_SCORES",
     "TOKENIZER_FILE",
+    "ColumnTable",
     "RandomPrompts",
     "Sentences",
     "StoredPrompts",
-    "Table",
     "TokenMetric",
     "TokenProgram",
     "check_config",
     "check_count",
     "check_options",
-    "decoded",
-    "logged_tokens",
+    "decode_answers",
+    "listed_weights",
+    "read_logged_tokens",
     "read_table",
     "read_tokenizer",
     "text_scores",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from mlbench.documents import read_bytes, read_json_object
 from mlbench.errors import DataError
 
 INDEX = "model.safetensors.index.json"
@@ -31,17 +32,11 @@ def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None
         DataError: the file is missing or damaged, or a value differs.
     """
     path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"model description cannot be read: {path}: {error.strerror}.") from None
-    except ValueError as error:  # JSON's and Unicode's errors are both
-        raise DataError(f"{path} is not JSON: {error}.") from None
-    if not isinstance(config, dict):
-        raise DataError(f"{path} is no JSON object.")
-    config = {**(config.get("rope_parameters") or {}), **config}  # where transformers 5 keeps rope_theta
+    config = read_json_object(path, what="model description")
+    if isinstance(rope := config.get("rope_parameters"), dict):
+        config = {**rope, **config}  # where transformers 5 keeps rope_theta
     for key, values in wanted.items():
-        if config.get(key) not in values:
+        if config.get(key) not in tuple(values):  # a set could not be asked for a list
             allowed = " or ".join(map(str, values))
             raise DataError(f"{path} has {key} = {config.get(key)}, want {allowed}.")
 
@@ -52,18 +47,26 @@ def weight_files(folder: Path) -> list[Path]:
     Raises:
         DataError: there is none, one is missing, or the index is damaged.
     """
-    if (single := folder / SINGLE).is_file():
+    if os.path.isfile(single := folder / SINGLE):
         return [single]
     index = folder / INDEX
-    if not index.is_file():
+    if not os.path.isfile(index):
         raise DataError(f"{folder} holds no {SINGLE} and no {INDEX}.", hint=_HINT)
-    try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{index} is no index of weights: {type(error).__name__}: {error}.") from None
-    if missing := next((name for name in names if not (folder / name).is_file()), None):
+    names = listed_weights(index)
+    if missing := next((name for name in names if not os.path.isfile(folder / name)), None):
         raise DataError(f"weights file not found: {folder / missing}, which {index.name} lists.")
     return [folder / name for name in names]
+
+
+def listed_weights(index: Path) -> list[str]:
+    """Return the names of the files in a safetensors index, sorted; raises `DataError` where it is none."""
+    try:
+        listed = read_json_object(index, what="index").get("weight_map")
+    except DataError as error:
+        raise DataError(f"{index} is no index of weights: {error.message}") from None
+    if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
+        raise DataError(f"{index} is no index of weights: weight_map maps no names to files.")
+    return sorted(set(listed.values()))
 
 
 def weights_fingerprint(folder: Path) -> str:
@@ -75,7 +78,7 @@ def weights_fingerprint(folder: Path) -> str:
     Raises:
         DataError: as `weight_files`.
     """
-    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    digest = hashlib.sha256(read_bytes(folder / "config.json", what="model description"))
     for path in weight_files(folder):
         size = path.stat().st_size
         with path.open("rb") as file:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import gzip
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlbench.errors import DataError
+from mlbench.documents import open_regular
+from mlbench.errors import DataError, first_line
 
 _GZIP = b"\x1f\x8b"
 _ELEMENTS = ("O", "i4", "i8", "f8", "b1")
@@ -29,18 +31,18 @@ def read_pickled_table(path: Path) -> dict[str, list[Any]]:
         DataError: the file cannot be read, is no pickle, or names a class that a plain table has no need of.
     """
     try:
-        with path.open("rb") as file:
-            is_packed = file.read(2) == _GZIP
-        with gzip.open(path) if is_packed else path.open("rb") as file:
-            found = _TableUnpickler(file).load()
+        with open_regular(path) as opened:
+            is_packed = opened.read(2) == _GZIP
+            opened.seek(0)
+            with gzip.GzipFile(fileobj=opened) if is_packed else nullcontext(opened) as file:
+                found = _TableUnpickler(file).load()
         if not isinstance(found, _Frame):
             raise pickle.UnpicklingError(f"it holds a {type(found).__name__}, not a pandas table")
         return found.columns()
     except OSError as error:
         raise DataError(f"table cannot be read: {path}: {error.strerror or error}.") from None
     except Exception as error:  # a damaged pickle makes the unpickler and what it feeds raise anything
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise DataError(f"{path} is no pickled pandas table of plain columns: {reason}.") from None
+        raise DataError(f"{path} is no pickled pandas table of plain columns: {first_line(error)}.") from None
 
 
 class _TableUnpickler(pickle.Unpickler):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlbench.documents import DATA_BYTES, read_json
 from mlbench.errors import DataError
 from mlbench.toolkit.language.pickles import read_pickled_table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ColumnTable:
     """Columns by name, each with one entry per row; row 0 is sample 0."""
 
     texts: Mapping[str, Sequence[str]]
@@ -25,7 +25,7 @@ class Table:
     """(n,) int64 each, n at least 1."""
 
 
-def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] = ()) -> Table:
+def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] = ()) -> ColumnTable:
     """Return the named columns of a table: a JSON list with an object a row, or a pandas pickle, which may be gzip-ed.
 
     A file ``*.json`` is read as JSON, any other as a pickle. Other columns are passed over.
@@ -43,19 +43,14 @@ def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] =
     columns = {name: _column(rows_or_columns, name, path) for name in (*texts, *tokens)}
     if not all(columns.values()):
         raise DataError(f"{path} holds no row.")
-    return Table(
+    return ColumnTable(
         texts={name: [_text(entry, row, name, path) for row, entry in enumerate(columns[name])] for name in texts},
         tokens={name: [_ids(entry, row, name, path) for row, entry in enumerate(columns[name])] for name in tokens},
     )
 
 
 def _read_json(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"table cannot be read: {path}: {error.strerror}.") from None
-    except ValueError as error:  # JSON's and Unicode's errors are both
-        raise DataError(f"{path} is not JSON: {error}.") from None
+    rows = read_json(path, what="table", limit_bytes=DATA_BYTES, allows_nan=True)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} is no list of objects.")
     return rows

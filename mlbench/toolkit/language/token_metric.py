@@ -9,7 +9,7 @@ from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
 from mlbench.contracts.workload import Profile
 from mlbench.toolkit.language.rouge import Sentences
-from mlbench.toolkit.language.token_replies import logged_tokens, token_difference, token_limits
+from mlbench.toolkit.language.token_replies import read_logged_tokens, token_difference, token_limits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,8 +50,8 @@ class TokenMetric(Metric):
         self._profile = profile
 
     def tokens(self, replies: Sequence[LoggedReply]) -> Mapping[int, np.ndarray]:
-        """Return the tokens of the first reply to each sample; see `logged_tokens`."""
-        return logged_tokens(replies, samples=len(self.references), dtype=self._dtype)
+        """Return the tokens of the first reply to each sample; see `read_logged_tokens`."""
+        return read_logged_tokens(replies, samples=len(self.references), dtype=self._dtype)
 
     def outputs(self, reply: LoggedReply) -> np.ndarray:
         """Return the tokens."""

@@ -32,7 +32,7 @@ FULL_LIMITS = limits_by_precision(
 _BLANKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
-def logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: str) -> Mapping[int, np.ndarray]:
+def read_logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: str) -> Mapping[int, np.ndarray]:
     """Return the token ids of the first reply to each sample, by its index, in the order of the log.
 
     Args:
@@ -41,7 +41,7 @@ def logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: str) -
         dtype: how a token is stored: int64 or int32.
 
     Raises:
-        InvalidRunError: there is no reply, or one has an odd size, is to no known sample or holds what is no id.
+        InvalidRunError: there is no reply, or one has an odd size, is to no known sample or holds no ids.
     """
     import numpy as np
 
@@ -63,7 +63,7 @@ def logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: str) -
     return found
 
 
-def decoded(tokens: Sequence[np.ndarray], tokenizer: Tokenizer, *, tidies_blanks: bool = False) -> list[str]:
+def decode_answers(tokens: Sequence[np.ndarray], tokenizer: Tokenizer, *, tidies_blanks: bool = False) -> list[str]:
     """Return the texts of answers, special tokens left out.
 
     Args:
@@ -73,10 +73,10 @@ def decoded(tokens: Sequence[np.ndarray], tokenizer: Tokenizer, *, tidies_blanks
             default until 4.44.
     """
     texts: list[str] = tokenizer.decode_batch([ids.tolist() for ids in tokens], skip_special_tokens=True)
-    return [_tidied(text) for text in texts] if tidies_blanks else texts
+    return [_tidy(text) for text in texts] if tidies_blanks else texts
 
 
-def _tidied(text: str) -> str:
+def _tidy(text: str) -> str:
     for before in _BLANKS:
         text = text.replace(before, before.strip())
     return text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.errors import DataError
+from mlbench.errors import DataError, first_line
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -29,12 +30,12 @@ def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: in
     from tokenizers import Tokenizer
 
     path = folder / TOKENIZER_FILE
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"tokenizer not found: {path}.", hint="Name a Hugging Face folder with that file.")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exceptions
-        raise DataError(f"tokenizer cannot be read: {path}: {str(error).splitlines()[0][:200]}.") from None
+        raise DataError(f"tokenizer cannot be read: {path}: {first_line(error)}.") from None
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if size not in sizes:
         wanted = " or ".join(map(str, sorted(sizes)))

@@ -5,7 +5,7 @@ goes behind a wall (`namespaces` or `landlock`) and becomes the program. The sup
 kernel does not, and ends all that is left at the end. `seccomp` says which system calls programs do without.
 """
 
-from mlbench.toolkit.sandbox.outcome import Ending, Limits, Outcome, Wall
+from mlbench.toolkit.sandbox.outcome import Ending, Outcome, SandboxLimits, Wall
 from mlbench.toolkit.sandbox.sandbox import Folder, Sandbox
 
-__all__ = ["Ending", "Folder", "Limits", "Outcome", "Sandbox", "Wall"]
+__all__ = ["Ending", "Folder", "Outcome", "Sandbox", "SandboxLimits", "Wall"]

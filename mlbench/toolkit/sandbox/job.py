@@ -9,21 +9,34 @@ import resource
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
 from mlbench.toolkit.sandbox import linux
-from mlbench.toolkit.sandbox.outcome import Limits, Wall
+from mlbench.toolkit.sandbox.outcome import SandboxLimits, Wall
 
 MESSAGE_BYTES = 1 << 17
 """The longest message to the keeper and from it."""
 
-_OPEN_FILES = 512
+_OPEN_FILES = 256
+_RESERVED_BYTES = 64 << 30
+"""Addresses that a process may reserve beyond its memory, as runtimes do; what maps them takes up memory too."""
+_PENDING_SIGNALS = 1024
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIRST_SPARE_USER, _MOST_PROCESSES = 0x60000000, 1 << 22
 
 
+class Action(StrEnum):
+    """What the keeper is asked for."""
+
+    RUN = "run"
+    MAKE_FOLDER = "make folder"
+    """In memory, over one that is there, with which it goes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SandboxJob:
     """One program to run."""
 
     wall: Wall
@@ -35,11 +48,11 @@ class Job:
     """Files and folders that it may read and run."""
     mount_point: str
     """An empty folder."""
-    limits: Limits
+    limits: SandboxLimits
 
 
 def is_root() -> bool:
-    """Tell whether this process may become any user: root, and not that of a container with few users of its own."""
+    """Return whether this process may become any user: root, and not that of a container with few users of its own."""
     with open("/proc/self/uid_map") as file:
         return os.geteuid() == 0 and int(file.read().split()[2]) > _FIRST_SPARE_USER + _MOST_PROCESSES
 
@@ -52,17 +65,24 @@ def spare_user() -> int:
 def give_up_root(user: int) -> None:
     """Become this user, of all root's rights keeping only that to read what other users may not, if it is there.
 
-    The interpreter may lie in root's own folder.
+    The interpreter may lie in root's own folder. Root of a container with few users stays root in name.
+
+    Args:
+        user: 0 for the one that this process has.
 
     Raises:
         OSError: the kernel refuses.
     """
     with open("/proc/self/status") as file:
         permitted = next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm"))
-    linux.become(user, capabilities=permitted & 1 << linux.CAP_DAC_READ_SEARCH)
+    capabilities = permitted & 1 << linux.CAP_DAC_READ_SEARCH
+    if user:
+        linux.become(user, capabilities=capabilities)
+    else:
+        linux.keep_capabilities(capabilities)
 
 
-def run_program(job: Job, *, processes: int, seccomp: bytes = b"") -> NoReturn:
+def run_program(job: SandboxJob, *, processes: int, seccomp: bytes = b"") -> NoReturn:
     """Set the limits and become the program.
 
     Args:
@@ -75,16 +95,24 @@ def run_program(job: Job, *, processes: int, seccomp: bytes = b"") -> NoReturn:
     """
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what it starts would too
         signal.signal(number, signal.SIG_DFL)
-    cpu_s = math.ceil(job.limits.cpu_s)
-    for kind, soft, hard in (
-        (resource.RLIMIT_CPU, cpu_s, cpu_s + 1),
-        (resource.RLIMIT_DATA, job.limits.memory_bytes, job.limits.memory_bytes),
-        (resource.RLIMIT_FSIZE, job.limits.file_bytes, job.limits.file_bytes),
-        (resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES),
-        (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_NPROC, processes, processes),
+    limits = job.limits
+    cpu_s = math.ceil(limits.cpu_s)
+    _lower(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)
+    with contextlib.suppress(ValueError):  # it is 0 for good; where cores are piped to a program, only 1 prevents it
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    for kind, most in (
+        (resource.RLIMIT_DATA, limits.memory_bytes),
+        (resource.RLIMIT_AS, limits.memory_bytes + _RESERVED_BYTES),
+        (resource.RLIMIT_FSIZE, min(limits.file_bytes, max(limits.folder_bytes, limits.output_bytes) + _PAGE_BYTES)),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_STACK, limits.memory_bytes),
+        (resource.RLIMIT_NICE, 0),
+        (resource.RLIMIT_RTPRIO, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
+        (resource.RLIMIT_NPROC, processes),
     ):
-        _lower(kind, soft, hard)
+        _lower(kind, most, most)
     linux.die_with_parent()
     linux.gain_no_privileges()
     if seccomp:
@@ -98,9 +126,11 @@ def run_program(job: Job, *, processes: int, seccomp: bytes = b"") -> NoReturn:
 
 def _lower(kind: int, soft: int, hard: int) -> None:
     """Set a limit, or keep the one that is lower already."""
-    _, most = resource.getrlimit(kind)
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
+    soft_now, hard_now = resource.getrlimit(kind)
+    if soft_now != resource.RLIM_INFINITY:
+        soft = min(soft, soft_now)
+    if hard_now != resource.RLIM_INFINITY:
+        soft, hard = min(soft, hard_now), min(hard, hard_now)
     resource.setrlimit(kind, (soft, hard))
 
 

@@ -12,16 +12,18 @@ import json
 import os
 import signal
 import socket
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from mlbench.toolkit.sandbox import seccomp
-from mlbench.toolkit.sandbox.job import MESSAGE_BYTES, Job
-from mlbench.toolkit.sandbox.outcome import Limits, Wall
+from mlbench.toolkit.sandbox import memory_folder, seccomp
+from mlbench.toolkit.sandbox.job import MESSAGE_BYTES, Action, SandboxJob
+from mlbench.toolkit.sandbox.outcome import SandboxLimits, Wall
 from mlbench.toolkit.sandbox.removal import remove_folder
 from mlbench.toolkit.sandbox.supervision import supervise
+from mlbench.toolkit.sandbox.tree import open_folder
 
 _DESCRIPTORS = 4
-"""With each message: the control socket, standard input, output and error."""
+"""With each message: the control socket; and for a program, standard input, output and error."""
 
 
 def keep(descriptor: int, folder: str) -> None:
@@ -40,36 +42,70 @@ def keep(descriptor: int, folder: str) -> None:
 
 
 def _serve(line: socket.socket) -> None:
-    """Start a supervisor for each message."""
+    """Answer each message; a supervisor does it where a program is to be run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the supervisors
-    seccomp.contained()  # made once, here
+    seccomp.filter_for_namespaces()  # made once, here
     gc.disable()  # it would touch what a fork then has to copy
     gc.freeze()
+    has_own_mounts = False
     while True:
-        message, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, _DESCRIPTORS)
-        if not message:
+        data, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, _DESCRIPTORS)
+        if not data:
             return
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)  # no program gets hold of its control socket
-        if os.fork() == 0:
-            _supervise(message, *descriptors)
+        control, *streams = descriptors
+        message = json.loads(data)
+        match Action(message.pop("action")):
+            case Action.RUN:
+                if os.fork() == 0:
+                    _supervise(message, control, *streams)
+            case Action.MAKE_FOLDER:
+                if not has_own_mounts:
+                    has_own_mounts = _attempt(control, memory_folder.leave_mounts)
+                if has_own_mounts:
+                    _make_folder(control, message["folder"])
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _supervise(message: bytes, control: int, *streams: int) -> NoReturn:
+def _attempt(control: int, action: Callable[[], None]) -> bool:
+    """Do it, or say why not, and return whether it is done."""
+    try:
+        action()
+    except OSError as error:
+        _tell(control, {"error": str(error.strerror or error)})
+        return False
+    return True
+
+
+def _make_folder(control: int, folder: str) -> None:
+    """Make a folder in memory and send it, open: nobody but the keeper sees it."""
+    if not _attempt(control, lambda: memory_folder.make(folder)):
+        return
+    descriptor = open_folder(folder)
+    _tell(control, {"error": ""}, descriptor)
+    os.close(descriptor)
+
+
+def _tell(control: int, message: dict[str, str], *descriptors: int) -> None:
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(control)) as connection:  # nobody may be there
+        socket.send_fds(connection, [json.dumps(message).encode()], descriptors)
+
+
+def _supervise(message: dict[str, Any], control: int, *streams: int) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with socket.socket(fileno=control) as connection:
-            supervise(_job(json.loads(message)), connection, *streams)
+            supervise(_job(message), connection, *streams)
     finally:  # whatever happens, this copy of the keeper ends here
         os._exit(0)
 
 
-def _job(values: dict[str, Any]) -> Job:
-    limits = Limits(**values.pop("limits"))
+def _job(values: dict[str, Any]) -> SandboxJob:
+    limits = SandboxLimits(**values.pop("limits"))
     wall = Wall(values.pop("wall"))
-    return Job(
+    return SandboxJob(
         wall=wall,
         limits=limits,
         command=tuple(values.pop("command")),

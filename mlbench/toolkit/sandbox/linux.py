@@ -16,7 +16,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -36,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_x86_64() -> bool:
-    """Tell whether the numbers of system calls are those here and in `seccomp`."""
+    """Return whether the numbers of system calls are those here and in `seccomp`."""
     return os.uname().machine == "x86_64"
 
 
@@ -46,7 +46,7 @@ def require_x86_64() -> None:
         raise OSError(errno.ENOSYS, f"only for x86-64, not {os.uname().machine}")
 
 
-def _checked(what: str, result: int) -> int:
+def _check_call(what: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -55,24 +55,24 @@ def _checked(what: str, result: int) -> int:
 
 def _syscall(what: str, number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    return _checked(what, _libc.syscall(ctypes.c_long(number), *words))
+    return _check_call(what, _libc.syscall(ctypes.c_long(number), *words))
 
 
 def _prctl(what: str, option: int, *arguments: int) -> None:
     words = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
-    _checked(what, _libc.prctl(ctypes.c_int(option), *words))
+    _check_call(what, _libc.prctl(ctypes.c_int(option), *words))
 
 
 def unshare(flags: int) -> None:
     """Leave namespaces for fresh ones."""
-    _checked("unshare", _libc.unshare(ctypes.c_int(flags)))
+    _check_call("unshare", _libc.unshare(ctypes.c_int(flags)))
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     """Mount a file system, or with MS_BIND a file or folder."""
     texts = [text.encode() or None for text in (source, target, kind)]
     result = _libc.mount(*texts, ctypes.c_ulong(flags), data.encode() or None)
-    _checked(f"mount {target}", result)
+    _check_call(f"mount {target}", result)
 
 
 def make_read_only(folder: str) -> None:
@@ -84,7 +84,7 @@ def make_read_only(folder: str) -> None:
 def pivot_here() -> None:
     """Make the current folder, a mount, the root, and let go of the old one."""
     _syscall("pivot_root", _PIVOT_ROOT, b".", b".")
-    _checked("umount2", _libc.umount2(b".", ctypes.c_int(MNT_DETACH)))
+    _check_call("umount2", _libc.umount2(b".", ctypes.c_int(MNT_DETACH)))
     os.chdir("/")
 
 
@@ -114,6 +114,15 @@ def become(user: int, *, capabilities: int = 0) -> None:
     os.setresgid(user, user, user)
     _prctl("prctl", _PR_SET_KEEPCAPS, 1)
     os.setresuid(user, user, user)
+    keep_capabilities(capabilities)
+
+
+def keep_capabilities(capabilities: int = 0) -> None:
+    """Keep these capabilities only, also over an exec when `gain_no_privileges` comes first.
+
+    Args:
+        capabilities: a bit set.
+    """
     header = struct.pack("=Ii", 0x20080522, 0)  # version 3, this thread
     low, high = capabilities & 0xFFFFFFFF, capabilities >> 32
     _syscall("capset", _CAPSET, header, struct.pack("=6I", low, low, low, high, high, high))

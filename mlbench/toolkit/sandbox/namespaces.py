@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import NoReturn
 
 from mlbench.toolkit.sandbox import linux, seccomp
-from mlbench.toolkit.sandbox.job import Job, exit_code, run_program
+from mlbench.toolkit.sandbox.job import SandboxJob, exit_code, run_program
 
 FOLDER = "/program"
 """What the program's folder is called inside."""
 
 _APART = linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS | linux.CLONE_NEWCGROUP
 _NOBODY = 65534
-_DEVICES = ("null", "zero", "full", "random", "urandom")
-_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "shm": FOLDER}
+_DEVICES = ("null", "full", "random", "urandom")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "shm": FOLDER, "zero": "full"}
+"""As zero reads full, of which no memory can be mapped that no limit counts."""
 
 
 def leave(user: int) -> None:
@@ -34,12 +35,17 @@ def leave(user: int) -> None:
     if user:
         linux.unshare(_APART)
     else:
-        _become_nobody_in_a_namespace()
+        leave_users(_APART)
 
 
-def _become_nobody_in_a_namespace() -> None:
+def leave_users(flags: int) -> None:
+    """Leave the machine's users for a namespace in which this one is nobody, and these namespaces with them.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
     user, group = os.geteuid(), os.getegid()
-    linux.unshare(linux.CLONE_NEWUSER | _APART)
+    linux.unshare(linux.CLONE_NEWUSER | flags)
     for name, content in (
         ("setgroups", "deny"),
         ("uid_map", f"{_NOBODY} {user} 1"),
@@ -48,7 +54,7 @@ def _become_nobody_in_a_namespace() -> None:
         Path("/proc/self", name).write_text(content)
 
 
-def enter(job: Job, user: int) -> NoReturn:
+def enter(job: SandboxJob, user: int) -> NoReturn:
     """Be process 1: run the program and leave with its exit code, at which the kernel ends all others in here.
 
     Raises:
@@ -62,14 +68,14 @@ def enter(job: Job, user: int) -> NoReturn:
         if user:
             linux.become(user)
         own = 0 if user else 2  # as the same user, this init and its parent count too
-        run_program(job, processes=job.limits.processes + own, seccomp=seccomp.contained())
+        run_program(job, processes=job.limits.processes + own, seccomp=seccomp.filter_for_namespaces())
     while True:
         ended, status = os.wait()
         if ended == program:
             os._exit(exit_code(status))
 
 
-def _build_root(job: Job) -> None:
+def _build_root(job: SandboxJob) -> None:
     """Make a root of the readable paths, the program's folder and a few devices, and go there."""
     root = job.mount_point
     linux.mount("", "/", flags=linux.MS_REC | linux.MS_PRIVATE)

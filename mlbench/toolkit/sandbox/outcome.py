@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Self
 
 
 class Wall(StrEnum):
@@ -18,21 +20,24 @@ class Wall(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one program may use, all its processes together unless said otherwise."""
+class SandboxLimits:
+    """What one program may use, all its processes together unless said otherwise.
+
+    Who keeps which limit behind which wall: ``docs/sandbox.md``.
+    """
 
     wall_s: float = 20.0
     """From its start; then it is killed, with all that it started."""
     cpu_s: float = 60.0
     """Processor time of each process."""
     memory_bytes: int = 4 << 30
-    """Private data of each process; and resident memory of all together, looked at 20 times a second."""
+    """Private data of each process; and the memory of all together, looked at 20 times a second."""
     processes: int = 256
     """Processes and threads at one time."""
     file_bytes: int = 256 << 20
     """Size of a file that it writes."""
-    folder_bytes: int = 1 << 30
-    """Size of all files in its folder, looked at 20 times a second."""
+    folder_bytes: int = 256 << 20
+    """Size of all files in its folder; behind the wall of namespaces that is memory."""
     output_bytes: int = 16 << 20
     """Size of standard output, and of standard error."""
 
@@ -47,6 +52,34 @@ class Ending(StrEnum):
     MEMORY = "memory"
     FOLDER = "folder size"
     OUTPUT = "output size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a supervisor tells of a program: its end, or why there was none."""
+
+    ending: Ending = Ending.EXIT
+    returncode: int = 127
+    wall_ns: int = 0
+    error: str = ""
+
+    def to_message(self) -> Mapping[str, object]:
+        """Return what `from_message` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, message: object) -> Self:
+        """Return the report in a message.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not isinstance(message, dict) or message.keys() != {"ending", "returncode", "wall_ns", "error"}:
+            raise ValueError("no report")
+        ending, returncode, wall_ns, error = (message[key] for key in ("ending", "returncode", "wall_ns", "error"))
+        if type(returncode) is not int or type(wall_ns) is not int or type(error) is not str:
+            raise ValueError("no report")
+        return cls(ending=Ending(ending), returncode=returncode, wall_ns=wall_ns, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.errors import UnavailableError
-from mlbench.toolkit.sandbox.outcome import Limits
+from mlbench.toolkit.sandbox.outcome import SandboxLimits
 
 if TYPE_CHECKING:
     from mlbench.toolkit.sandbox.sandbox import Sandbox
 
-_LIMITS = Limits(wall_s=20.0)
+_LIMITS = SandboxLimits(wall_s=20.0)
 
 _PROGRAM = """
 import os, socket, sys

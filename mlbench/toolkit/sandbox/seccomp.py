@@ -23,6 +23,15 @@ CALLS = {
     "pidfd_send_signal": 424,
     "pidfd_open": 434,
     "socket": 41,
+    "mmap": 9,
+    "fcntl": 72,
+    "setsockopt": 54,
+    "prctl": 157,
+    "inotify_add_watch": 254,
+    "fanotify_init": 300,
+    "vmsplice": 278,
+    "splice": 275,
+    "tee": 276,
     "clone": 56,
     "clone3": 435,
     "io_uring_setup": 425,
@@ -95,44 +104,52 @@ CALLS = {
 NEWEST = 462
 """`mseal`; calls that came after it are answered as by a kernel without them."""
 
-_MISSING = {"clone3", "io_uring_setup"}
-"""Answered as by an older kernel: runtimes then take the older way."""
+_MISSING = {"clone3", "io_uring_setup", "vmsplice", "splice", "tee"}
+"""Answered as by an older kernel: runtimes then take the older way. The last three hold memory in pipes."""
 
 _SELF_ONLY = {"sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr", "prlimit64"}
 _SIGNALS = {"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", "pidfd_open"}
 _OF_OTHERS = {
-    *("setpriority", "ioprio_set", "socket"),
+    *("setpriority", "ioprio_set"),
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
     *("utime", "utimes", "futimesat", "utimensat"),
-    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
-    *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop"),
-    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
 }
-"""What reaches others' processes, files or the network where no namespace stands between."""
+"""What reaches others' processes and files where no namespace stands between."""
 
-_ALWAYS = CALLS.keys() - _SELF_ONLY - _SIGNALS - _OF_OTHERS - _MISSING - {"clone", "truncate"}
+_BY_ARGUMENT = {"clone", "mmap", "fcntl", "setsockopt", "prctl"}
+"""Refused with some arguments."""
+
+_ALWAYS = CALLS.keys() - _SELF_ONLY - _SIGNALS - _OF_OTHERS - _MISSING - _BY_ARGUMENT - {"truncate"}
+"""Among them all that holds memory which no limit counts: System V's segments and messages, files without a name,
+attributes of files, watches, and sockets that queue what nobody took.
+"""
+
+_MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWS_DOWN = 0x01, 0x20, 0x100
+_SET_PIPE_SIZE, _SET_DUMPABLE = 1031, 4
+_SOL_SOCKET, _SO_SNDBUF = 1, 7
 
 _NAMESPACES = 0x7E020000
 """The flags of clone that make namespaces."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ARGUMENT_BYTES = 8
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _X86_64, _X32_BIT = 0xC000003E, 0x40000000
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 
 @functools.cache
-def contained() -> bytes:
+def filter_for_namespaces() -> bytes:
     """Return the filter for programs in namespaces of their own."""
-    return refusing(_ALWAYS)
+    return _assemble(_refuse(_MISSING, errno.ENOSYS) + _refuse(_ALWAYS) + _bounded_memory())
 
 
 def refusing(names: Iterable[str]) -> bytes:
     """Return a filter that refuses these calls, and a `clone` that makes namespaces."""
-    return _assembled(_refuse(names))
+    return _assemble(_refuse(names))
 
 
-def exposed(own_pid: int, *, scoped_signals: bool, truncates: bool) -> bytes:
+def filter_for_shared_namespaces(own_pid: int, *, scoped_signals: bool, truncates: bool) -> bytes:
     """Return the filter for a program that shares its namespaces with the user's processes.
 
     Args:
@@ -140,16 +157,16 @@ def exposed(own_pid: int, *, scoped_signals: bool, truncates: bool) -> bytes:
         scoped_signals: something else keeps signals inside.
         truncates: something else guards files against `truncate`.
     """
-    rules = _refuse(_ALWAYS | _OF_OTHERS | (set() if truncates else {"truncate"}))
+    rules = _refuse(_MISSING, errno.ENOSYS) + _refuse(_ALWAYS | _OF_OTHERS | (set() if truncates else {"truncate"}))
     for name in sorted(_SELF_ONLY):
         rules += _refuse_unless(name, {0})
     if not scoped_signals:
         rules += _refuse_unless("tgkill", {own_pid}) + _refuse_unless("kill", {own_pid})
         rules += _refuse(_SIGNALS - {"tgkill", "kill"})
-    return _assembled(rules)
+    return _assemble(rules + _bounded_memory())
 
 
-def _assembled(rules: list[bytes]) -> bytes:
+def _assemble(rules: list[bytes]) -> bytes:
     return b"".join(
         [
             _step(_LOAD, _ARCHITECTURE_AT),
@@ -160,7 +177,6 @@ def _assembled(rules: list[bytes]) -> bytes:
             _step(_RETURN, _KILL),
             _step(_AT_LEAST, NEWEST + 1, 0, 1),
             _step(_RETURN, _REFUSE | errno.ENOSYS),
-            *_refuse(_MISSING, errno.ENOSYS),
             *rules,
             _step(_EQUAL, CALLS["clone"], 0, 3),
             _step(_LOAD, _ARGUMENTS_AT),
@@ -169,6 +185,30 @@ def _assembled(rules: list[bytes]) -> bytes:
             _step(_RETURN, _ALLOW),
         ]
     )
+
+
+def _bounded_memory() -> list[bytes]:
+    """Refuse memory that outlives its mapping or counts as a stack, buffers that grow, and hiding what is open.
+
+    After each block the number of the call has been loaded again.
+    """
+    return [
+        *_refuse_if("mmap", [(3, _ANY_BIT, _MAP_SHARED), (3, _ANY_BIT, _MAP_ANONYMOUS)]),
+        *_refuse_if("mmap", [(3, _ANY_BIT, _MAP_GROWS_DOWN)]),
+        *_refuse_if("fcntl", [(1, _EQUAL, _SET_PIPE_SIZE)]),
+        *_refuse_if("setsockopt", [(1, _EQUAL, _SOL_SOCKET), (2, _EQUAL, _SO_SNDBUF)]),
+        *_refuse_if("prctl", [(0, _EQUAL, _SET_DUMPABLE)]),
+    ]
+
+
+def _refuse_if(name: str, conditions: list[tuple[int, int, int]]) -> list[bytes]:
+    """Refuse a call when all conditions hold: (number of the argument, comparison, value), 32 bits wide."""
+    tests: list[bytes] = []
+    for left, (argument, comparison, value) in zip(range(len(conditions) - 1, -1, -1), conditions, strict=True):
+        tests.append(_step(_LOAD, _ARGUMENTS_AT + argument * _ARGUMENT_BYTES))
+        tests.append(_step(comparison, value, 0, 2 * left + 1))
+    body = [*tests, _step(_RETURN, _REFUSE | errno.EPERM), _step(_LOAD, _NUMBER_AT)]
+    return [_step(_EQUAL, CALLS[name], 0, len(body)), *body]
 
 
 def _refuse(names: Iterable[str], error: int = errno.EPERM) -> list[bytes]:

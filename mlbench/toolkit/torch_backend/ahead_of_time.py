@@ -14,8 +14,8 @@ import torch
 
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
-from mlbench.execution.compile_cache import made_once
-from mlbench.toolkit.exported_program import exported_program, graph_step
+from mlbench.execution.compile_cache import build_once
+from mlbench.toolkit.exported_program import export_program, graph_step
 from mlbench.toolkit.processor import machine_flags
 
 FILE = "graph.pt2"
@@ -23,7 +23,7 @@ FILE = "graph.pt2"
 logger = logging.getLogger(__name__)
 
 
-def compiled_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequence[torch.Tensor]]:
+def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequence[torch.Tensor]]:
     """Return a module, fp32 and on the CPU, as a function of tensors that updates the state it is given in place.
 
     torch.compile would compile in the middle of a run whenever new sizes come; this has met them all. The code and the
@@ -32,12 +32,12 @@ def compiled_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Seque
     Raises:
         GraphError: torch cannot trace or compile the module, or there is no C++ compiler.
     """
-    folder = made_once("ahead_of_time", _made_from(graph), lambda folder: _write(module, graph, folder / FILE))
+    folder = build_once("ahead_of_time", _cache_key(graph), lambda folder: _write(module, graph, folder / FILE))
     loaded: Callable[..., Sequence[torch.Tensor]] = torch._inductor.aoti_load_package(os.fspath(folder / FILE))
     return loaded
 
 
-def _made_from(graph: Graph) -> list[Any]:
+def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides what the code is."""
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
     versions = [metadata.version(name) for name in ("mlbench", "torch")]
@@ -46,7 +46,7 @@ def _made_from(graph: Graph) -> list[Any]:
 
 def _write(module: torch.nn.Module, graph: Graph, file: Path) -> None:
     logger.info("compiling %s ahead of time", graph.name)
-    program = exported_program(graph, module)
+    program = export_program(graph, module)
     try:
         with graph_step(graph, "compiled ahead of time"):
             torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(file))

@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable, Graph, Precision
-from mlbench.errors import GraphError, UsageError
+from mlbench.errors import GraphError, UsageError, first_line
 from mlbench.toolkit.cores import cores_each
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class TorchBackend(GraphBackend):
     precisions = (Precision.FP32, Precision.BF16, Precision.FP16)
     """What it computes in, for `Probe.precisions`."""
 
-    def shared(self, workers: int) -> Self:
+    def for_workers(self, workers: int) -> Self:
         """Give each worker its part of the cores."""
-        return self.configured(replace(self.options, threads=self.options.threads or cores_each(workers)))
+        return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def instance(self, number: int, of: int) -> Self:
         """Take a GPU of its own, unless ``device`` names one by its number; without GPUs the backend as it is."""
@@ -58,9 +58,9 @@ class TorchBackend(GraphBackend):
         if of > gpus:
             raise UsageError(
                 f"execution.instances is {of}, and torch {torch.__version__} can use {gpus} GPUs here.",
-                hint=f"Want 1 to {gpus}, or a backend.device that all instances share: cuda:0.",
+                hint=f"Expected 1 to {gpus}, or a backend.device that all instances share: cuda:0.",
             )
-        return self.configured(replace(options, device=f"cuda:{number}"))
+        return self.with_options(replace(options, device=f"cuda:{number}"))
 
     def device(self) -> torch.device:
         """Return the device to run on.
@@ -91,7 +91,7 @@ class TorchBackend(GraphBackend):
             kind = StatefulTorchExecutable if graph.state else TorchExecutable
             return kind(module, graph, device, dtypes[precision], options)
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise GraphError(f"graph {graph.name} does not load on {device}: {reason}.") from error
 
     def observe(self) -> Mapping[str, Any]:

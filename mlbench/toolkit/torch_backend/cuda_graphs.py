@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
+from mlbench.errors import first_line
+
 logger = logging.getLogger(__name__)
 
 MOST_RECORDED = 64
@@ -153,5 +155,5 @@ class ReplayedCalls:
             known.recording = self._record(lambda: compute([*fixed, *self._state]), beside)
             known.inputs = fixed
         except RuntimeError as error:
-            logger.info("a call cannot be recorded, and runs as usual: %s", str(error).splitlines()[0])
+            logger.info("a call cannot be recorded, and runs as usual: %s", first_line(error))
             known.is_refused, known.compute = True, None

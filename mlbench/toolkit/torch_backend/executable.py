@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mlbench.contracts.graph import Graph, TensorSpec
-from mlbench.toolkit.torch_backend.ahead_of_time import compiled_ahead
+from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
 
 if TYPE_CHECKING:
     from mlbench.toolkit.torch_backend.backend import TorchOptions
@@ -53,7 +53,7 @@ class TorchModule:
     ) -> Callable[..., torch.Tensor | Sequence[torch.Tensor]]:
         """Return the module compiled: ahead of time where its sizes change from call to call, and that is tested."""
         if graph.state and self.device.type == "cpu" and self.dtype == torch.float32:
-            return compiled_ahead(module, graph)
+            return compile_ahead(module, graph)
         compiled: Callable[..., torch.Tensor] = torch.compile(module, mode=options.compile_mode)
         return compiled
 

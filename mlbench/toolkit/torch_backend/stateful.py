@@ -35,9 +35,11 @@ class StatefulTorchExecutable(TorchModule):
 
     def new_state(self, sizes: Mapping[str, int], /) -> TorchState:
         """Return zeros on the device."""
-        return [torch.zeros(_shape(spec, sizes), dtype=self._kept_in(spec), device=self.device) for spec in self._state]
+        return [
+            torch.zeros(_shape(spec, sizes), dtype=self._state_dtype(spec), device=self.device) for spec in self._state
+        ]
 
-    def resized(self, state: TorchState, sizes: Mapping[str, int], /) -> TorchState:
+    def resize(self, state: TorchState, sizes: Mapping[str, int], /) -> TorchState:
         """Return larger tensors with the old contents at their beginning."""
         grown = self.new_state(sizes)
         for new, old in zip(grown, state, strict=True):
@@ -59,7 +61,7 @@ class StatefulTorchExecutable(TorchModule):
             placed = self.placed(inputs)
             return self.named(self._replayed(placed, state) if self._replayed else self.compute([*placed, *state]))
 
-    def _kept_in(self, spec: TensorSpec) -> torch.dtype:
+    def _state_dtype(self, spec: TensorSpec) -> torch.dtype:
         kind: torch.dtype = getattr(torch, spec.dtype)
         return self.dtype if kind.is_floating_point else kind
 

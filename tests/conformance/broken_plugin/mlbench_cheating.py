@@ -7,7 +7,8 @@ import pickle
 import threading
 
 import numpy as np
-from mlbench_broken import Right, Tampering
+from mlbench_broken.right import Right
+from mlbench_broken.wrapping import Tampering
 
 from mlbench import GenerationProgram, Reply, hookimpl
 

@@ -3,16 +3,22 @@
 And a workload whose replies cannot be scored, and a power meter that always says the same.
 """
 
+import json
 import os
+import re
 import signal
+import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
 from mlbench import (
     Backend,
     BatchProgram,
+    DataError,
     Dataset,
     Energy,
     Engine,
@@ -60,7 +66,7 @@ class Mortal(Faulty):
     number = None
 
     def instance(self, number, of):
-        own = self.configured(self.options)
+        own = self.with_options(self.options)
         own.number = number
         return own
 
@@ -81,6 +87,28 @@ class Ageing(Engine):
         reply.complete(samples, np.zeros((len(samples), 1), np.float32))
 
 
+class Odd(Faulty):
+    """Says of itself what no record can hold."""
+
+    def engine(self, model, plan):
+        return OddZeros(self._happen)
+
+    def observe(self):
+        return {"device": "cpu", "handle": object(), "threads": np.int64(4)}
+
+
+class Mute(Faulty):
+    def engine(self, model, plan):
+        return Silence()
+
+
+class Silence(Engine):
+    """Never answers, not even while warming up."""
+
+    def submit(self, samples, reply):
+        pass
+
+
 class Zeros(Engine):
     def __init__(self, happen):
         self._happen = happen
@@ -93,6 +121,45 @@ class Zeros(Engine):
             self._happen(samples, zeros, reply)
         else:
             reply.complete(samples, zeros)
+
+
+class Unending(Engine):
+    def submit(self, samples, reply):
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+    def __exit__(self, *error):
+        time.sleep(3600)
+
+
+class Lingering(Engine):
+    """Leaves a thread behind that Python waits for at its end."""
+
+    def __enter__(self):
+        threading.Thread(target=time.sleep, args=(3600,)).start()
+        return self
+
+    def submit(self, samples, reply):
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+
+class Unflushed(Engine):
+    is_measured = False
+
+    def submit(self, samples, reply):
+        self.is_measured = min(samples.ids) > 10_000
+        reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+    def flush(self):
+        if self.is_measured:
+            time.sleep(3600)
+
+
+class OddZeros(Zeros):
+    def statistics(self):
+        return {"rate": float("nan"), "sizes": {8: np.int64(3)}, "when": time.gmtime}
+
+    def calls(self):
+        raise RuntimeError("nobody counted")
 
 
 class Awakened(Engine):
@@ -134,6 +201,79 @@ def twice(samples, zeros, reply):
     reply.complete(samples, zeros)
 
 
+def count_in_floats(samples, zeros, reply):
+    reply.complete(samples, zeros, [1.0] * len(samples))
+
+
+def empty_samples(samples, zeros, reply):
+    samples.ids.clear()
+
+
+def dwell(samples, zeros, reply):
+    reply.complete(samples, zeros)
+    time.sleep(3600)
+
+
+def exit_in_submit(samples, zeros, reply):
+    sys.exit(0)
+
+
+def hold_the_interpreter(samples, zeros, reply):
+    re.match(r"(a+)+$", "a" * 64 + "b")  # one call, which tries more ways than there are seconds
+
+
+class NeverClosing(Faulty):
+    """Answers everything, and never comes to its end."""
+
+    def engine(self, model, plan):
+        return Unending()
+
+
+class NeverLeaving(Faulty):
+    """Answers everything, and keeps Python from ending."""
+
+    def engine(self, model, plan):
+        return Lingering()
+
+
+class NeverFlushing(Faulty):
+    """Answers everything, and does not return from `flush` once it was measured."""
+
+    def engine(self, model, plan):
+        return Unflushed()
+
+
+def pass_by(samples, zeros, reply):
+    reply.complete(samples, zeros)
+
+
+def forge(samples, zeros, reply):
+    """Write to the pipe what looks like an outcome, and what looks like nothing."""
+    forged = {"outcome": {"result": {"value": 1e9}}}
+    lines = [json.dumps(forged), json.dumps({"kind": "outcome", "value": forged["outcome"]}), "[]", "7"]
+    os.write(int(sys.argv[2]), "\n".join(lines).encode() + b"\n\xff\xfe no line")
+    reply.complete(samples, zeros)
+
+
+def misspell(samples, zeros, reply):
+    raise RuntimeError(b"no file na\xefve.bin".decode("utf-8", "surrogateescape"))
+
+
+def haunt(samples, zeros, reply):
+    """Start what vLLM, Ray and MPI start: a process in a session of its own."""
+    ghost = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    Path(os.environ["MLBENCH_RESULTS"]).with_name(f"ghost-{ghost.pid}").touch()
+    reply.complete(samples, zeros)
+
+
+def fill_disk(samples, zeros, reply):
+    """Let the record land where no byte has room."""
+    for folder in Path(os.environ["MLBENCH_RESULTS"]).glob(".*.partial"):
+        if not (folder / "record.json").is_symlink():
+            (folder / "record.json").symlink_to("/dev/full")
+    reply.complete(samples, zeros)
+
+
 def fill_memory(samples, zeros, reply):
     held = []
     while True:
@@ -145,6 +285,7 @@ class Unscorable(Workload):
     """A workload whose metric finds every reply wrong in a way that only a metric can see."""
 
     name = "unscorable"
+    title = "replies that cannot be scored"
     rules = "resnet50"
 
     def dataset(self, variant):
@@ -155,6 +296,16 @@ class Unscorable(Workload):
 
     def metric(self, variant, dataset):
         return Strict()
+
+
+class Misplaced(Unscorable):
+    """A workload whose metric misses a file when all has been measured."""
+
+    name = "misplaced"
+    title = "annotations that go missing"
+
+    def metric(self, variant, dataset):
+        return Searching()
 
 
 class Numbers(Dataset):
@@ -189,6 +340,11 @@ class Strict(Metric):
         return ""
 
 
+class Searching(Strict):
+    def score(self, replies):
+        raise DataError("the annotations are gone.", hint="Fetch them.")
+
+
 class Steady(PowerMeter):
     """A meter of a part that draws a hundred watts, whatever happens."""
 
@@ -215,10 +371,16 @@ def mlbench_power_meters():
 
 @hookimpl
 def mlbench_workloads():
-    return [Unscorable()]
+    return [Unscorable(), Misplaced()]
 
 
 @hookimpl
 def mlbench_backends():
-    faulty = [Faulty(f.__name__, f) for f in (crash, leave, hang, lose, fail, nan, twice, fill_memory)]
-    return [*faulty, Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash)]
+    endings = crash, leave, hang, dwell, exit_in_submit, hold_the_interpreter, fill_memory
+    lies = forge, misspell, haunt, fill_disk
+    replies = lose, fail, nan, twice, count_in_floats, empty_samples
+    faulty = [Faulty(f.__name__, f) for f in endings + replies + lies]
+    faulty += [NeverClosing("never_closing", None), NeverFlushing("never_flushing", None)]
+    faulty.append(NeverLeaving("never_leaving", None))
+    others = [Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash)]
+    return [*faulty, *others, Odd("odd", pass_by), Mute("mute", None)]

@@ -88,7 +88,7 @@ class Executable:
         self.backend.grow(sizes)
         return np.zeros((sizes[SLOTS], sizes[LENGTH]), np.int64)
 
-    def resized(self, state, sizes):
+    def resize(self, state, sizes):
         grown = self.new_state(sizes)
         grown[: len(state), : state.shape[1]] = state
         return grown
@@ -247,7 +247,7 @@ class World:
         reply.wait()
         return reply
 
-    def expected(self, samples=None):
+    def compute_outputs(self, samples=None):
         samples = samples or self.samples()
         return {
             id_: greedy_answer(self.prompts[index], self.decoding)

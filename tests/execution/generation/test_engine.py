@@ -19,21 +19,21 @@ def test_every_prompt_gets_its_own_answer_whatever_runs_beside_it(world, batch, 
     made = world(30)
     with made.engine(batch=batch, prefill_tokens=prefill_tokens, largest_batch=8) as engine:
         engine.warm_up(made.samples())
-        assert made.answered(engine).answers == made.expected()
+        assert made.answered(engine).answers == made.compute_outputs()
 
 
 @pytest.mark.parametrize("batching", ["in_flight", "static", "inline", "dynamic", "bucketed", "fixed"])
 def test_any_way_of_batching_gives_the_same_answers(world, batching):
     made = world()
     with made.engine(batching=batching) as engine:
-        assert made.answered(engine).answers == made.expected()
+        assert made.answered(engine).answers == made.compute_outputs()
         assert engine.statistics()["batching"] == ("static" if batching == "static" else "in_flight")
 
 
 def test_a_backend_without_state_answers_too(world):
     made = world(plain=True)
     with made.engine(prefill_tokens=16) as engine:
-        assert made.answered(engine).answers == made.expected()
+        assert made.answered(engine).answers == made.compute_outputs()
 
 
 def test_a_graph_backend_gives_generation_programs_this_engine(world):
@@ -46,8 +46,8 @@ def test_first_tokens_are_reported_before_the_answers_that_begin_with_them(world
     made = world()
     with made.engine() as engine:
         reply = made.answered(engine)
-    assert reply.firsts == {id_: answer[:1] for id_, answer in made.expected().items()}
-    assert reply.counts == {id_: len(answer) for id_, answer in made.expected().items()}
+    assert reply.firsts == {id_: answer[:1] for id_, answer in made.compute_outputs().items()}
+    assert reply.counts == {id_: len(answer) for id_, answer in made.compute_outputs().items()}
 
 
 def test_a_first_token_comes_while_the_others_are_still_running(world, kept):
@@ -70,7 +70,7 @@ def test_an_ended_answer_leaves_its_slot_to_the_next(world):
     with made.engine(batch=4) as engine:
         made.answered(engine)
         statistics = engine.statistics()
-    tokens = sum(map(len, made.expected().values()))
+    tokens = sum(map(len, made.compute_outputs().values()))
     assert statistics["new_tokens"] == tokens
     assert statistics["decode"]["useful_tokens"] == tokens - 60  # the first of each comes from its prompt
     assert statistics["decode"]["useful_tokens"] > 0.9 * statistics["decode"]["computed_tokens"]
@@ -86,14 +86,14 @@ def test_samples_are_taken_while_others_run_and_each_goes_to_its_own_reply(world
         for index, reply in enumerate(replies):
             engine.submit(made.samples(index, first=index), reply)
         for index, reply in enumerate(replies):
-            assert reply.wait().answers == made.expected(made.samples(index, first=index))
+            assert reply.wait().answers == made.compute_outputs(made.samples(index, first=index))
 
 
 def test_the_same_index_may_come_more_than_once(world):
     made = world()
     samples = made.samples(3, 3, 5, 3)
     with made.engine() as engine:
-        assert made.answered(engine, samples).answers == made.expected(samples)
+        assert made.answered(engine, samples).answers == made.compute_outputs(samples)
 
 
 def test_all_calls_of_the_backend_come_from_one_thread_that_is_not_the_callers(world):
@@ -117,7 +117,7 @@ def test_long_prompts_are_read_in_pieces_between_the_steps_of_those_that_run(wor
     made.backend.fails = long_one_comes_while_the_short_one_runs
     with made.engine(prefill_tokens=10) as engine:
         engine.submit(made.samples(0, first=1000), reply)
-        assert reply.wait().answers == made.expected()
+        assert reply.wait().answers == made.compute_outputs()
     calls = [name for name, _, _ in made.backend.calls]
     assert calls[:14] == ["prefill", "decode"] * 7
     assert "prefill" not in calls[14:]
@@ -157,7 +157,7 @@ def test_a_request_that_can_never_be_served_is_refused_and_the_others_are_answer
     with made.engine() as engine:
         reply = made.answered(engine)
     assert reply.failures == {1001: reason}
-    assert reply.answers == made.expected(made.samples(0)) | made.expected(made.samples(2, first=1002))
+    assert reply.answers == made.compute_outputs(made.samples(0)) | made.compute_outputs(made.samples(2, first=1002))
 
 
 @pytest.mark.parametrize("batch", [3, "auto"])
@@ -169,7 +169,7 @@ def test_no_call_exceeds_what_the_graphs_take_though_the_model_has_more_position
         reply = made.answered(engine)
     reason = "a prompt of 27 tokens and 24 new ones exceed the 50 positions of its graphs here"
     assert reply.failures == {1002: reason}
-    assert reply.answers == {id_: answer for id_, answer in made.expected().items() if id_ != 1002}
+    assert reply.answers == {id_: answer for id_, answer in made.compute_outputs().items() if id_ != 1002}
     assert max(rows for rows, _ in made.backend.sizes) <= 3
     assert max(columns for _, columns in made.backend.sizes) == 50
     assert max(columns for _, _, columns in made.backend.calls if isinstance(columns, int)) <= 50
@@ -195,7 +195,7 @@ def test_a_decode_call_that_fails_fails_those_that_run_and_no_others(world):
         assert engine.statistics()["failed_samples"] == len(reply.failures)
     assert 1 <= len(reply.failures) <= 4
     assert set(reply.failures.values()) == {"RuntimeError: device lost"}
-    expected = made.expected()
+    expected = made.compute_outputs()
     assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
 
 
@@ -244,7 +244,7 @@ def test_a_prompt_that_ends_in_nans_fails_its_sequence_and_no_other(world):
         reply = made.answered(engine)
     assert list(reply.failures.values()) == ["NaN in log_probabilities"]
     assert not reply.failures.keys() & reply.firsts.keys()
-    expected = made.expected()
+    expected = made.compute_outputs()
     assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
 
 
@@ -267,7 +267,7 @@ def test_where_rows_cannot_be_added_fewer_run_at_a_time_and_all_are_answered(wor
     made = world(20)
     made.backend.room = 3 * 96
     with made.engine(batch=8) as engine:
-        assert made.answered(engine).answers == made.expected()
+        assert made.answered(engine).answers == made.compute_outputs()
         assert engine.statistics()["cache"]["rows"] <= 3
     assert made.backend.refusals == 1  # it is not asked again and again
 
@@ -289,8 +289,8 @@ def test_the_cache_grows_in_steps_and_keeps_what_it_holds(world):
         reply = made.answered(engine, made.samples(0, first=0))
         second = made.answered(engine, made.samples(1, 2, 3))
         assert engine.statistics()["cache"] == {"rows": 3, "columns": 384, "growths": 4}
-    assert reply.answers == made.expected(made.samples(0, first=0))
-    assert second.answers == made.expected(made.samples(1, 2, 3))
+    assert reply.answers == made.compute_outputs(made.samples(0, first=0))
+    assert second.answers == made.compute_outputs(made.samples(1, 2, 3))
     assert made.backend.sizes == [(1, 128), (1, 384), (2, 384), (3, 384)]
 
 
@@ -315,7 +315,7 @@ def test_a_number_of_slots_left_open_is_one_that_fits(world):
         statistics = engine.statistics()
         assert statistics["batch"] <= 4
         assert set(statistics["sweep_tokens_per_s"]) <= {"1", "2", "4"}
-        assert made.answered(engine).answers == made.expected()
+        assert made.answered(engine).answers == made.compute_outputs()
 
 
 def test_each_number_of_slots_is_tried_with_a_cache_of_that_size(world):
@@ -338,7 +338,7 @@ def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
         engine.warm_up(made.samples())
         statistics = engine.statistics()
         assert (statistics["batch"], statistics["cache"]["rows"], statistics["sweep_tokens_per_s"]) == (1, 1, {})
-        assert made.answered(engine).answers == made.expected()
+        assert made.answered(engine).answers == made.compute_outputs()
 
 
 def test_requests_wait_for_company_until_a_flush(world, kept):
@@ -357,7 +357,7 @@ def test_requests_wait_for_company_no_longer_than_told(world, kept):
     with made.engine(max_wait_us=1000) as engine:
         reply = kept(3)
         engine.submit(made.samples(0, 1, 2), reply)
-        assert reply.wait().answers == made.expected()
+        assert reply.wait().answers == made.compute_outputs()
 
 
 def test_leaving_the_engine_ends_its_thread_and_nothing_is_answered_afterwards(world, kept):
@@ -437,7 +437,7 @@ def test_a_thousand_requests_with_failures_here_and_there_are_answered_once_each
         reply.wait(60)
         slots = engine._flight.slots
         assert slots.taken == 0
-        assert not slots.held()
+        assert not slots.list_held()
         assert not slots.positions.any()
         statistics = engine.statistics()
     assert statistics["samples"] == len(reply.answers)
@@ -446,7 +446,7 @@ def test_a_thousand_requests_with_failures_here_and_there_are_answered_once_each
     assert {"the prompt is empty", "RuntimeError: now and then", "NaN in log_probabilities"} <= reasons
     assert len(reply.answers) > 700
     assert statistics["cache"]["rows"] == 8
-    expected = made.expected(made.samples(*sorted(reply.answers), first=0))
+    expected = made.compute_outputs(made.samples(*sorted(reply.answers), first=0))
     assert list(reply.answers[id_] for id_ in sorted(reply.answers)) == list(expected.values())
 
 

@@ -69,7 +69,7 @@ def test_two_states_of_one_executable_are_apart(executable):
 
 def test_larger_state_begins_with_the_old(executable):
     state = numbered(executable)
-    grown = executable.resized(state, {SLOTS: 6, LENGTH: 7})
+    grown = executable.resize(state, {SLOTS: 6, LENGTH: 7})
     for name, tensor in state.items():
         assert grown[name].shape == (6, 2, 7)
         np.testing.assert_array_equal(grown[name][:4, :, :5], tensor)

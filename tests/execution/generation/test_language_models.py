@@ -40,7 +40,7 @@ class Prompts:
 
 def engine(graphs, program, **plan):
     model = Model(name="tiny", graphs=graphs, program=program, weights_fingerprint="none")
-    backend = PyTorch().configured(TorchOptions(device="cpu", threads=1))
+    backend = PyTorch().with_options(TorchOptions(device="cpu", threads=1))
     return backend.engine(model, EnginePlan(batching="in_flight", **plan))
 
 
@@ -75,7 +75,7 @@ def test_tiny_models_answer_as_the_official_references_settings_make_them(worklo
     )
     folder = DATA / workload / "tiny_generate"
     network = importlib.import_module(f"mlbench_{workload}.graphs").NETWORK
-    graphs = network.trained_graphs(folder, decoding, fingerprint="golden")
+    graphs = network.build_graphs(folder, decoding, fingerprint="golden")
     dataset = Prompts([Prompt(tokens=np.array(tokens)) for tokens in prompts])
     with engine(graphs, TokenProgram(decoding), batch=3, prefill_tokens=24) as running:
         found = answered(running, dataset, [2, 0, 3, 1], kept)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import numpy as np
 from mlbench_null.backend import Null
 
 from mlbench import (
-    Appetite,
     BatchProgram,
+    Capacity,
     DataError,
     Dataset,
     Engine,
@@ -81,7 +82,7 @@ class Doubling(GraphBackend):
         return Probe(is_available=True)
 
     def instance(self, number, of):
-        own = self.configured(self.options)
+        own = self.with_options(self.options)
         own.number = number
         return own
 
@@ -114,8 +115,8 @@ class Speaking(Engine):
             if number == TWICE:
                 reply.complete(one, [np.arange(number, dtype=np.int32)], [number])
 
-    def appetite(self):
-        return Appetite(together=1, most=100)
+    def capacity(self):
+        return Capacity(batch=1, in_flight=100)
 
 
 class SpeakingBackend(Doubling):
@@ -159,8 +160,36 @@ def generating(payload):
     return Part(backend=world.backend, model=world.model, plan=EnginePlan(**payload), dataset=world.dataset)
 
 
+class Garbling(Engine):
+    """Writes to the instance's own socket, once an invalid message, once one that makes no sense."""
+
+    def submit(self, samples, reply):
+        for place, number in enumerate(samples.data()):
+            if number == WRONG:
+                os.write(int(sys.argv[1]), b"no message at all, but as long as one")
+            elif number == TWICE:
+                reply._line.send("complete", [], test=10**6, is_one=True)
+            else:
+                reply.complete(samples[place : place + 1], np.array([[2 * number]]))
+
+    def statistics(self):
+        return {"rate": float("nan"), "sizes": {8: np.int64(3)}}
+
+
+class GarblingBackend(Doubling):
+    def engine(self, model, plan):
+        return Garbling()
+
+    def observe(self):
+        return {"device": "cpu", "handle": object()}
+
+
+def garbling(payload):
+    return part(GarblingBackend(), EnginePlan(instances=2))
+
+
 def refusing(payload):
-    raise UsageError("backend.speed is 11.", hint="Want 1 to 10.")
+    raise UsageError("backend.speed is 11.", hint="Expected 1 to 10.")
 
 
 def lacking(payload):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlbench_null.backend import Null
 
-from mlbench import Precision
+from mlbench import GenerationProgram, Precision, UsageError
 from mlbench.conformance.engine_checks import ENGINE_CHECKS
 from mlbench.conformance.known_answers import TokenLists
 from mlbench.conformance.loadgen_checks import LOADGEN_CHECKS
@@ -30,6 +30,8 @@ class Loaded(ReplicatedEngine):
 
 class ReplicatedNull(Null):
     def engine(self, model, plan):
+        if isinstance(model.program, GenerationProgram):
+            raise UsageError("the parts build engines of batches alone.")
         building = Building(builder="replicated_parts:null", payload=asdict(plan))
         return Loaded(building, 2, model, plan, TokenLists())
 

@@ -16,13 +16,13 @@ import pytest
 from mlbench import DataError, EnginePlan, GraphError, Reply, ReplySpec, Samples, UsageError
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.cores import Core
+from mlbench.execution.failures import FailureKind, ProcessEndedError
 from mlbench.execution.instances import engine as module
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
-from mlbench.execution.isolation import FailureKind, ProcessEndedError
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.loadgen.settings import Mode, Seeds, Test
-from mlbench.loadgen.watchdog import NoSigns
+from mlbench.loadgen.watchdog import NoCallbacks
 
 HERE = Path(__file__).parent
 DEADLY, TIRING, WRONG, TWICE, UNREADABLE = 913, 914, 915, 916, 1917
@@ -233,7 +233,7 @@ def test_loadgen_finds_no_fault(three, tmp_path):
         reply=ReplySpec(dtype="int64", shape=(1,)),
         seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
     )
-    traffic = drive(test, three, three.library, tmp_path / "logs", NoSigns())
+    traffic = drive(test, three, three.library, tmp_path / "logs", NoCallbacks())
     three.library.load(range(1000))  # LoadGen has let its samples go
     assert (traffic.answered, traffic.faults) == (traffic.issued, [])
 
@@ -248,7 +248,7 @@ def test_sequences_in_flight_in_two_processes_say_what_plain_loops_say():
         engine.warm_up(world.samples())
         reply = world.answered(engine, world.samples(*range(12), *range(12)))
         assert all(each["samples"] for each in engine.statistics()["by_instance"])
-    assert reply.answers == world.expected(world.samples(*range(12), *range(12)))
+    assert reply.answers == world.compute_outputs(world.samples(*range(12), *range(12)))
     assert {id_: [answer[0]] for id_, answer in reply.answers.items()} == reply.firsts
     assert {id_: len(answer) for id_, answer in reply.answers.items()} == reply.counts
 
@@ -261,7 +261,7 @@ def test_prompts_are_not_sorted_across_passes_over_the_dataset():
     with ReplicatedEngine(building, 1, world.model, EnginePlan(), world.dataset) as engine:
         engine.library.load(range(12))
         engine.warm_up(world.samples())
-        assert engine.appetite().most == 2
+        assert engine.capacity().in_flight == 2
         indices = [4, 1, 7, 2, 2, 7, 4, 1, 1]
         reply = world.answered(engine, world.samples(*indices, first=0))
     lengths = [len(world.prompts[index].tokens) for index in indices]
@@ -303,9 +303,7 @@ def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_
 def test_one_that_dies_idle_fails_the_next_sample_for_the_run_is_not_sound():
     with warm("doubling", 2, batching="dynamic", batch=2) as engine:
         os.kill(engine.instances[0].pid, signal.SIGSEGV)
-        for _ in range(500):
-            if engine.instances[0].ended:
-                break
+        while not engine.instances[0].consumer.is_gone:  # what is given to it before fails with it
             time.sleep(0.01)
         reply = asked(engine, *range(100, 110))
     assert reply.failures == {5000: "instance 0 of 2 was ended by SIGSEGV"}
@@ -330,7 +328,7 @@ def test_one_that_keeps_silent_is_killed_and_named(monkeypatch):
 @pytest.mark.parametrize(
     ("builder", "error", "told"),
     [
-        ("refusing", UsageError, r"^backend\.speed is 11\. Want 1 to 10\.$"),
+        ("refusing", UsageError, r"^backend\.speed is 11\. Expected 1 to 10\.$"),
         ("lacking", GraphError, r"^graph double: operator Det\. Use fp32\.$"),
         ("raising", ProcessEndedError, "^instance 0 of 2: ValueError: bad operator$"),
         ("dying", ProcessEndedError, "^instance 0 of 2 left with status 3 before it was done$"),
@@ -341,6 +339,26 @@ def test_an_engine_that_cannot_be_made_says_why_as_it_would_alone(builder, error
         pass
     if error is ProcessEndedError:
         assert caught.value.kind is (FailureKind.EXIT if builder == "dying" else FailureKind.EXCEPTION)
+
+
+@pytest.mark.parametrize(
+    ("sample", "told"),
+    [(WRONG, "sent an invalid message (it begins with b'no messa'), and was killed"), (TWICE, "that makes no sense")],
+)
+def test_an_instance_that_garbles_its_line_is_killed_and_named_and_the_others_go_on(sample, told):
+    with warm("garbling", 2) as engine:
+        reply = asked(engine, sample)
+        (reason,) = reply.failures.values()
+        assert told in reason
+        assert reason.startswith("instance ")
+        assert [int(each[0][0]) for each in asked(engine, 100, 101, 102).answers.values()] == [200, 202, 204]
+
+
+def test_what_an_instance_cannot_tell_of_itself_is_named():
+    with warm("garbling", 2) as engine:
+        assert engine.statistics()["by_instance"][0]["sizes"] == {"8": 3}
+        assert engine.statistics()["not_stored"] == "rate is nan"
+        assert engine.runtime() == {"device": "cpu", "not_stored": "handle is a object"}
 
 
 def is_gone(pid):

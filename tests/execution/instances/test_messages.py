@@ -1,10 +1,12 @@
+import json
 import socket
+import struct
 import threading
 
 import numpy as np
 import pytest
 
-from mlbench.execution.instances.messages import Line
+from mlbench.execution.instances.messages import Line, NoMessageError
 
 
 @pytest.fixture
@@ -55,3 +57,44 @@ def test_a_message_that_is_cut_off_counts_as_hanging_up():
         with ours:
             ours.sendall(b"\x05\x00\x00\x00\x00\x00\x00\x00")
         assert Line(theirs).receive() is None
+
+
+def framed(header, body=b"", mark=b"mlbench\x01", header_bytes=None, body_bytes=None):
+    content = header if isinstance(header, bytes) else json.dumps(header).encode()
+    sizes = struct.pack("<8sIQ", mark, header_bytes or len(content), body_bytes or len(body))
+    return sizes + content + body
+
+
+GOOD = {"kind": "done", "facts": {}, "arrays": []}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"Segmentation fault, but not quite\n",
+        framed(GOOD, mark=b"mlbench\x02"),
+        framed(GOOD, header_bytes=2**32 - 1),
+        framed(GOOD, body_bytes=2**63),
+        framed(b"\xff{"),
+        framed(b"[" * 100_000),
+        framed([]),
+        framed({"kind": "done"}),
+        framed({**GOOD, "kind": None}),
+        framed({**GOOD, "arrays": [["<f4", [2]]]}, b"four"),
+        framed({**GOOD, "arrays": [["<f4", [1]]]}, b"more than four"),
+        framed({**GOOD, "arrays": [["|O", [1]]]}, b"12345678"),
+        framed({**GOOD, "arrays": [["no type", [1]]]}),
+        framed({**GOOD, "arrays": [["<f4", [-1]]]}),
+        framed({**GOOD, "arrays": [["<f4", [2**40, 2**40]]]}),
+        framed({**GOOD, "arrays": ["<f4"]}),
+        framed({**GOOD, "arrays": {"a": 1}}),
+    ],
+    ids=range(17),
+)
+def test_what_is_no_message_is_refused_and_nothing_of_its_sizes_is_believed(data):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(data)
+        ours.shutdown(socket.SHUT_WR)
+        with pytest.raises(NoMessageError):
+            Line(theirs).receive()

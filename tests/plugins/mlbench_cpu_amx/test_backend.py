@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mlbench_cpu_amx import backend as module
-from mlbench_cpu_amx.allocator import preloaded_allocator
+from mlbench_cpu_amx.allocator import find_allocator
 from mlbench_cpu_amx.backend import CpuAmx, CpuAmxOptions
 
 from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
@@ -18,7 +18,7 @@ AMX = AVX512 | {"avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"}
 
 
 def cpu_amx(**options) -> CpuAmx:
-    return CpuAmx().configured(CpuAmxOptions(threads=1, **options))
+    return CpuAmx().with_options(CpuAmxOptions(threads=1, **options))
 
 
 def graph(build, calibration=()) -> ModuleGraph:
@@ -64,16 +64,16 @@ def test_int8_needs_torchao(machine):
 
 
 @pytest.mark.parametrize(
-    ("circumstances", "reason"),
+    ("run_conditions", "reason"),
     [
         ({"flags": frozenset()}, "no x86 CPU with AVX2 here"),
         ({"flags": AMX, "distributions": ()}, "torch is not installed"),
         ({"flags": AMX, "compiler": False}, "no C++ compiler (g++)"),
     ],
 )
-def test_the_probe_says_what_is_missing(machine, monkeypatch, circumstances, reason):
+def test_the_probe_says_what_is_missing(machine, monkeypatch, run_conditions, reason):
     monkeypatch.delenv("CXX", raising=False)
-    probe = machine(**circumstances)
+    probe = machine(**run_conditions)
     assert not probe.is_available
     assert probe.reason == reason
     assert probe.install
@@ -126,4 +126,4 @@ def test_int8_of_a_graph_with_state_is_refused(monkeypatch):
 )
 def test_a_preloaded_allocator_is_told_by_the_mapped_files(tmp_path: Path, line: str, allocator: str):
     (tmp_path / "maps").write_text(f"5581 r--p 0 08:01 11 /usr/bin/python3.11\n{line}\n")
-    assert preloaded_allocator(tmp_path / "maps") == allocator
+    assert find_allocator(tmp_path / "maps") == allocator

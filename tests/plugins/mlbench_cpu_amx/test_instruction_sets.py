@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from mlbench_cpu_amx.instruction_sets import chosen, limit, offered
+from mlbench_cpu_amx.instruction_sets import choose_instruction_set, limit, list_available
 
 from mlbench import UsageError
 from mlbench.toolkit.processor import flags_of
@@ -26,25 +26,25 @@ def cpuinfo(flags: str) -> str:
     ],
 )
 def test_what_a_cpu_has_is_read_from_its_flags_the_best_first(flags, sets):
-    assert offered(flags_of(cpuinfo(flags))) == sets
+    assert list_available(flags_of(cpuinfo(flags))) == sets
 
 
 def test_a_cpu_that_is_not_x86_has_none():
-    assert offered(flags_of("processor\t: 0\nFeatures\t: fp asimd bf16 sve\n")) == []
+    assert list_available(flags_of("processor\t: 0\nFeatures\t: fp asimd bf16 sve\n")) == []
 
 
 def test_auto_takes_the_best_there_is():
-    assert chosen("auto", flags_of(cpuinfo(SAPPHIRE_RAPIDS))) == "amx"
-    assert chosen("auto", flags_of(cpuinfo(ICE_LAKE))) == "avx512"
+    assert choose_instruction_set("auto", flags_of(cpuinfo(SAPPHIRE_RAPIDS))) == "amx"
+    assert choose_instruction_set("auto", flags_of(cpuinfo(ICE_LAKE))) == "avx512"
 
 
 def test_a_lesser_set_than_the_best_can_be_asked_for():
-    assert chosen("avx2", flags_of(cpuinfo(SAPPHIRE_RAPIDS))) == "avx2"
+    assert choose_instruction_set("avx2", flags_of(cpuinfo(SAPPHIRE_RAPIDS))) == "avx2"
 
 
 def test_amx_on_a_cpu_without_it_is_refused_with_what_is_missing():
     with pytest.raises(UsageError) as caught:
-        chosen("amx", flags_of(cpuinfo(ICE_LAKE)))
+        choose_instruction_set("amx", flags_of(cpuinfo(ICE_LAKE)))
     assert caught.value.message == "backend.isa is 'amx', and this CPU lacks amx_bf16, amx_int8, amx_tile."
     assert caught.value.hint == "Choose auto, or from avx512, avx2."
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 from mlbench_cpu_amx.backend import CpuAmx, CpuAmxOptions
-from mlbench_cpu_amx.instruction_sets import offered
+from mlbench_cpu_amx.instruction_sets import list_available
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph
@@ -55,7 +55,7 @@ def ramp(rows: int) -> np.ndarray:
 
 
 def compiled(precision: Precision):
-    backend = CpuAmx().configured(CpuAmxOptions(threads=1))
+    backend = CpuAmx().with_options(CpuAmxOptions(threads=1))
     if precision not in backend.probe().precisions:
         pytest.skip(f"cpu_amx does not offer {precision} here")
     return backend, backend.compile(doubling_graph(), precision)
@@ -121,7 +121,7 @@ print(json.dumps(backend.observe()))
 """
 
 
-@pytest.mark.skipif(offered(machine_flags())[:1] != ["amx"], reason="needs a CPU with AMX")
+@pytest.mark.skipif(list_available(machine_flags())[:1] != ["amx"], reason="needs a CPU with AMX")
 @pytest.mark.parametrize(("isa", "is_amx"), [("amx", True), ("avx512", False)])
 def test_the_kernels_that_ran_are_of_the_instruction_set_asked_for(isa: str, is_amx: bool):
     command = [sys.executable, "-c", KERNELS, os.path.dirname(__file__), isa]

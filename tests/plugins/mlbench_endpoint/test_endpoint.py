@@ -178,7 +178,7 @@ def model(program=None, **fields):
 @contextmanager
 def engine(script, program=None, **options):
     with serving(script) as url:
-        backend = Endpoint().configured(EndpointOptions(**{"url": url, **options}))
+        backend = Endpoint().with_options(EndpointOptions(**{"url": url, **options}))
         with backend.engine(model(program), EnginePlan()) as opened:
             yield opened
 
@@ -232,10 +232,10 @@ def test_the_first_token_is_heard_before_the_last_is_sent():
         (Script(status=503), r"answered 503: .*busy"),
         (Script(cut_after=2), "cut the answer off after 2 parts"),
         (Script(cut_after=0), "cut the answer off after 0 parts"),
-        (Script(garbage=True), r"no JSON: \{nonsense"),
+        (Script(garbage=True), r"invalid JSON: \{nonsense"),
         (Script(answers_as="another"), "answered as 'another', not as 'scripted'"),
         (Script(text="no ids here"), "sent text, no token ids"),
-        (Script(tokens=("a", "b")), "sent text, no token ids"),
+        (Script(tokens=("a", "b")), 'sent "a" as a token id'),
         (Script(answers_as=7), "answered as '7', not as 'scripted'"),
     ],
     ids=["refusal", "cut off", "nothing", "garbage", "another model", "text", "words for ids", "a number for a name"],
@@ -340,21 +340,42 @@ def test_answers_that_the_server_counts_otherwise_are_counted():
         ({"url": "localhost:8000"}, "backend.url is 'localhost:8000'"),
         ({"url": "http://x", "key_variable": "NO_SUCH_KEY"}, "backend.key_variable is 'NO_SUCH_KEY', and the env"),
         ({"url": "http://x", "extra": "[1]"}, r"backend.extra is '\[1\]'"),
+        ({"url": "http://x", "extra": "[" * 100_000}, r"backend.extra is '\[\["),
+        ({"url": "http://me:s3cret@x/v1"}, "backend.url has a user, a query or a fragment"),
+        ({"url": "http://x/v1?key=s3cret"}, "backend.url has a user, a query or a fragment"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, reason):
-    with pytest.raises(UsageError, match=reason):
-        Endpoint().configured(EndpointOptions(**options)).engine(model(), EnginePlan())
+    with pytest.raises(UsageError, match=reason) as caught:
+        Endpoint().with_options(EndpointOptions(**options)).engine(model(), EnginePlan())
+    assert "s3cret" not in f"{caught.value}{caught.value.hint}"
+
+
+@pytest.mark.parametrize("key", ["s3\ncret", "s3cr\u00e9t", "s3\x1bcret"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(monkeypatch, key):
+    monkeypatch.setenv("TALK_KEY", key)
+    backend = Endpoint().with_options(EndpointOptions(url="http://x", key_variable="TALK_KEY"))
+    with pytest.raises(UsageError, match="the API key in TALK_KEY has a character") as caught:
+        backend.engine(model(), EnginePlan())
+    assert "cr" not in str(caught.value).replace("character", "")
+
+
+def test_a_prompt_that_leaves_no_room_for_an_answer_fails_before_it_is_sent():
+    script = Script(tokens=(END,))
+    with engine(script, Talk(longest=3)) as opened:
+        heard = ask(opened, 0, 1)
+    assert heard.failures == {100: "the prompt of 3 tokens leaves no room for an answer"}
+    assert [(len(body["prompt"]), body["max_tokens"]) for body in script.asked] == [(2, 1)]
 
 
 def test_beams_need_the_fields_of_the_server_at_hand():
-    backend = Endpoint().configured(EndpointOptions(url="http://x"))
+    backend = Endpoint().with_options(EndpointOptions(url="http://x"))
     with pytest.raises(UsageError, match="4 beams") as caught:
         backend.engine(model(Talk(beams=4)), EnginePlan())
     assert "use_beam_search" in caught.value.hint
 
 
 def test_text_needs_a_tokenizer():
-    backend = Endpoint().configured(EndpointOptions(url="http://x", prompt="text"))
+    backend = Endpoint().with_options(EndpointOptions(url="http://x", prompt="text"))
     with pytest.raises(UsageError, match="no tokenizer"):
         backend.engine(model(), EnginePlan())

@@ -57,7 +57,7 @@ class Heard(Reply):
 
 def engine(program=None, **options):
     model = Model(name="any", graphs={}, program=program or Talk(), weights_fingerprint="")
-    return Null().configured(NullOptions(**options)).engine(model, EnginePlan())
+    return Null().with_options(NullOptions(**options)).engine(model, EnginePlan())
 
 
 def heard(count, program=None, **options):

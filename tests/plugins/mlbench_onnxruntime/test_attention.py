@@ -86,7 +86,7 @@ def attended(history: list[np.ndarray], head: int, factor: float) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_row_attends_to_its_own_tokens_whatever_lies_behind_them(graphs, kind):
     backend = OnnxRuntime()
-    executable = backend.configured(replace(backend.options, threads=1)).compile(graphs[kind], Precision.FP32)
+    executable = backend.with_options(replace(backend.options, threads=1)).compile(graphs[kind], Precision.FP32)
     state = executable.new_state({"slots": 5, "length": 32})
     for array in state.arrays.values():
         array.fill(9)  # what the last sequences left
@@ -147,7 +147,7 @@ def test_a_fused_graph_has_the_weights_of_its_own_checkpoint(beside):
     assert checkpoints[0].onnx().read_bytes() == checkpoints[1].onnx().read_bytes()
     for graph, factor in zip(checkpoints, (1, 3), strict=True):
         assert with_fused_attention(graph.onnx(), graph) != graph.onnx()
-        executable = backend.configured(replace(backend.options, threads=1)).compile(graph, Precision.FP32)
+        executable = backend.with_options(replace(backend.options, threads=1)).compile(graph, Precision.FP32)
         state = executable.new_state({"slots": 2, "length": 8})
         seen = executable({"new": new, "positions": np.array([0]), "columns": np.arange(1)}, state)["seen"]
         np.testing.assert_allclose(seen, np.full((1, HEADS * SHARING, SIZE), 2 * factor))  # values are twice the keys

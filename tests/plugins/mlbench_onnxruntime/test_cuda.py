@@ -17,7 +17,7 @@ pytestmark = [
 class TestFp32(GraphBackendConformance):
     @pytest.fixture
     def backend(self):
-        return OnnxRuntime().configured(OnnxRuntimeOptions(provider="cuda"))
+        return OnnxRuntime().with_options(OnnxRuntimeOptions(provider="cuda"))
 
 
 class TestFp16(TestFp32):

@@ -8,7 +8,7 @@ import pytest
 from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_onnxruntime.providers import Place
 from mlbench_onnxruntime.row_copies import copy_whole_rows
-from mlbench_onnxruntime.stateful import StatefulSession, updated_in_place
+from mlbench_onnxruntime.stateful import StatefulSession, find_updatable
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.conformance.known_state import stepping_graph
@@ -143,7 +143,7 @@ def test_a_state_that_is_read_after_the_scatter_too_is_not_overwritten_under_the
 )
 def test_only_the_target_of_a_lone_scatter_is_updated_in_place(tmp_path: Path, nodes, names):
     nodes = [(kind, ["x" if name == "updates" else name for name in inputs], output) for kind, inputs, output in nodes]
-    assert updated_in_place(saved(tmp_path / "graph.onnx", *nodes).onnx()) == names
+    assert find_updatable(saved(tmp_path / "graph.onnx", *nodes).onnx()) == names
 
 
 def test_outputs_stay_as_they_are_when_the_state_moves_on(writing: FileGraph):
@@ -171,7 +171,7 @@ def test_a_larger_state_begins_with_the_smaller_one_and_ends_with_zeros(writing:
     state = executable.new_state({"slots": 2, "length": 3})
     before = numbers(2, HEADS, 3, SIZE)
     executable({"slots": np.arange(2), "x": before}, state)
-    grown = executable.resized(state, {"slots": 3, "length": 7})
+    grown = executable.resize(state, {"slots": 3, "length": 7})
     expected = np.zeros((3, HEADS, 7, SIZE), np.float32)
     expected[:2, :, :3] = before
     np.testing.assert_array_equal(grown.arrays["notes"], expected)

@@ -41,7 +41,7 @@ def compiled():
         fingerprint="tally",
     )
     options = TorchOptions(device="cpu", threads=1, compile=True)
-    return PyTorch().configured(options).compile(graph, Precision.FP32)
+    return PyTorch().with_options(options).compile(graph, Precision.FP32)
 
 
 def write(executable, state, numbers, columns):

@@ -19,7 +19,7 @@ pytestmark = [
 class OnDevice(GraphBackendConformance):
     @pytest.fixture
     def backend(self):
-        return PyTorch().configured(TorchOptions(device="cuda"))
+        return PyTorch().with_options(TorchOptions(device="cuda"))
 
 
 class TestFp32(OnDevice):
@@ -44,12 +44,12 @@ def test_each_instance_has_a_gpu_of_its_own_and_more_than_gpus_are_refused():
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_a_recording_on_the_second_gpu_sees_each_calls_inputs_and_state():
-    backend = PyTorch().configured(TorchOptions(device="cuda:1"))
+    backend = PyTorch().with_options(TorchOptions(device="cuda:1"))
     trial = Trial(Subject(backend=backend, precision=Precision.FP32))
     for position in range(8):  # the third call of the same shapes is recorded, those after it are replayed
         trial.step([position + 1, 2 * position], [position, position], f"step {position}", span=8)
 
 
 def test_instances_share_the_gpu_that_is_named_by_its_number():
-    named = PyTorch().configured(TorchOptions(device="cuda:0"))
+    named = PyTorch().with_options(TorchOptions(device="cuda:0"))
     assert named.instance(1, 2).device() == torch.device("cuda", 0)

@@ -48,7 +48,7 @@ def graph() -> ModuleGraph:
 
 
 def compiled(precision=Precision.FP32):
-    return PyTorch().configured(TorchOptions(device="cpu")).compile(graph(), precision)
+    return PyTorch().with_options(TorchOptions(device="cpu")).compile(graph(), precision)
 
 
 def write(executable, state, numbers, column):
@@ -93,7 +93,7 @@ def test_larger_state_begins_with_the_old():
     executable = compiled()
     state = executable.new_state(SIZES)
     write(executable, state, [1, 2, 3, 4], 5)
-    grown = executable.resized(state, {"slots": 5, "length": 9})
+    grown = executable.resize(state, {"slots": 5, "length": 9})
     assert [tuple(tensor.shape) for tensor in grown] == [(5, 2, 9), (5, 9)]
     assert write(executable, grown, [10] * 5, 8) == [22, 24, 26, 28, 20]
 
@@ -140,7 +140,7 @@ def test_stacks_of_matrices_are_kept_in_the_lower_precision_too():
         build=lambda: made,
         fingerprint="experts",
     )
-    executable = PyTorch().configured(TorchOptions(device="cpu")).compile(plain, Precision.BF16)
+    executable = PyTorch().with_options(TorchOptions(device="cpu")).compile(plain, Precision.BF16)
     assert isinstance(executable, TorchExecutable)
     assert executable({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[3, 3, 3]]
     assert (made.matrices.dtype, made.places.dtype) == (torch.bfloat16, torch.float32)

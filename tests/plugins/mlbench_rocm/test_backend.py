@@ -49,7 +49,7 @@ def product_graph() -> ModuleGraph:
 
 
 def rocm(**options) -> Rocm:
-    return Rocm().configured(RocmOptions(**options))
+    return Rocm().with_options(RocmOptions(**options))
 
 
 def test_gpus_are_told_from_cpus_and_spelled_as_compilers_spell_them(amd_machine):

@@ -21,11 +21,11 @@ from mlbench import (
     UsageError,
 )
 from mlbench.conformance import GraphBackendConformance
-from mlbench.conformance.known_answers import known_graphs
+from mlbench.conformance.known_answers import reference_graphs
 from mlbench.conformance.known_state import reading_graph, stepping_graph
-from mlbench.execution.generation.cache import Limits
+from mlbench.execution.generation.cache import CacheLimits
 from mlbench.toolkit import ModuleGraph, ShapeRange, onnx_identity, shape_ranges
-from mlbench.tuning import filled
+from mlbench.tuning import fill_template
 
 ROOT = Path(__file__).parents[3]
 BATCH = Dim(name="batch", smallest=1, usual=16, largest=128)
@@ -40,7 +40,7 @@ class TestTensorRt(GraphBackendConformance):
 
 
 def backend(**options) -> TensorRt:
-    return TensorRt().configured(TensorRtOptions(**options))
+    return TensorRt().with_options(TensorRtOptions(**options))
 
 
 def tensor(*shape: int | Dim) -> TensorSpec:
@@ -65,9 +65,9 @@ class Silence(GenerationProgram):
 def test_the_core_is_told_of_the_caps():
     graphs = {graph.name: graph for graph in (reading_graph(), stepping_graph())}
     model = Model(name="tokens", graphs=graphs, program=Silence(), weights_fingerprint="none")
-    before = Limits.of(model.graphs)
+    before = CacheLimits.of(model.graphs)
     engine = backend(largest={"rows": 4, "span": 20, "length": 24}).engine(model, EnginePlan(batching="in_flight"))
-    after = Limits.of(engine._model.graphs)
+    after = CacheLimits.of(engine._model.graphs)
     assert (before.rows, before.pieces, before.columns) == (8, 8, 32)
     assert (after.rows, after.pieces, after.columns) == (4, 4, 20)
 
@@ -147,13 +147,13 @@ def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch,
 def test_a_gpu_that_is_not_there_is_refused_before_anything_is_built(device):
     pytest.importorskip("torch")
     with pytest.raises(UsageError, match=f"backend.device is {device}, and torch"):
-        backend(device=device).compile(known_graphs()[0].graph, Precision.FP32)
+        backend(device=device).compile(reference_graphs()[0].graph, Precision.FP32)
 
 
 @pytest.mark.parametrize(("name", "value"), [("optimization_level", "6"), ("device", "-1"), ("workspace_mb", "-5")])
 def test_an_option_out_of_range_is_refused(name, value):
     with pytest.raises(UsageError, match=rf"backend.{name} is '{value}' .*: Input should be"):
-        filled(TensorRtOptions(), "backend", {f"backend.{name}": value})
+        fill_template(TensorRtOptions(), "backend", {f"backend.{name}": value})
 
 
 def read_by_tensorrt() -> set[str]:
@@ -165,7 +165,7 @@ def read_by_tensorrt() -> set[str]:
 @pytest.mark.parametrize("precision", list(Precision))
 def test_tensorrt_reads_every_operator_of_the_files_it_is_given(precision):
     onnx = pytest.importorskip("onnx")
-    graphs = [known.graph for known in known_graphs()]
+    graphs = [known.graph for known in reference_graphs()]
     if precision not in (Precision.INT8, Precision.FP8):
         graphs += [reading_graph(), stepping_graph()]
     for graph in graphs:

@@ -5,7 +5,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from mlbench import InvalidRunError, LoggedReply
-from mlbench.toolkit.language import decoded, logged_tokens, token_difference
+from mlbench.toolkit.language import decode_answers, read_logged_tokens, token_difference
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -15,13 +15,13 @@ def logged(tokens, index=0, dtype="<i8"):
 
 
 def test_the_first_reply_to_a_sample_counts_in_the_order_of_the_log():
-    found = logged_tokens([logged([5, 6], 3), logged([7], 1), logged([8], 3)], samples=4, dtype="int64")
+    found = read_logged_tokens([logged([5, 6], 3), logged([7], 1), logged([8], 3)], samples=4, dtype="int64")
     assert {index: tokens.tolist() for index, tokens in found.items()} == {3: [5, 6], 1: [7]}
     assert list(found) == [3, 1]
 
 
 def test_an_empty_reply_has_no_tokens():
-    assert logged_tokens([logged([])], samples=1, dtype="int32")[0].tolist() == []
+    assert read_logged_tokens([logged([])], samples=1, dtype="int32")[0].tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_an_empty_reply_has_no_tokens():
 )
 def test_what_cannot_be_tokens_names_its_sample(replies, complaint):
     with pytest.raises(InvalidRunError, match=complaint):
-        logged_tokens(replies, samples=4, dtype="int64")
+        read_logged_tokens(replies, samples=4, dtype="int64")
 
 
 class TestDecoding:
@@ -47,14 +47,14 @@ class TestDecoding:
 
     def test_special_tokens_are_left_out(self, tokenizer):
         tokens = [*tokenizer.encode("The river rose.").ids, 628, 628]
-        assert decoded([np.array(tokens), np.array([628])], tokenizer) == ["The river rose.", ""]
+        assert decode_answers([np.array(tokens), np.array([628])], tokenizer) == ["The river rose.", ""]
 
     def test_blanks_before_punctuation_stay_unless_asked(self, tokenizer):
         text = "It rose , did n't it ? Yes ! It 's so . They 've , we 're , I 'm ; a ' b"
         tokens = [np.array(tokenizer.encode(text).ids)]
-        assert decoded(tokens, tokenizer) == [text]
+        assert decode_answers(tokens, tokenizer) == [text]
         tidied = "It rose, didn't it? Yes! It's so. They've, we're, I'm ; a'b"
-        assert decoded(tokens, tokenizer, tidies_blanks=True) == [tidied]
+        assert decode_answers(tokens, tokenizer, tidies_blanks=True) == [tidied]
 
 
 class TestDifference:

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 import torch
-from mlbench_bert.graphs import Architecture, build_network, official_onnx_reader, random_reader, trained_reader
+from mlbench_bert.graphs import Architecture, build_network, build_reader, official_onnx_reader, random_reader
 from safetensors.torch import save_file
 
 from mlbench import DataError, GraphError, Precision
@@ -107,7 +107,7 @@ def test_random_weights_are_the_same_each_time_and_leave_the_global_generator_al
 class TestWeightsFile:
     def module(self, tmp_path, state):
         path, sha256 = saved(tmp_path, state)
-        return trained_reader(SMALL, 40, path, None, sha256=sha256).module()
+        return build_reader(SMALL, 40, path, None, sha256=sha256).module()
 
     def test_its_tensors_are_loaded_and_a_pooler_is_passed_over(self, tmp_path):
         state = build_network(SMALL).state_dict()
@@ -135,7 +135,7 @@ class TestWeightsFile:
     def test_another_checksum_is_refused(self, tmp_path):
         path, _ = saved(tmp_path, build_network(SMALL).state_dict())
         with pytest.raises(DataError, match="corrupt or another version"):
-            trained_reader(SMALL, 40, path, None, sha256="0" * 64).module()
+            build_reader(SMALL, 40, path, None, sha256="0" * 64).module()
 
 
 class TestOfficialOnnx:

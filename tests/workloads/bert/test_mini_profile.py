@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from mlbench_bert.accuracy import SquadF1
-from mlbench_bert.mini_profile import MiniProfile, shipped_profile
+from mlbench_bert.mini_profile import MiniProfile, load_mini_profile
 
 from mlbench import DataError, LoggedReply, Precision, Weights
 from mlbench.toolkit import read_mini
@@ -17,7 +17,7 @@ class Pipeline:
     """The shipped network in torch, whole, or with one fault."""
 
     def __init__(self, *, change=lambda inputs: inputs, swapped=False, only_first_windows=False):
-        self.profile = shipped_profile()
+        self.profile = load_mini_profile()
         self.data = self.profile.dataset()
         self.module = self.profile.graph(Weights.TRAINED).module()
         self.change, self.swapped, self.only_first_windows = change, swapped, only_first_windows
@@ -102,7 +102,7 @@ def test_weights_with_noise_that_no_score_shows_give_replies_that_differ():
 
 
 def test_calibration_windows_are_100_and_of_no_validation_passage():
-    profile = shipped_profile()
+    profile = load_mini_profile()
     inputs = list(profile.calibration_inputs())
     assert len(inputs) == 100
     assert all(list(tensors) == ["input_ids", "input_mask", "segment_ids"] for tensors in inputs)
@@ -115,7 +115,7 @@ def test_calibration_windows_are_100_and_of_no_validation_passage():
     "name", ["weights.safetensors", "dev.json", "vocab.txt", "calibration.json", "calibration.txt"]
 )
 def test_a_changed_byte_in_a_shipped_file_is_noticed(tmp_path, name):
-    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
     content = bytearray((folder / name).read_bytes())
     content[-2] ^= 1
     (folder / name).write_bytes(content)
@@ -127,7 +127,7 @@ def test_a_changed_byte_in_a_shipped_file_is_noticed(tmp_path, name):
 
 
 def test_a_missing_shipped_file_is_named(tmp_path):
-    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
     (folder / "dev.json").unlink()
     with pytest.raises(DataError, match=r"not found: .*dev\.json.* Install mlbench again"):
         read_mini(MiniProfile, folder).dataset()

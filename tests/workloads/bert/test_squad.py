@@ -100,7 +100,7 @@ class TestBadFiles:
     def test_bytes_that_are_no_text_are_refused(self, tmp_path):
         path = tmp_path / "dev.json"
         path.write_bytes(b"\xff\xfe{")
-        with pytest.raises(DataError, match="is not JSON"):
+        with pytest.raises(DataError, match="is not text"):
             read_questions(path)
 
     def test_a_vocabulary_that_is_too_short_is_refused(self):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from mlbench_dlrm_v2.architecture import Architecture
 from mlbench_dlrm_v2.graphs import StateDict
-from mlbench_dlrm_v2.program import joined_indices
+from mlbench_dlrm_v2.program import join_indices
 
 MINIATURE = Architecture(
     table_rows=(20, 3, 50, 7),
@@ -31,7 +31,7 @@ class Miniature:
         self.source = StateDict(self.state, Path("inputs.npz"))
         self.inputs = {
             "dense": arrays["dense"],
-            "indices": joined_indices([[arrays[f"sparse_{number}"] for number in range(4)]]),
+            "indices": join_indices([[arrays[f"sparse_{number}"] for number in range(4)]]),
         }
 
     def logits(self, network):

@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 import torch
 from mlbench_dlrm_v2 import graphs
-from mlbench_dlrm_v2.architecture import Architecture, capped_tables
-from mlbench_dlrm_v2.graphs import StateDict, new_network, random_ranker, trained_network, trained_ranker, weights_file
+from mlbench_dlrm_v2.architecture import Architecture, cap_tables
+from mlbench_dlrm_v2.graphs import StateDict, build_network, build_ranker, new_network, random_ranker, weights_file
 from mlbench_dlrm_v2.network import Ranker
 from safetensors.torch import save_file
 
@@ -27,7 +27,7 @@ def tables(request, monkeypatch):
 
 def test_logits_are_the_references(golden, miniature, tables):
     case = json.loads((golden / "dcn_forward" / "expected.json").read_text())
-    network = trained_network(miniature.architecture, miniature.source)
+    network = build_network(miniature.architecture, miniature.source)
     assert type(network.sparse_arch).__name__ == {"joined": "JoinedTables", "separate": "SeparateTables"}[tables]
     np.testing.assert_allclose(miniature.logits(network), case["logits"], atol=case["tolerance"]["logits_abs"])
 
@@ -45,7 +45,7 @@ def test_the_official_sizes_have_the_official_number_of_parameters():
 
 
 def test_a_graph_says_what_goes_in_and_what_comes_out():
-    graph = random_ranker(Architecture(table_rows=capped_tables(5)), None)
+    graph = random_ranker(Architecture(table_rows=cap_tables(5)), None)
     (dense, indices), (logits,) = graph.inputs, graph.outputs
     assert (graph.name, dense.name, indices.name, logits.name) == ("ranker", "dense", "indices", "logits")
     assert (dense.shape[1:], indices.shape[1:], logits.shape[1:]) == ((13,), (214,), ())
@@ -69,8 +69,8 @@ def test_graphs_of_other_weights_or_tables_have_other_fingerprints(miniature):
     made = [
         random_ranker(architecture, None),
         random_ranker(shorter, None),
-        trained_ranker(architecture, lambda: miniature.source, fingerprint="11", calibrate=None),
-        trained_ranker(architecture, lambda: miniature.source, fingerprint="22", calibrate=None),
+        build_ranker(architecture, lambda: miniature.source, fingerprint="11", calibrate=None),
+        build_ranker(architecture, lambda: miniature.source, fingerprint="22", calibrate=None),
     ]
     assert len({graph.fingerprint for graph in made}) == 4
 
@@ -79,23 +79,23 @@ def test_a_missing_tensor_and_one_of_another_shape_are_named(miniature):
     name = "inter_arch.crossnet.bias.1"
     without = StateDict({key: value for key, value in miniature.state.items() if key != name}, Path("w.safetensors"))
     with pytest.raises(DataError, match=rf"weights file lacks {name}: w\.safetensors"):
-        trained_network(miniature.architecture, without)
+        build_network(miniature.architecture, without)
     other = replace(miniature.architecture, table_rows=(20, 3, 51, 7))
     with pytest.raises(DataError, match=r"t_cat_2\.weight is \(50, 8\), not \(51, 8\)"):
-        trained_network(other, miniature.source)
+        build_network(other, miniature.source)
 
 
 def test_weights_with_another_checksum_are_refused(miniature, tmp_path):
     save_file(miniature.state, tmp_path / "weights.safetensors")
     source = partial(weights_file, tmp_path / "weights.safetensors", sha256="0" * 64)
-    graph = trained_ranker(miniature.architecture, source, fingerprint="", calibrate=None)
+    graph = build_ranker(miniature.architecture, source, fingerprint="", calibrate=None)
     with pytest.raises(DataError, match=r"corrupt or another version: .*weights\.safetensors"):
         graph.module()
 
 
 def test_tables_that_are_mapped_or_too_large_have_no_onnx_form(miniature, monkeypatch):
     source, architecture = miniature.source, miniature.architecture
-    mapped = trained_ranker(architecture, lambda: source, fingerprint="", calibrate=None, is_mapped=True)
+    mapped = build_ranker(architecture, lambda: source, fingerprint="", calibrate=None, is_mapped=True)
     monkeypatch.setattr(graphs, "LARGEST_ONNX_BYTES", architecture.table_bytes - 1)
     for graph in (mapped, random_ranker(architecture, None)):
         with pytest.raises(GraphError, match=r"graph ranker: .* have no ONNX form"):
@@ -104,7 +104,7 @@ def test_tables_that_are_mapped_or_too_large_have_no_onnx_form(miniature, monkey
 
 @pytest.mark.slow
 def test_the_exported_file_sums_by_gathering_and_is_the_same_function_for_all_numbers_of_rows(miniature, tables):
-    graph = trained_ranker(miniature.architecture, lambda: miniature.source, fingerprint=tables, calibrate=None)
+    graph = build_ranker(miniature.architecture, lambda: miniature.source, fingerprint=tables, calibrate=None)
     operators = {node.op_type for node in onnx.load(graph.onnx()).graph.node}
     assert {"Gather", "ReduceSum"} <= operators
     assert not operators & {"Loop", "Scan", "If"}

@@ -10,7 +10,7 @@ import torch
 import yaml
 from mlbench_dlrm_v2 import graphs
 from mlbench_dlrm_v2.architecture import Architecture
-from mlbench_dlrm_v2.graphs import TABLE, new_network, trained_network
+from mlbench_dlrm_v2.graphs import TABLE, build_network, new_network
 from mlbench_dlrm_v2.snapshot import MANIFEST, Piece, Snapshot, read_snapshot
 
 from mlbench import DataError
@@ -47,7 +47,7 @@ def changed(folder, change):
 def test_a_real_snapshot_gives_the_references_logits(golden, miniature, name, joined_bytes, monkeypatch):
     monkeypatch.setattr(graphs, "LARGEST_JOINED_BYTES", joined_bytes)
     case = json.loads((golden / "dcn_forward" / "expected.json").read_text())
-    network = trained_network(miniature.architecture, read_snapshot(golden / name))
+    network = build_network(miniature.architecture, read_snapshot(golden / name))
     np.testing.assert_allclose(miniature.logits(network), case["logits"], atol=case["tolerance"]["logits_abs"])
 
 
@@ -153,7 +153,7 @@ def change_range(folder):
 BROKEN = {
     "no manifest": (
         lambda f: (f / MANIFEST).unlink(),
-        r"no checkpoint in .*model_weights: \.snapshot_metadata: No such file",
+        r"manifest cannot be read: .*model_weights/\.snapshot_metadata: No such file",
     ),
     "an empty manifest": (lambda f: (f / MANIFEST).write_text(""), "is no snapshot's manifest"),
     "a list": (lambda f: (f / MANIFEST).write_text("[]"), "is no snapshot's manifest"),
@@ -176,7 +176,7 @@ def test_a_broken_snapshot_is_named_in_one_line(folder, miniature, case):
     breaks, complaint = BROKEN[case]
     breaks(folder)
     with pytest.raises(DataError, match=complaint) as caught:
-        trained_network(miniature.architecture, read_snapshot(folder))
+        build_network(miniature.architecture, read_snapshot(folder))
     assert "\n" not in str(caught.value)
 
 
@@ -211,7 +211,7 @@ def test_the_official_checkpoint_is_ready_without_being_copied(tmp_path):
     write_official_snapshot(tmp_path)
     process = psutil.Process()
     before = process.memory_info().rss
-    network = trained_network(Architecture(), read_snapshot(tmp_path))
+    network = build_network(Architecture(), read_snapshot(tmp_path))
     indices = torch.tensor(
         [
             [

@@ -142,5 +142,5 @@ def test_a_missing_data_folder_is_named():
 
 
 def test_a_missing_checkpoint_is_named():
-    with pytest.raises(DataError, match=r"no checkpoint in nowhere: \.snapshot_metadata"):
+    with pytest.raises(DataError, match=r"manifest cannot be read: nowhere/\.snapshot_metadata"):
         DlrmV2().model(full(data=DATA, weights=Path("nowhere")))

@@ -5,7 +5,14 @@ import sys
 
 import pytest
 from mlbench_llama2_70b.dataset import Conversations
-from mlbench_llama2_70b.openorca import calibration, conversations, drawn, filtered, main, write_tables
+from mlbench_llama2_70b.openorca import (
+    calibration,
+    conversations,
+    draw_conversations,
+    filter_conversations,
+    main,
+    write_tables,
+)
 from tokenizers import Tokenizer
 
 from mlbench import DataError
@@ -45,7 +52,7 @@ def test_each_filter_leaves_what_the_official_one_leaves(rows, expected):
     assert ids(answered) == stages["after_short_response"]
     fit = [row for row in answered if row.is_fit]
     assert ids(fit) == stages["after_bad_prompts"]
-    assert filtered(rows, limit=limit) == fit
+    assert filter_conversations(rows, limit=limit) == fit
 
 
 def test_a_prompt_or_an_answer_at_the_limit_is_too_long(rows):
@@ -55,7 +62,9 @@ def test_a_prompt_or_an_answer_at_the_limit_is_too_long(rows):
 
 
 def test_samples_are_drawn_in_the_official_order(rows, expected):
-    chosen = drawn(filtered(rows, limit=expected["io_token_limit"]), per_origin=expected["n_total"] // 4)
+    chosen = draw_conversations(
+        filter_conversations(rows, limit=expected["io_token_limit"]), per_origin=expected["n_total"] // 4
+    )
     assert ids(chosen) == expected["sampled_ids_in_order"]
     assert ids(calibration(chosen, count=expected["calibration_size"])) == expected["calibration_ids_in_order"]
     assert list(chosen[0].row()) == expected["final_columns"]
@@ -63,7 +72,7 @@ def test_samples_are_drawn_in_the_official_order(rows, expected):
 
 def test_an_origin_with_too_few_conversations_is_named(rows):
     with pytest.raises(DataError, match="niv has 4 conversations, want 6"):
-        drawn(filtered(rows, limit=400), per_origin=6)
+        draw_conversations(filter_conversations(rows, limit=400), per_origin=6)
 
 
 def test_the_tables_are_those_that_the_full_profile_reads(golden, expected, tmp_path):

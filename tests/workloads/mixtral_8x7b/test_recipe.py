@@ -4,7 +4,7 @@ import random
 import pytest
 from mlbench_mixtral_8x7b import corpus_code, recipe
 from mlbench_mixtral_8x7b.gsm8k import is_right
-from mlbench_mixtral_8x7b.mini_profile import DATA, shipped_profile
+from mlbench_mixtral_8x7b.mini_profile import DATA, load_mini_profile
 
 OFFICIAL_COLUMNS = [
     "dataset",
@@ -24,7 +24,7 @@ OFFICIAL_COLUMNS = [
 
 @pytest.fixture(scope="module")
 def rows():
-    return json.loads((shipped_profile().folder / DATA).read_text())
+    return json.loads((load_mini_profile().folder / DATA).read_text())
 
 
 def of(rows, dataset):
@@ -39,7 +39,7 @@ def test_rows_are_those_of_the_official_table_in_mixed_order(rows):
 
 
 def test_a_prompt_begins_with_bos_twice_and_a_blank(rows):
-    tokenizer = shipped_profile().tokenizer()
+    tokenizer = load_mini_profile().tokenizer()
     for row in rows:
         assert row["tok_input"][:2] == [1, 1]
         assert tokenizer.decode(row["tok_input"][2:]) == f" [INST] {row['question']} [/INST]"

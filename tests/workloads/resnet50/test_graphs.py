@@ -7,10 +7,10 @@ import pytest
 import torch
 from mlbench_resnet50.graphs import (
     Architecture,
+    build_classifier,
     build_network,
     official_onnx_classifier,
     random_classifier,
-    trained_classifier,
 )
 
 from mlbench import DataError, GraphError
@@ -76,8 +76,8 @@ def test_graphs_of_other_weights_or_dimensions_have_other_fingerprints():
     graphs = [
         random_classifier(SMALL, no_calibration),
         random_classifier(other_size, no_calibration),
-        trained_classifier(SMALL, Path("a"), no_calibration, sha256="11"),
-        trained_classifier(SMALL, Path("a"), no_calibration, sha256="22"),
+        build_classifier(SMALL, Path("a"), no_calibration, sha256="11"),
+        build_classifier(SMALL, Path("a"), no_calibration, sha256="22"),
     ]
     assert len({graph.fingerprint for graph in graphs}) == 4
 
@@ -85,7 +85,7 @@ def test_graphs_of_other_weights_or_dimensions_have_other_fingerprints():
 def test_weights_with_another_checksum_are_refused(tmp_path: Path):
     file = tmp_path / "resnet50-19c8e357.pth"
     file.write_bytes(b"other weights")
-    graph = trained_classifier(SMALL, file, no_calibration, md5="9e9c86b324d80e65229fab49b8d9a8e8")
+    graph = build_classifier(SMALL, file, no_calibration, md5="9e9c86b324d80e65229fab49b8d9a8e8")
     with pytest.raises(DataError, match=r"corrupt or another version: .*resnet50-19c8e357\.pth"):
         graph.module()
 

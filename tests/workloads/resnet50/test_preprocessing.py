@@ -9,7 +9,7 @@ from mlbench_resnet50.preprocessing import (
     prepare_for_onnx,
     prepare_for_torchvision,
     read_image,
-    resized_size,
+    size_after_resize,
 )
 
 from mlbench import DataError
@@ -45,7 +45,7 @@ def test_decoding_and_resizing_give_the_references_sizes(golden: Path, picture: 
     case, _ = expected(golden / "preprocess", picture)
     image = read_image(golden / "preprocess" / "images" / picture)
     assert list(image.shape) == case["decoded_shape_hwc"]
-    assert list(resized_size(image, 256)) == case["resized_wh"]
+    assert list(size_after_resize(image, 256)) == case["resized_wh"]
 
 
 @pytest.mark.parametrize("picture", PICTURES)

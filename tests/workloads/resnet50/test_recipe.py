@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 from mlbench_resnet50.dataset import read_label_list
-from mlbench_resnet50.mini_profile import shipped_profile
+from mlbench_resnet50.mini_profile import load_mini_profile
 from mlbench_resnet50.preprocessing import decode
 from mlbench_resnet50.recipe import SEED, draw_image, draw_pictures, validation_and_training_digits, write_archive
 
@@ -17,7 +17,7 @@ def test_no_digit_serves_both_validation_and_training():
 def test_the_shipped_labels_are_the_drawn_ones_and_the_images_look_the_same(tmp_path: Path):
     validation, _ = validation_and_training_digits()
     drawn = list(draw_pictures(validation, 20, np.random.default_rng([SEED, 0])))
-    with zipfile.ZipFile(shipped_profile().files.path / "validation.zip") as archive:
+    with zipfile.ZipFile(load_mini_profile().files.path / "validation.zip") as archive:
         archive.extractall(tmp_path)
     for picture, file in zip(drawn, read_label_list(tmp_path / "val_map.txt", classes=20), strict=False):
         assert picture.label == file.label

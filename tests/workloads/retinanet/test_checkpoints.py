@@ -30,7 +30,7 @@ def state(tiny):
 
 
 def is_loaded(tiny, found, state):
-    """Tell whether a network that loads what was found has these weights."""
+    """Return whether a network that loads what was found has these weights."""
     network = build_network(tiny)
     network.load_state_dict(dict(found))
     return all(torch.equal(tensor, state[name]) for name, tensor in network.state_dict().items())

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from mlbench_retinanet.full_profile import ARCHITECTURE as OFFICIAL
-from mlbench_retinanet.graphs import build_network, random_detector, trained_detector
+from mlbench_retinanet.graphs import build_detector, build_network, random_detector
 
 
 def doubled(place):
@@ -76,7 +76,7 @@ def test_the_older_names_of_the_official_checkpoints_are_understood(tiny):
     }
     assert "head.classification_head.conv.6.bias" in older
     assert "backbone.fpn.inner_blocks.2.weight" in older
-    network = trained_detector(tiny, lambda: older, no_calibration, fingerprint="").module()
+    network = build_detector(tiny, lambda: older, no_calibration, fingerprint="").module()
     assert all(torch.equal(tensor, state[name]) for name, tensor in network.state_dict().items())
 
 
@@ -131,8 +131,8 @@ def test_graphs_of_other_weights_or_dimensions_have_other_fingerprints(tiny):
         random_detector(tiny, no_calibration),
         random_detector(replace(tiny, image_size=128), no_calibration),
         random_detector(replace(tiny, groups=4), no_calibration),
-        trained_detector(tiny, dict, no_calibration, fingerprint="11"),
-        trained_detector(tiny, dict, no_calibration, fingerprint="22"),
+        build_detector(tiny, dict, no_calibration, fingerprint="11"),
+        build_detector(tiny, dict, no_calibration, fingerprint="22"),
     ]
     assert len({graph.fingerprint for graph in graphs}) == 5
 

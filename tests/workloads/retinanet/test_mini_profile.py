@@ -8,7 +8,7 @@ import pytest
 import torch
 from mlbench_retinanet.accuracy import MeanAveragePrecision
 from mlbench_retinanet.graphs import MEAN, STD
-from mlbench_retinanet.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, read_mini_profile, shipped_profile
+from mlbench_retinanet.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, load_mini_profile, read_mini_profile
 from mlbench_retinanet.program import detection
 
 from mlbench import DataError, LoggedReply, Precision, Weights
@@ -20,7 +20,7 @@ class Pipeline:
     """The shipped network in torch, whole, or with one fault."""
 
     def __init__(self, *, change=lambda pixels: pixels, overlap=0.5, **constants):
-        self.profile = shipped_profile()
+        self.profile = load_mini_profile()
         self.data = self.profile.dataset()
         self.data.load(range(self.data.count))
         self.module = self.profile.graph(Weights.TRAINED).module()
@@ -85,7 +85,7 @@ def test_a_reply_agrees_with_the_reply_in_another_batch_and_with_no_other_sample
 
 
 def test_calibration_images_are_64_and_none_of_them_is_a_validation_image():
-    profile = shipped_profile()
+    profile = load_mini_profile()
     inputs = list(profile.calibration_inputs())
     assert [each["images"].shape for each in inputs] == [(1, 3, 128, 128)] * 64
     contents = {}
@@ -99,7 +99,7 @@ def test_calibration_images_are_64_and_none_of_them_is_a_validation_image():
 @pytest.mark.parametrize("name", [WEIGHTS, VALIDATION, CALIBRATION])
 def test_a_changed_byte_in_a_shipped_file_is_noticed(tmp_path, monkeypatch, name):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))  # where no archive is unpacked yet
-    folder = shutil.copytree(shipped_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)

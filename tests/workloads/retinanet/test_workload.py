@@ -14,7 +14,7 @@ from mlbench import DataError, GraphError, Profile, UsageError, Variant, Weights
 from mlbench.discovery import Plugins
 from mlbench.rules.early_stopping import estimate_index
 from mlbench.rules.tiers import Tier
-from mlbench.tuning import Circumstances, layered
+from mlbench.tuning import RunConditions, resolve_settings
 
 TORCHSCRIPT = Path("resnext50_32x4d_fpn.pth")
 ONNX = Path("resnext50_32x4d_fpn.onnx")
@@ -205,10 +205,10 @@ def test_the_mini_profile_with_random_weights_claims_no_accuracy():
 @pytest.mark.parametrize(("profile", "largest_batch"), [("mini", 128), ("full", 16)])
 def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_memory(profile, largest_batch):
     from mlbench.discovery import Plugins
-    from mlbench.tuning import Circumstances, layered
+    from mlbench.tuning import RunConditions, resolve_settings
 
     plugins = Plugins.discover()
-    circumstances = Circumstances(
+    run_conditions = RunConditions(
         workload=RetinaNet(),
         backend=plugins.backend("null"),
         scenario=plugins.scenario("Offline"),
@@ -216,13 +216,13 @@ def test_the_batch_sweep_stops_before_the_logits_of_official_images_fill_the_mem
         tier="smoke",
         precision="fp32",
     )
-    assert layered(circumstances).by_key["execution.largest_batch"].value == largest_batch
+    assert resolve_settings(run_conditions).by_key["execution.largest_batch"].value == largest_batch
 
 
 @pytest.mark.parametrize("tier", Tier)
 def test_no_tier_takes_the_slowest_query_of_multi_stream_for_its_99th_percentile(tier):
     plugins = Plugins.discover()
-    circumstances = Circumstances(
+    run_conditions = RunConditions(
         workload=plugins.workload("retinanet"),
         backend=plugins.backend("null"),
         scenario=plugins.scenario("MultiStream"),
@@ -230,6 +230,6 @@ def test_no_tier_takes_the_slowest_query_of_multi_stream_for_its_99th_percentile
         tier=tier,
         precision="fp32",
     )
-    queries = layered(circumstances).by_key["load.min_query_count"].value
+    queries = resolve_settings(run_conditions).by_key["load.min_query_count"].value
     assert queries == (838 if tier is Tier.SMOKE else 1157)
     assert estimate_index(queries, 0.99) < queries - 1

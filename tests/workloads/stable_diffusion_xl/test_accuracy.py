@@ -151,7 +151,7 @@ def test_a_reply_differs_by_its_pixels_on_average():
 
 def test_images_to_look_at_are_written_beside_the_scores(tmp_path):
     replies = [reply(index, grey(index)) for index in range(20)]
-    metric([f"caption {index}" for index in range(20)]).exhibit(replies, tmp_path)
+    metric([f"caption {index}" for index in range(20)]).write_artifacts(replies, tmp_path)
     assert (tmp_path / "contact_sheet.png").is_file()
     lines = (tmp_path / "images" / "captions.txt").read_text().splitlines()
     assert len(lines) == 10

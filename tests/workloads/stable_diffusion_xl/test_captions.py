@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from mlbench_stable_diffusion_xl.captions import HEADER, read_captions, selected
+from mlbench_stable_diffusion_xl.captions import HEADER, read_captions, select_captions
 
 from mlbench import DataError
 
@@ -18,7 +18,7 @@ def written(tmp_path, *lines, name="captions.tsv"):
 def test_captions_are_chosen_from_cocos_annotations_as_the_official_script_does(golden):
     case = json.loads((golden / "coco_subset" / "expected.json").read_text())
     annotations = golden / "coco_subset" / "captions_val2014.json"
-    found = selected(annotations.read_text(), annotations, case["max_images"])
+    found = select_captions(annotations.read_text(), annotations, case["max_images"])
     assert found.as_tsv() == (golden / "coco_subset" / case["expected_file"]).read_text()
 
 
@@ -39,8 +39,8 @@ def test_a_caption_may_hold_quotes_and_commas(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        (["caption\tid", ROW], "begins with 'caption id'.*Want a tab separated file"),
-        ([" ".join(HEADER), ROW], "Want a tab separated file with the columns id, image_id, caption"),
+        (["caption\tid", ROW], "begins with 'caption id'.*Expected a tab separated file"),
+        ([" ".join(HEADER), ROW], "Expected a tab separated file with the columns id, image_id, caption"),
         (["\t".join(HEADER)], "has 0 captions, not 1"),
         (["\t".join(HEADER), ROW, ROW], "has 2 captions, not 1"),
         (["\t".join(HEADER), "7\t70\tA dog"], "line 2 of .* is no caption"),

@@ -100,10 +100,10 @@ def test_a_model_that_is_not_the_official_one_is_named(tiny_folder):
 
 
 def test_a_folder_that_is_no_diffusers_model_is_refused(folder, tmp_path):
-    with pytest.raises(DataError, match=r"no diffusers model: nowhere/model_index\.json cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"diffusers model cannot be read: nowhere/model_index\.json: No such file"):
         Checkpoint.opened(Path("nowhere"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no diffusers model.*Want the folder of the pipeline"):
+    with pytest.raises(DataError, match=r"diffusers model cannot be read.*Expected the folder of the pipeline"):
         Checkpoint.opened(tmp_path / "empty")
     edited(folder / "model_index.json", _class_name="StableDiffusionXLImg2ImgPipeline")
     with pytest.raises(DataError, match="holds a StableDiffusionXLImg2ImgPipeline, not a StableDiffusionXLPipeline"):

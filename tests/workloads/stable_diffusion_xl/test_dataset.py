@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from mlbench_stable_diffusion_xl.captions import Captions
-from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, drawn_latents, read_latents
+from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, draw_latents, read_latents
 
 from mlbench import DataError
 
@@ -48,7 +48,7 @@ def test_random_prompts_are_the_same_each_time_and_end_with_the_end_token():
 
 def test_drawn_latents_are_the_official_ones(golden):
     wanted = json.loads((golden / "latents" / "expected.json").read_text())
-    latents = drawn_latents(OFFICIAL)
+    latents = draw_latents(OFFICIAL)
     assert (list(latents.shape), latents.dtype.name) == (wanted["shape"], wanted["dtype"])
     found = latents.ravel()[wanted["flat_index"]]
     np.testing.assert_allclose(found, wanted["values"], rtol=0, atol=wanted["tolerance"]["abs"])
@@ -58,13 +58,13 @@ def test_drawn_latents_are_the_official_ones(golden):
 
 def test_drawing_latents_leaves_torchs_own_generator_alone():
     before = torch.get_rng_state()
-    drawn_latents((4, 8, 8))
+    draw_latents((4, 8, 8))
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", ["latents.npy", "latents.pt"])
 def test_latents_are_read_from_either_file(tmp_path, name):
-    latents = drawn_latents((4, 8, 8))
+    latents = draw_latents((4, 8, 8))
     if name.endswith("npy"):
         np.save(tmp_path / name, latents)
     else:

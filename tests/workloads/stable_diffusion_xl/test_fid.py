@@ -51,7 +51,7 @@ def test_statistics_are_read_or_refused(tmp_path):
     with pytest.raises(DataError, match=r"are \(3,\) and \(4, 4\), want"):
         read_statistics(path)
     np.savez(path, mean=np.zeros(3))
-    with pytest.raises(DataError, match=r"statistics cannot be read.*mu.*Want val2014\.npz"):
+    with pytest.raises(DataError, match=r"statistics cannot be read.*mu.*Expected val2014\.npz"):
         read_statistics(path)
     path.unlink()
     with pytest.raises(DataError, match="statistics file not found"):

@@ -2,9 +2,9 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from mlbench_stable_diffusion_xl.architecture import OFFICIAL, built
+from mlbench_stable_diffusion_xl.architecture import OFFICIAL, build_part
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
-from mlbench_stable_diffusion_xl.graphs import CONFIG_OF, VAE_DECODER, Sizes, random_graphs, trained_graphs
+from mlbench_stable_diffusion_xl.graphs import CONFIG_OF, VAE_DECODER, Sizes, build_graphs, random_graphs
 
 from mlbench import Precision
 
@@ -18,13 +18,13 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def graphs(tiny_folder):
-    return trained_graphs(Checkpoint.opened(tiny_folder))
+    return build_graphs(Checkpoint.opened(tiny_folder))
 
 
 @pytest.mark.parametrize("part", PARAMETERS)
 def test_the_official_parts_have_the_official_number_of_parameters(part):
     with torch.device("meta"):
-        module = built(part, OFFICIAL[part])
+        module = build_part(part, OFFICIAL[part])
     assert sum(parameter.numel() for parameter in module.parameters()) == PARAMETERS[part]
 
 

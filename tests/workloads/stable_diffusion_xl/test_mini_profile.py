@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from mlbench_stable_diffusion_xl import recipe
 from mlbench_stable_diffusion_xl.digits import all_captions
-from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, shipped_profile
+from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, load_mini_profile
 from mlbench_stable_diffusion_xl.program import TextToImage
 
 from mlbench import DataError, LoggedReply, Precision, Weights
 from mlbench.scoring import score
 
-PROFILE = shipped_profile()
+PROFILE = load_mini_profile()
 BATCH = 32
 
 

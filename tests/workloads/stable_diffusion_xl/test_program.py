@@ -5,21 +5,21 @@ import numpy as np
 import pytest
 import torch
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
-from mlbench_stable_diffusion_xl.dataset import drawn_latents
-from mlbench_stable_diffusion_xl.graphs import TEXT_ENCODER, UNET, VAE_DECODER, trained_graphs
+from mlbench_stable_diffusion_xl.dataset import draw_latents
+from mlbench_stable_diffusion_xl.graphs import TEXT_ENCODER, UNET, VAE_DECODER, build_graphs
 from mlbench_stable_diffusion_xl.program import (
     NEGATIVE_PROMPT,
     Constants,
     TextToImage,
+    apply_guidance,
     constants_of,
-    guided,
     pixels,
 )
 from mlbench_stable_diffusion_xl.schedule import Schedule
 
 CAPTIONS = ["a red three on a black ground", "the digit zero in blue, painted on white paper"]
 GUIDANCE = 5.0
-START = drawn_latents((4, 8, 8))
+START = draw_latents((4, 8, 8))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def checkpoint(tiny_folder):
 
 @pytest.fixture(scope="module")
 def graphs(checkpoint, compiled):
-    return compiled(trained_graphs(checkpoint))
+    return compiled(build_graphs(checkpoint))
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def test_images_become_bytes_as_the_official_script_rounds_them(golden, dtype):
 
 def test_guidance_goes_beyond_the_prompt():
     noise = np.array([[1.0], [2.0], [3.0], [2.0]], np.float32)  # two negative prompts, then two prompts
-    np.testing.assert_array_equal(guided(noise, 8), [[1 + 8 * 2], [2.0]])
-    np.testing.assert_array_equal(guided(noise, 1), noise[2:])
+    np.testing.assert_array_equal(apply_guidance(noise, 8), [[1 + 8 * 2], [2.0]])
+    np.testing.assert_array_equal(apply_guidance(noise, 1), noise[2:])
 
 
 def test_the_denoiser_gets_the_negative_prompt_first_and_the_size_with_every_row(program, graphs, checkpoint, tokens):

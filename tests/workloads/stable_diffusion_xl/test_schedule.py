@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 from mlbench_stable_diffusion_xl.architecture import SCHEDULER
-from mlbench_stable_diffusion_xl.program import guided
+from mlbench_stable_diffusion_xl.program import apply_guidance
 from mlbench_stable_diffusion_xl.schedule import euler_schedule
 
 
@@ -27,7 +27,7 @@ def test_latents_go_through_the_steps_as_the_reference_takes_them(golden, case):
     np.testing.assert_allclose(schedule.scaled(latents, 0), wanted["scaled_model_input_step0"], rtol=0, atol=tolerance)
     for step in range(case["steps"]):
         noise = np.concatenate([inputs["noise_uncond"][step], inputs["noise_text"][step]])
-        latents = schedule.next(latents, guided(noise, case["guidance"]), step)
+        latents = schedule.next(latents, apply_guidance(noise, case["guidance"]), step)
         if step in (0, 9):
             np.testing.assert_allclose(latents, wanted[f"latents_after_step{step}"], rtol=0, atol=tolerance)
     np.testing.assert_allclose(latents, wanted["latents_final"], rtol=0, atol=tolerance)

@@ -133,7 +133,7 @@ def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, comp
 def test_a_folder_that_is_no_model_and_a_missing_captions_file_are_named(tiny_folder):
     with pytest.raises(DataError, match=r"captions file not found: captions_source\.tsv"):
         StableDiffusionXL().dataset(full(**FILES))
-    with pytest.raises(DataError, match=r"no diffusers model: checkpoint_pipe/model_index\.json"):
+    with pytest.raises(DataError, match=r"diffusers model cannot be read: checkpoint_pipe/model_index\.json"):
         StableDiffusionXL().model(full(**FILES))
     with pytest.raises(DataError, match="text_encoder has vocab_size = 618, want 49408"):
         StableDiffusionXL().model(full(**{**FILES, "weights": tiny_folder}))

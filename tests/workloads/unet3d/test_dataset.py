@@ -3,9 +3,9 @@ import os
 import numpy as np
 import pytest
 from mlbench_unet3d import dataset as dataset_module
-from mlbench_unet3d.dataset import PreparedCases, RandomVolumes, calibration_inputs, prepared_cases
+from mlbench_unet3d.dataset import PreparedCases, RandomVolumes, calibration_inputs, prepare_cases
 from mlbench_unet3d.kits19 import read_case
-from mlbench_unet3d.preprocessing import Grid, prepared
+from mlbench_unet3d.preprocessing import Grid, prepare_case
 
 from mlbench import DataError
 
@@ -31,7 +31,7 @@ def test_a_sample_is_its_case_on_the_grid_and_so_is_its_label(data):
     assert (cases.count, cases.performance_count) == (2, 2)
     cases.load([0, 1])
     for index, name in enumerate(("case_00003", "case_00000")):
-        image, label = prepared(read_case(data / name), GRID)
+        image, label = prepare_case(read_case(data / name), GRID)
         np.testing.assert_array_equal(cases.sample(index), image)
         np.testing.assert_array_equal(cases.label(index), label)
     assert cases.sample(0).shape == (12, 8, 12)
@@ -93,7 +93,7 @@ def test_a_case_with_other_grey_values_has_another_fingerprint(data):
 
 
 def test_another_grid_is_another_preparation(data):
-    first, second = prepared_cases(data, ["case_00000"], GRID), prepared_cases(data, ["case_00000"], Grid(window=16))
+    first, second = prepare_cases(data, ["case_00000"], GRID), prepare_cases(data, ["case_00000"], Grid(window=16))
     assert first != second
 
 
@@ -128,7 +128,7 @@ def test_calibration_windows_are_spread_over_the_cases_of_the_list(data, tmp_pat
     inputs = list(calibration_inputs(tmp_path / "calibration.txt", data, GRID, tensor="image"))
     assert {tensors["image"].shape for tensors in inputs} == {(1, 1, 8, 8, 8)}
     assert len(inputs) == 4 + 1  # of 4 windows all, of 1 the one
-    image, _ = prepared(read_case(data / "case_00003"), GRID)
+    image, _ = prepare_case(read_case(data / "case_00003"), GRID)
     np.testing.assert_array_equal(inputs[3]["image"][0, 0], image[4:, :, 4:])
 
 

@@ -7,10 +7,10 @@ import torch
 from mlbench_unet3d.graphs import (
     Architecture,
     build_network,
+    build_segmenter,
     dynamic_onnx_segmenter,
-    fixed_onnx_segmenter,
+    load_onnx_segmenter,
     random_segmenter,
-    trained_segmenter,
 )
 from safetensors.torch import save_file
 from torch import nn
@@ -159,8 +159,8 @@ def test_graphs_of_other_weights_or_dimensions_have_other_fingerprints(tmp_path)
         random_segmenter(SMALL, None),
         random_segmenter(Architecture(filters=SMALL.filters, window=32), None),
         random_segmenter(Architecture(filters=(4, 6, 9), window=16), None),
-        trained_segmenter(SMALL, tmp_path, None, sha256="11"),
-        trained_segmenter(SMALL, tmp_path, None, sha256="22"),
+        build_segmenter(SMALL, tmp_path, None, sha256="11"),
+        build_segmenter(SMALL, tmp_path, None, sha256="22"),
     ]
     assert len({graph.fingerprint for graph in graphs}) == 5
 
@@ -173,7 +173,7 @@ class TestWeightsFiles:
         return with_lively_norms(random_segmenter(SMALL, None).module()).state_dict()
 
     def loaded(self, path, **checksums):
-        return trained_segmenter(SMALL, path, None, **checksums).module().state_dict()
+        return build_segmenter(SMALL, path, None, **checksums).module().state_dict()
 
     def test_safetensors_of_half_precision_become_fp32(self, tmp_path, state):
         path = tmp_path / "weights.safetensors"
@@ -257,13 +257,13 @@ class TestOfficialOnnx:
             dynamic_onnx_segmenter(file, None, md5="82f0618fde78f9839e7c712274019b4a").onnx()
 
     def test_the_file_for_one_window_is_told_by_what_it_holds(self, file):
-        graph = fixed_onnx_segmenter(file, None)
+        graph = load_onnx_segmenter(file, None)
         assert graph.onnx() == file
         assert (graph.inputs[0].shape[0], graph.outputs[0].shape[0]) == (1, 1)
         assert graph.fingerprint == checksum(file, "md5")
         with pytest.raises(DataError, match=r"weights file not found: .*nowhere\.onnx"):
-            fixed_onnx_segmenter(file.with_name("nowhere.onnx"), None)
+            load_onnx_segmenter(file.with_name("nowhere.onnx"), None)
 
     def test_it_has_no_torch_module(self, file):
         with pytest.raises(GraphError, match="has no torch module"):
-            fixed_onnx_segmenter(file, None).module()
+            load_onnx_segmenter(file, None).module()

@@ -7,13 +7,13 @@ import torch
 from mlbench_unet3d import preprocessing
 from mlbench_unet3d.accuracy import Dice
 from mlbench_unet3d.kits19 import read_case
-from mlbench_unet3d.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, read_mini_profile, shipped_profile
+from mlbench_unet3d.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, load_mini_profile, read_mini_profile
 from mlbench_unet3d.preprocessing import DEVIATION, MEAN
 from mlbench_unet3d.program import segmentation
 
 from mlbench import DataError, LoggedReply, Weights
 
-PROFILE = shipped_profile()
+PROFILE = load_mini_profile()
 
 
 def prepared_volumes():
@@ -68,10 +68,10 @@ def test_a_fault_in_the_order_of_axes_misses_the_target(fault):
 
 @pytest.mark.slow
 def test_grey_values_that_are_not_clipped_miss_the_target(monkeypatch):
-    monkeypatch.setattr(preprocessing, "normalised", lambda image: (image - np.float32(MEAN)) / np.float32(DEVIATION))
+    monkeypatch.setattr(preprocessing, "normalise", lambda image: (image - np.float32(MEAN)) / np.float32(DEVIATION))
     folder = PROFILE.files.unpacked(VALIDATION)
     scans = [read_case(folder / name) for name in PROFILE.cases]
-    scores = scores_of([preprocessing.prepared(scan, PROFILE.grid)[0] for scan in scans])
+    scores = scores_of([preprocessing.prepare_case(scan, PROFILE.grid)[0] for scan in scans])
     assert not is_accurate(scores), scores
 
 

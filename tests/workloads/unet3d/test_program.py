@@ -3,7 +3,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from mlbench_unet3d.graphs import Architecture, fixed_onnx_segmenter, random_segmenter
+from mlbench_unet3d.graphs import Architecture, load_onnx_segmenter, random_segmenter
 from mlbench_unet3d.program import Segmentation, segmentation
 
 
@@ -87,5 +87,5 @@ def test_a_graph_is_given_no_more_windows_than_it_takes(tmp_path):
     small = Architecture(filters=(2, 2, 2, 2, 2), window=64)
     assert segmentation(random_segmenter(small, None), windows_per_call=3).windows_per_call == 3
     (tmp_path / "3dunet_kits19_128x128x128.onnx").write_bytes(b"any")
-    fixed = segmentation(fixed_onnx_segmenter(tmp_path / "3dunet_kits19_128x128x128.onnx", None), windows_per_call=3)
+    fixed = segmentation(load_onnx_segmenter(tmp_path / "3dunet_kits19_128x128x128.onnx", None), windows_per_call=3)
     assert fixed.windows_per_call == 1

@@ -8,7 +8,7 @@ import pytest
 import torch
 from mlbench_unet3d import recipe
 from mlbench_unet3d.kits19 import read_case
-from mlbench_unet3d.mini_profile import CALIBRATION, CALIBRATION_LIST, VALIDATION, shipped_profile
+from mlbench_unet3d.mini_profile import CALIBRATION, CALIBRATION_LIST, VALIDATION, load_mini_profile
 from mlbench_unet3d.preprocessing import Scan
 
 
@@ -25,7 +25,7 @@ def test_no_scan_serves_two_purposes():
     ("archive", "purpose", "count"), [(VALIDATION, recipe.VALIDATION, 12), (CALIBRATION, recipe.CALIBRATION, 4)]
 )
 def test_the_shipped_scans_are_the_drawn_ones(archive, purpose, count):
-    folder = shipped_profile().files.unpacked(archive)
+    folder = load_mini_profile().files.unpacked(archive)
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     assert len(names) == count
     for name, scan in zip(names, first_scans(purpose, count), strict=True):

@@ -1,0 +1,105 @@
+"""Whether the quick tests notice changes of one line that make mlbench lie.
+
+    python benchmarks/mutants.py
+
+Each mutant of `mutants.toml` is made in a copy of this checkout, and its tests run there. Prints a line for each and
+the number that no test noticed; exit status 1 when there are any.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+CHECKOUT = Path(__file__).parents[1]
+PACKAGES = ("", "plugins", "workloads")
+PARTS = ("mlbench", "plugins", "workloads", "tests", "examples", "benchmarks", "docs")
+NO_TEST_FAILED = 0
+A_TEST_FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One line, what it is changed to, and which tests must fail for it."""
+
+    meaning: str
+    file: str
+    line: str
+    mutant: str
+    tests: tuple[str, ...]
+
+
+def read_mutants() -> list[Mutant]:
+    """Return the mutants in the order of their file."""
+    tables = tomllib.loads((CHECKOUT / "benchmarks/mutants.toml").read_text())["mutants"]
+    return [Mutant(**{**table, "tests": tuple(table["tests"])}) for table in tables]
+
+
+@contextmanager
+def mutated(copy: Path, mutant: Mutant) -> Iterator[None]:
+    """Change the line in a copy of the checkout, and change it back.
+
+    Raises:
+        ValueError: the line does not stand there exactly once.
+    """
+    file = copy / mutant.file
+    text = file.read_text()
+    if (count := text.count(mutant.line)) != 1:
+        raise ValueError(f"{mutant.file} has {count} times: {mutant.line}")
+    file.write_text(text.replace(mutant.line, mutant.mutant))
+    try:
+        yield
+    finally:
+        file.write_text(text)
+
+
+def run_tests(copy: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
+    """Run the quick tests of a mutant on the copy, up to the first that fails."""
+    paths = [str(copy / package) for package in PACKAGES]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow and not gpu and not data", *mutant.tests],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@click.command()
+@click.option("--only", default="", help="Mutants whose meaning or file contains this text.")
+def main(only: str) -> None:
+    """Make each mutant and run its tests."""
+    chosen = [mutant for mutant in read_mutants() if only in mutant.meaning or only in mutant.file]
+    unnoticed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for part in PARTS:
+            shutil.copytree(CHECKOUT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        for file in ("pyproject.toml", "noxfile.py", "README.md", "CHANGELOG.md", "constraints.txt"):
+            shutil.copy(CHECKOUT / file, copy)
+        for mutant in chosen:
+            with mutated(copy, mutant):
+                done = run_tests(copy, mutant)
+            if done.returncode not in (NO_TEST_FAILED, A_TEST_FAILED):
+                raise click.ClickException(f"the tests of {mutant.file} did not run:\n{done.stdout}{done.stderr}")
+            is_unnoticed = done.returncode == NO_TEST_FAILED
+            unnoticed += is_unnoticed
+            failed = next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), "")
+            click.echo(f"{'UNNOTICED' if is_unnoticed else 'noticed'}: {mutant.file}: {mutant.meaning}. {failed}"[:200])
+    click.echo(f"{unnoticed} of {len(chosen)} mutants unnoticed")
+    sys.exit(1 if unnoticed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A graph or a dataset that is another one, but for what a subclass says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.graph import Graph, Precision, Tolerance
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+
+class WrappedGraph(Graph):
+    """Answers everything as another graph does. Who changes what it computes gives it a fingerprint of its own."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Take over a graph's name and tensors."""
+        self.wrapped = graph
+        self.name, self.inputs, self.outputs, self.state = graph.name, graph.inputs, graph.outputs, graph.state
+
+    def module(self) -> torch.nn.Module:
+        """Return the graph's module."""
+        return self.wrapped.module()
+
+    def onnx(self) -> Path:
+        """Return the graph's file."""
+        return self.wrapped.onnx()
+
+    def calibration(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the graph's inputs."""
+        return self.wrapped.calibration()
+
+    def precision(self, asked: Precision) -> Precision:
+        """Return what the graph answers."""
+        return self.wrapped.precision(asked)
+
+    def tolerance(self, precision: Precision) -> Tolerance:
+        """Return the graph's."""
+        return self.wrapped.tolerance(precision)
+
+    @property
+    def fingerprint(self) -> str:
+        """The graph's."""
+        return self.wrapped.fingerprint
+
+
+class WrappedDataset(Dataset):
+    """Has the samples of another dataset."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        """Take over a dataset's counts."""
+        self.wrapped = dataset
+        self.count, self.performance_count = dataset.count, dataset.performance_count
+
+    @property
+    def fingerprint(self) -> str:
+        """The dataset's."""
+        return self.wrapped.fingerprint
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load samples of the dataset."""
+        self.wrapped.load(indices)
+
+    def unload(self, indices: Sequence[int]) -> None:
+        """Let samples of the dataset go."""
+        self.wrapped.unload(indices)
+
+    def sample(self, index: int) -> Any:
+        """Return the dataset's."""
+        return self.wrapped.sample(index)

@@ -1,0 +1,242 @@
+"""All that is installed, by name, and what of it is broken."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib.metadata
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import pluggy
+
+from mlbench.contracts import hookspecs
+from mlbench.contracts.backend import Backend, Probe
+from mlbench.contracts.power import PowerMeter
+from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.workload import Workload
+from mlbench.discovery.guard import call_plugin
+from mlbench.discovery.validation import check_list, check_plugin_name, check_probe_result, check_reason, name_of
+from mlbench.errors import PluginError, UsageError
+from mlbench.installed import UNNAMED, find_installed
+
+if TYPE_CHECKING:
+    from mlbench.contracts.graph import Precision
+
+logger = logging.getLogger(__name__)
+
+GROUP = "mlbench"
+"""The entry point group."""
+
+_Plugin = TypeVar("_Plugin")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenPlugin:
+    """A plugin that cannot be used, and why."""
+
+    name: str
+    distribution: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Plugins:
+    """All that is installed, by name."""
+
+    backends: dict[str, Backend] = field(default_factory=dict)
+    workloads: dict[str, Workload] = field(default_factory=dict)
+    scenarios: dict[str, Scenario] = field(default_factory=dict)
+    power_meters: dict[str, PowerMeter] = field(default_factory=dict)
+    commands: dict[str, click.Command] = field(default_factory=dict)
+    broken: list[BrokenPlugin] = field(default_factory=list)
+    origins: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Hook and name of a thing to what brought it."""
+    hooks: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager("mlbench"))
+    _sources: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By what the hooks know a plugin as: the names of its entry point and its distribution."""
+    _probes: dict[str, Probe] = field(default_factory=dict)
+
+    @classmethod
+    def discover(cls) -> Plugins:
+        """Load every entry point of group ``mlbench``, each by itself: what one does wrong hurts no other."""
+        plugins = cls()
+        plugins.hooks.add_hookspecs(hookspecs)
+        seen = set[importlib.metadata.EntryPoint]()
+        found: list[tuple[importlib.metadata.EntryPoint, str]] = []
+        for installed in find_installed(GROUP):
+            if installed.fault:
+                plugins._add_broken(installed.name, installed.name, installed.fault)
+            found += [(entry, installed.name) for entry in installed.entry_points if entry not in seen]
+            seen.update(installed.entry_points)
+        for entry, distribution in sorted(found, key=lambda each: each[0].name):
+            plugins._load(entry, distribution)
+        plugins._collect(hookspecs.mlbench_scenarios, Scenario, plugins.scenarios)
+        plugins._collect(hookspecs.mlbench_workloads, Workload, plugins.workloads)
+        plugins._collect(hookspecs.mlbench_backends, Backend, plugins.backends)
+        plugins._collect(hookspecs.mlbench_power_meters, PowerMeter, plugins.power_meters)
+        plugins._collect(hookspecs.mlbench_commands, click.Command, plugins.commands)
+        return plugins
+
+    def backend(self, name: str) -> Backend:
+        """Return a backend. Raises `UsageError` for an unknown name, `PluginError` for a broken plugin's."""
+        return self._named(name, self.backends, "backend")
+
+    def workload(self, name: str) -> Workload:
+        """Return a workload; raises as `backend` does."""
+        return self._named(name, self.workloads, "workload")
+
+    def scenario(self, name: str) -> Scenario:
+        """Return a scenario, in whatever case it is written; raises as `backend` does."""
+        spelled = {known.lower(): known for known in self.scenarios}
+        return self._named(spelled.get(name.lower(), name), self.scenarios, "scenario")
+
+    def power_meter(self, name: str) -> PowerMeter:
+        """Return a power meter; raises as `backend` does."""
+        return self._named(name, self.power_meters, "power meter")
+
+    def probe(self, name: str) -> Probe:
+        """Return what a backend says of this machine, asked once; raises as `backend` does, also for a wrong answer."""
+        if name not in self._probes:
+            self._probes[name] = self._ask(self.backend(name).probe, check_probe_result, name, self.backends)
+        return self._probes[name]
+
+    def probes(self) -> dict[str, Probe]:
+        """Return what each backend says of this machine; one that answers wrongly becomes a broken plugin."""
+        return dict(_answers(self.probe, self.backends))
+
+    def meter_fault(self, name: str) -> str:
+        """Return why a power meter cannot measure here; empty when it can. Raises as `probe` does."""
+        return self._ask(self.power_meter(name).probe, check_reason, name, self.power_meters)
+
+    def meter_faults(self) -> dict[str, str]:
+        """Return `meter_fault` of each power meter; one that answers wrongly becomes a broken plugin."""
+        return dict(_answers(self.meter_fault, self.power_meters))
+
+    def best_backend(self, precision: Precision | None = None) -> Backend:
+        """Return the available backend with the highest rank, of those that offer a precision where one is named.
+
+        Raises:
+            PluginError: none is available, or none offers it.
+        """
+        ranked = [
+            (probe.rank, self.backends[name])
+            for name, probe in self.probes().items()
+            if probe.is_available and probe.rank >= 0 and (precision is None or precision in probe.precisions)
+        ]
+        if not ranked:
+            lacking = f"offers {precision} here" if precision else "is available here"
+            raise PluginError(f"no backend {lacking}.", hint="See `mlbench list` for what each one needs and offers.")
+        return max(ranked, key=lambda pair: pair[0])[1]
+
+    def origin(self, backend: str) -> str:
+        """Return what brought a backend: its entry point, and the distribution that declares it."""
+        return self.origins[hookspecs.mlbench_backends.__name__, backend]
+
+    def tell_stored(self, folder: Path) -> None:
+        """Call ``mlbench_run_stored`` of every plugin; one that raises is warned of, since the run is stored."""
+        for implementation in self.hooks.hook.mlbench_run_stored.get_hookimpls():
+            call = functools.partial(implementation.function, *[folder for _ in implementation.argnames])
+            try:
+                call_plugin(call)
+            except PluginError as error:
+                logger.warning("plugin %s did not take %s: %s", implementation.plugin_name, folder.name, error.message)
+
+    def _load(self, entry: importlib.metadata.EntryPoint, distribution: str) -> None:
+        name = f"{entry.name} ({distribution})"
+        self._sources[name] = (entry.name, distribution)
+        try:
+            module = call_plugin(entry.load)
+            call_plugin(lambda: self.hooks.register(module, name=name))
+        except PluginError as error:
+            if self.hooks.has_plugin(name):  # pluggy keeps what it refuses half-way
+                self.hooks.unregister(name=name)
+            self._add_broken(entry.name, distribution, error.message)
+            return
+        hooks = self.hooks.get_hookcallers(module) or []
+        unknown = [hook.name for hook in hooks if not hook.has_spec()]
+        if not hooks:
+            self._add_broken(entry.name, distribution, f"{entry.value} has no hook of mlbench")
+        elif unknown:
+            self._add_broken(entry.name, distribution, f"mlbench knows no hook {', '.join(unknown)}")
+
+    def _collect(self, hook: Callable[..., Any], kind: type, into: dict[str, Any]) -> None:
+        """Call a hook of each plugin by itself, and keep what it brings under its name."""
+        owners: dict[str, str] = {}
+        for implementation in getattr(self.hooks.hook, hook.__name__).get_hookimpls():
+            plugin, distribution = self._sources[implementation.plugin_name]
+            try:
+                things = check_list(call_plugin(implementation.function, hook.__name__), hook.__name__)
+            except PluginError as error:
+                self._add_broken(plugin, distribution, error.message)
+                continue
+            for thing in things:
+                name = self._name_of(thing, kind, implementation.plugin_name)
+                if name is None:
+                    continue
+                if name in owners:
+                    into.pop(name, None)
+                    reason = f"two plugins bring {name!r}: {owners[name]} and {plugin}; uninstall one"
+                    self._add_broken(name, distribution, reason)
+                else:
+                    owners[name] = plugin
+                    into[name] = thing
+                    self.origins[hook.__name__, name] = implementation.plugin_name
+
+    def _name_of(self, thing: Any, kind: type, source: str) -> str | None:
+        """Return the name of what a plugin brings; None where it breaks its contract, which is a row then."""
+        plugin, distribution = self._sources[source]
+        name = plugin
+        try:
+            name = call_plugin(lambda: name_of(thing, kind))
+            return call_plugin(lambda: check_plugin_name(thing, kind))
+        except PluginError as error:
+            self._add_broken(name, distribution, error.message)
+            return None
+
+    def _ask(
+        self, question: Callable[[], object], validated: Callable[[object], _Answer], name: str, known: dict[str, Any]
+    ) -> _Answer:
+        """Return what a plugin's ``probe`` answers; one that raises or answers wrongly is broken from then on."""
+        try:
+            answer = call_plugin(question, "probe()")
+            return call_plugin(lambda: validated(answer))
+        except PluginError as error:
+            del known[name]
+            origin = next((each for (_, brought), each in self.origins.items() if brought == name), "")
+            _, distribution = self._sources.get(origin, (name, UNNAMED))
+            self._add_broken(name, distribution, error.message)
+            raise PluginError(f"{name} cannot be used: {error.message}.", hint="See `mlbench list`.") from None
+
+    def _add_broken(self, name: str, distribution: str, reason: str) -> None:
+        self.broken.append(BrokenPlugin(name=name, distribution=distribution, reason=reason))
+
+    def _named(self, name: str, known: Mapping[str, _Plugin], kind: str) -> _Plugin:
+        if name in known:
+            return known[name]
+        for broken in self.broken:
+            if broken.name == name:
+                raise PluginError(f"{kind} {name!r} cannot be used: {broken.reason}.", hint="See `mlbench list`.")
+        raise UsageError(f"unknown {kind} {name!r}.", hint=nearest(name, known))
+
+
+def _answers(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[tuple[str, _Answer]]:
+    """Yield each name with its answer, without those that are broken."""
+    for name in tuple(names):
+        try:
+            yield name, ask(name)
+        except PluginError:
+            continue  # it is a row among the broken ones now
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint: the name that was probably meant, or all there are."""
+    close = difflib.get_close_matches(name.lower(), {each.lower(): each for each in known}, n=1, cutoff=0.5)
+    if close:
+        return f"Did you mean {next(each for each in known if each.lower() == close[0])!r}?"
+    return f"There are: {', '.join(known) or 'none'}."

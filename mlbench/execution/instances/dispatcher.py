@@ -1,0 +1,154 @@
+"""One queue for several consumers: who gets which samples when, and whose are lost with a consumer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Capacity, Reply, Samples
+from mlbench.execution.batching import Backlog
+
+Give = Callable[[Samples, int, bool], None]
+"""Hands samples over: their ids are serial numbers, then the number of their test, and whether no more are coming."""
+
+_NOBODY = -1
+"""The id of a sample that was not given, or is back already: whose reply it is finds out what is wrong."""
+
+
+@dataclass(slots=True, eq=False)
+class Consumer:
+    """Who takes samples, and has them until they are answered. For `Dispatcher` to write, all but the capacity."""
+
+    give: Give
+    capacity: Capacity
+    under_way: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """By serial number: id, dataset index, number of the test."""
+    last_fed: int = 0
+    is_gone: bool = False
+
+    @property
+    def room(self) -> int:
+        """How many samples more it wants."""
+        return self.capacity.in_flight - len(self.under_way)
+
+
+class Dispatcher:
+    """Samples wait here in the order of their arrival. All methods may be called from any thread.
+
+    No consumer gets more than its capacity, so that a slow one does not hoard what a fast one could answer. Samples
+    change their ids for serial numbers, since those of one test may come again in the next.
+    """
+
+    def __init__(self, consumers: Sequence[Consumer], dataset: Dataset) -> None:
+        """Store who takes, and what samples are of."""
+        self._consumers = consumers
+        self._dataset = dataset
+        self._lock = threading.Lock()
+        self._backlog = Backlog()
+        self._is_flushed = False
+        self._serial = 0
+        self._tests: list[Reply] = []
+        self._blame = ""
+        self._last_end = ""
+
+    def put(self, samples: Samples, reply: Reply, *, is_apart: bool = False) -> None:
+        """Add samples behind those that wait; those that are apart are not given together with any others."""
+        with self._lock:
+            blame, self._blame = self._blame, ""
+            if blame:
+                victim, samples = samples[:1], samples[1:]
+            if len(samples):
+                self._backlog.add(samples, reply, is_apart=is_apart)
+            self._is_flushed = False
+            self._feed()
+            lost = self._unanswerable()
+        if blame:
+            reply.fail(victim, blame)
+        _fail(lost)
+
+    def flush(self) -> None:
+        """Tell those who get samples from now on that no more are coming, until more come."""
+        with self._lock:
+            self._is_flushed = True
+
+    def reply(self, test: int) -> Reply:
+        """Return where the answers of a test go."""
+        return self._tests[test]
+
+    def with_consumer(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int]) -> Samples:
+        """Return samples that a consumer has, with the ids that they came with."""
+        with self._lock:
+            return self._samples([consumer.under_way.get(serial) for serial in serials], indices)
+
+    def take_back(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None) -> Samples:
+        """Take back samples that a consumer is done with, by default all that it has, and give it more."""
+        with self._lock:
+            given = [consumer.under_way.pop(serial, None) for serial in serials]
+            self._feed()
+        if indices is None:
+            given = [each for each in given if each]
+            indices = [each[1] for each in given if each]
+        return self._samples(given, indices)
+
+    def lose(self, consumer: Consumer, reason: str) -> None:
+        """Fail what a consumer had that is gone, and, where it was the last, all that wait.
+
+        A run that has lost a consumer is not to pass for a sound one: if it had nothing, the next sample is failed.
+        """
+        with self._lock:
+            consumer.is_gone = True
+            given, consumer.under_way = list(consumer.under_way.values()), {}
+            lost = [
+                (self._tests[test], self._samples(own, [index for _, index, _ in own]), reason)
+                for test in sorted({test for *_, test in given})
+                if (own := [each for each in given if each[2] == test])
+            ]
+            self._last_end, self._blame = reason, "" if lost else reason
+            self._feed()
+            lost += self._unanswerable()
+        _fail(lost)
+
+    def _feed(self) -> None:
+        """Give out what waits, as far as there is room."""
+        while self._backlog and (consumer := self._least_loaded()):
+            batch_size = consumer.capacity.batch
+            share = min(consumer.room, len(self._backlog) // len(self._present()))
+            batch = self._backlog.cut(max(batch_size, share - share % batch_size))
+            if not self._tests or self._tests[-1] is not batch.reply:
+                self._tests.append(batch.reply)
+            samples, test = batch.samples, len(self._tests) - 1
+            serials = range(self._serial, self._serial + len(samples))
+            self._serial = serials.stop
+            consumer.under_way.update(
+                zip(serials, zip(samples.ids, samples.indices, repeat(test), strict=False), strict=True)
+            )
+            consumer.last_fed = serials.start
+            consumer.give(Samples(serials, samples.indices, self._dataset), test, self._is_flushed)
+
+    def _least_loaded(self) -> Consumer | None:
+        """Return who has room for what should come together, and the least under way; of equals, who waits longest."""
+        waiting = len(self._backlog)
+        roomy = [each for each in self._present() if each.room >= min(each.capacity.batch, waiting)]
+        return min(roomy, key=lambda each: (len(each.under_way), each.last_fed), default=None)
+
+    def _present(self) -> list[Consumer]:
+        return [consumer for consumer in self._consumers if not consumer.is_gone]
+
+    def _unanswerable(self) -> list[tuple[Reply, Samples, str]]:
+        """Return the samples that wait though nobody is left to take them, and why."""
+        lost = []
+        while self._backlog and not self._present():
+            batch = self._backlog.cut(len(self._backlog))
+            lost.append((batch.reply, batch.samples, self._last_end))
+        return lost
+
+    def _samples(self, given: Sequence[tuple[int, int, int] | None], indices: Sequence[int]) -> Samples:
+        return Samples([each[0] if each else _NOBODY for each in given], indices, self._dataset)
+
+
+def _fail(lost: Sequence[tuple[Reply, Samples, str]]) -> None:
+    for reply, samples, reason in lost:
+        reply.fail(samples, reason)

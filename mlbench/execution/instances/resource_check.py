@@ -1,0 +1,46 @@
+"""How many instances may be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlbench.contracts.backend import EnginePlan
+from mlbench.errors import UsageError
+from mlbench.execution.cores import Core, physical_cores
+
+
+def check_demand(plan: EnginePlan, scenario: str) -> None:
+    """Check how many instances a plan asks for in a scenario, one of LoadGen's.
+
+    Raises:
+        UsageError: fewer than one, more than cores, more than one where queries are answered inline, or a sweep where
+            none can be made.
+    """
+    if plan.instances == 1:
+        return
+    asked = f"execution.instances is {plan.instances}"
+    if plan.instances == "auto":
+        if scenario != "Offline":
+            raise UsageError(f"{asked} in {scenario}.", hint="A sweep needs Offline; give the number that it chose.")
+        return
+    cores_for(plan.instances)
+    if plan.batching == "inline":
+        raise UsageError(
+            f"{asked} in {scenario}, where one thread asks and answers (execution.batching is inline).",
+            hint="Leave it at 1 here; Server and Offline use more.",
+        )
+
+
+def cores_for(instances: int) -> Sequence[Core]:
+    """Return the cores that so many instances have between them: all that this process may use.
+
+    Raises:
+        UsageError: fewer than one instance, or more than cores.
+    """
+    cores = physical_cores()
+    if not 1 <= instances <= len(cores):
+        raise UsageError(
+            f"execution.instances is {instances}, and this process may use {len(cores)} physical cores.",
+            hint=f"Expected 1 to {len(cores)}, or auto.",
+        )
+    return cores

@@ -1,0 +1,39 @@
+"""A dataset whose samples are where the instances are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from mlbench.contracts.dataset import Dataset
+
+
+class SampleStore(Dataset):
+    """Loads and unloads elsewhere, and holds nothing here."""
+
+    def __init__(
+        self, dataset: Dataset, load: Callable[[Sequence[int]], None], unload: Callable[[Sequence[int]], None]
+    ) -> None:
+        """Store how to load, and the dataset that is loaded, for what is known of it here."""
+        self.count = dataset.count
+        self.performance_count = dataset.performance_count
+        self._dataset = dataset
+        self._load = load
+        self._unload = unload
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the data."""
+        return self._dataset.fingerprint
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Bring these samples into the memory of all instances."""
+        self._load(indices)
+
+    def unload(self, indices: Sequence[int]) -> None:
+        """Let these samples go."""
+        self._unload(indices)
+
+    def sample(self, index: int) -> NoReturn:
+        """Never called: samples do not leave the instances."""
+        raise LookupError(f"sample {index} is with the instances")

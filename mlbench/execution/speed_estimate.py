@@ -1,0 +1,138 @@
+"""How fast an engine answers, roughly: enough to tell LoadGen what to expect, never a result."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlbench.contracts.engine import Engine, Reply, Samples
+from mlbench.errors import InvalidRunError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_BUDGET_S = 1.0
+_QUERIES = 30
+_LONG_S = 10.0  # queries that take so long are timed once
+_CROWD_S = 20.0
+_GROWS = 1.2  # a rate that does not grow by so much when twice as many are asked has reached its height
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedEstimate:
+    """What a short trial through the engine's own door gave."""
+
+    latency_ns: int
+    """The median time of a query alone."""
+    fastest_ns: int
+    """The least."""
+    rate_per_s: float
+    """Samples per second, many at once."""
+    saturated_per_s: float | None = None
+    """The same with as many at once as pays, where that was looked for; see `measure_saturated_speed`."""
+
+    @property
+    def sustained_per_s(self) -> float:
+        """Samples per second of a stream of single samples: with as many at once as pays, else one after another."""
+        return self.saturated_per_s or 1e9 / self.latency_ns
+
+
+def measure_speed(engine: Engine, samples: Samples, query_size: int, timeout_s: float) -> SpeedEstimate:
+    """Time single queries of ``query_size`` samples, then as many samples together as take about a second.
+
+    Where one query takes longer than that, its time is the rate.
+
+    Raises:
+        InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
+    """
+    latencies_ns: list[int] = []
+    started_s = time.monotonic()
+    while _is_too_few(len(latencies_ns), time.monotonic() - started_s):
+        first = len(latencies_ns) * query_size
+        query = samples.at([(first + offset) % len(samples) for offset in range(query_size)])
+        latencies_ns.append(_answer_ns(engine, query, timeout_s))
+    fastest_ns, latency_ns = min(latencies_ns), sorted(latencies_ns)[len(latencies_ns) // 2]
+    many = max(query_size, min(8 * len(samples), int(_BUDGET_S * 1e9 / latency_ns * query_size)))
+    together_ns = latency_ns
+    if many > query_size:
+        together = samples.at([position % len(samples) for position in range(many)])
+        together_ns = _answer_ns(engine, together, timeout_s)
+    return SpeedEstimate(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=many / (together_ns / 1e9))
+
+
+def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Samples, timeout_s: float) -> SpeedEstimate:
+    """Return the pace of a generation engine with its rate when crowded: it takes many samples in little more time.
+
+    Asks twice as many together each time, as long as that raises the rate and takes seconds.
+
+    Raises:
+        InvalidRunError: as `measure_speed`.
+    """
+    many, best_per_s, started_s = 1, 1e9 / pace.latency_ns, time.monotonic()
+    while many < 8 * len(samples) and time.monotonic() - started_s < _CROWD_S:
+        many *= 2
+        together = samples.at([position % len(samples) for position in range(many)])
+        per_s = many / (_answer_ns(engine, together, timeout_s) / 1e9)
+        before_per_s, best_per_s = best_per_s, max(best_per_s, per_s)
+        if per_s < _GROWS * before_per_s and many > len(samples):
+            break
+    return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, best_per_s), saturated_per_s=best_per_s)
+
+
+def _is_too_few(queries: int, elapsed_s: float) -> bool:
+    """Return whether more queries are to be timed after so many in so long."""
+    if queries < 3:
+        return not queries or elapsed_s < _LONG_S
+    return queries < _QUERIES and elapsed_s < _BUDGET_S
+
+
+def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:
+    """Return how long the engine takes to answer these samples."""
+    numbered = Samples(list(range(len(samples))), samples.indices, samples.dataset)
+    reply = _AwaitedReply(len(samples))
+    started_ns = time.perf_counter_ns()
+    engine.submit(numbered, reply)
+    engine.flush()
+    reply.wait(timeout_s)
+    return time.perf_counter_ns() - started_ns
+
+
+class _AwaitedReply(Reply):
+    """Waits until as many samples were answered as were asked."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self._failure = ""
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    def complete(
+        self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
+    ) -> None:
+        """Count the answers."""
+        with self._lock:
+            self._left -= len(samples)
+            if self._left <= 0:
+                self._done.set()
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Take no notice: only whole answers are timed."""
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Stop waiting."""
+        self._failure = f"sample {samples.indices[0]}: {reason}"
+        self._done.set()
+
+    def wait(self, timeout_s: float) -> None:
+        """Block until all are answered."""
+        if not self._done.wait(timeout_s):
+            raise InvalidRunError(
+                f"{self._left} samples unanswered after {timeout_s:g} s of warm-up.",
+                hint="Raise load.stall_timeout_s if the model is that slow.",
+            )
+        if self._failure:
+            raise InvalidRunError(f"a sample failed in warm-up: {self._failure}.")

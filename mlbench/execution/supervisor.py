@@ -1,0 +1,185 @@
+"""A small process between a run and its parent, which ends everything that the run started.
+
+    python -I -S supervisor.py <control socket> <message pipe> <program> <arguments>
+
+Started as a file and without site packages, since it should cost nothing: it imports from the standard library only. It
+starts the program in a session of its own, and is the kernel's *subreaper* for it: processes whose parents end, in
+whatever session, become the supervisor's children and not those of process 1. So there is nowhere to hide, and nobody
+but descendants of this run is ever signalled.
+
+The end comes with the program's own end, or with the end of the control socket: the parent closed it, or died. Then all
+descendants are stopped, so that none starts another, and killed. The program's wait status goes to the parent. The
+program dies with its supervisor, however that ends.
+
+Linux has subreapers; elsewhere only the program's own process group is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+END_WITHIN_S = 10.0
+"""How long the end of all descendants may take; what the kernel does not let go of by then is left to it."""
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""The parent decides: it gets these signals too, and hangs up."""
+_RESTORED = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
+"""As `subprocess` does: Python ignores the last two."""
+_PULSE_S = 0.01
+_NOT_STARTED = 127
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process with the thread that started it, however that ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose parents end."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def descendants(root: int) -> set[int]:
+    """Return the processes below one that have not ended; none where there is no ``/proc``."""
+    children: dict[int, list[int]] = {}
+    ended: set[int] = set()
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+            stat = file.read()  # the name of the program, in brackets, may hold anything
+            state, parent, *_ = stat[stat.rindex(b")") + 2 :].split(maxsplit=2)
+            children.setdefault(int(parent), []).append(int(name))
+            if state in b"ZX":
+                ended.add(int(name))
+    found: set[int] = set()
+    parents = [root]
+    while parents:
+        below = children.get(parents.pop(), [])
+        found.update(below)
+        parents += below
+    return found - ended
+
+
+class _Supervisor:
+    """The program, and how it ended."""
+
+    def __init__(self, control: int) -> None:
+        self._control = control
+        self._wakeups, wake = os.pipe()
+        for descriptor in (self._wakeups, wake):
+            os.set_blocking(descriptor, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake)
+        self._program = 0
+        self._status: int | None = None
+
+    def start(self, command: Sequence[str]) -> None:
+        """Start the program."""
+        supervisor = os.getpid()
+        self._program = os.fork()
+        if not self._program:
+            _become(command, supervisor)
+
+    def wait(self) -> None:
+        """Return when the program has ended, or the parent wants it to."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wakeups, select.POLLIN)
+        while self._status is None:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wakeups, 512)
+            self._reap()
+            if self._control in ready:
+                return
+
+    def end_all(self) -> None:
+        """Kill all descendants, and wait until they are gone."""
+        until_s = time.monotonic() + END_WITHIN_S
+        own, stopped = os.getpid(), set[int]()
+        if self._status is None and sys.platform != "linux":
+            with contextlib.suppress(OSError):
+                os.killpg(self._program, signal.SIGKILL)
+        while (running := descendants(own) - stopped) and time.monotonic() < until_s:
+            _signal(running, signal.SIGSTOP)
+            stopped |= running
+        while time.monotonic() < until_s:
+            left = descendants(own)
+            _signal(left, signal.SIGKILL)
+            self._reap()
+            if not left and self._status is not None:
+                return
+            time.sleep(_PULSE_S)
+
+    def report(self) -> None:
+        """Tell the parent how the program ended; empty where it has not."""
+        code = "" if self._status is None else os.waitstatus_to_exitcode(self._status)
+        with contextlib.suppress(OSError):  # nobody is there any more
+            os.write(self._control, f"{code}\n".encode())
+
+    def _reap(self) -> None:
+        """Collect what has ended: the program, and orphans."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                if pid == self._program:
+                    self._status = status
+
+
+def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or become another user
+            os.kill(pid, number)
+
+
+def _become(command: Sequence[str], supervisor: int) -> NoReturn:
+    """Become the program, in a session of its own: what it does to its process group leaves the supervisor alone."""
+    try:
+        os.setsid()
+        die_with_parent()
+        for number in _RESTORED:
+            signal.signal(number, signal.SIG_DFL)
+        if os.getppid() == supervisor:  # else it died before that was asked for
+            os.execv(command[0], list(command))
+    except OSError as error:
+        os.write(2, f"{command[0]} cannot be started: {error.strerror}\n".encode())
+    finally:  # whatever happens, this copy of the supervisor ends here
+        os._exit(_NOT_STARTED)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the program, and leave nothing of it."""
+    control, messages, *command = arguments
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    os.set_inheritable(int(control), False)
+    adopt_orphans()
+    supervisor = _Supervisor(int(control))
+    supervisor.start(command)
+    os.close(int(messages))  # or the parent would never see the end of it
+    try:
+        supervisor.wait()
+    finally:
+        supervisor.end_all()
+        supervisor.report()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,75 @@
+"""What processes use: memory that they hold, and processor time."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
+
+_HELD = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+) kB$", re.MULTILINE)
+_OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "memoryerror")
+
+
+def process_tree(pid: int) -> list[psutil.Process]:
+    """Return a process and all below it; none when it is gone."""
+    import psutil
+
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def processor_time_s(processes: Iterable[psutil.Process]) -> float:
+    """Return the processor time that processes used, with that of their children who have ended."""
+    import psutil
+
+    total_s = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.Error:  # it has ended; its time is now its parent's
+            continue
+        total_s += times.user + times.system
+        total_s += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+    return total_s
+
+
+def resident_bytes(pid: int) -> int:
+    """Return how much memory a process holds that the kernel cannot take back; 0 where the process is gone.
+
+    Pages of mapped files are not in it: they are dropped when memory runs short and read again, so a table of 100 GB
+    that is mapped from a file is no reason to end a run. Shared memory without a file is in it.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return 0
+    return 1024 * sum(int(kib) for kib in _HELD.findall(status))
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held at a time."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
+
+
+def oom_kills_so_far() -> int:
+    """Return how many processes the kernel has killed because memory ran out; 0 where that cannot be read."""
+    for file in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        try:
+            counts = Path(file).read_text()
+            return int(dict(line.split() for line in counts.splitlines())["oom_kill"])
+        except (OSError, KeyError, ValueError):
+            continue
+    return 0
+
+
+def is_out_of_memory(error: BaseException, text: str) -> bool:
+    """Return whether an error says that memory ran out."""
+    return isinstance(error, MemoryError) or any(words in text.lower() for words in _OUT_OF_MEMORY_WORDS)

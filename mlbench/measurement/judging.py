@@ -1,0 +1,152 @@
+"""From LoadGen's logs to scores and a verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlbench.contracts.metric import Metric, OutputDifference
+from mlbench.contracts.model import Model
+from mlbench.errors import InvalidRunError
+from mlbench.loadgen.drive import Traffic
+from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job
+from mlbench.measurement.token_answers import token_answers
+from mlbench.rules.answers import SpotCheck
+from mlbench.rules.facts import RunFacts, Verdict
+from mlbench.rules.official import official_rules
+from mlbench.rules.tiers import RunLimits
+from mlbench.rules.verdict import judge
+from mlbench.scoring import Accuracy, Agreement, agreement, score
+
+_SHOWN = 60
+
+
+def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
+    job: Job,
+    limits: RunLimits,
+    detail: DetailLog,
+    traffic: Mapping[Mode, Traffic],
+    metric: Metric | None,
+    *,
+    model: Model,
+    spots: tuple[SpotCheck | None, str],
+    statistics: Mapping[str, Any],
+    length_across_passes: float | None = None,
+) -> Mapping[str, Any]:
+    """Score the accuracy test's replies, and hold every rule against the performance test's log.
+
+    ``statistics`` are the engine's, of the performance test.
+    """
+    folder = job.folder
+    rules = official_rules(job.workload.rules)
+    faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
+    try:
+        accuracy, agreed, unscored = _score_run(folder, metric, faults, job)
+    except InvalidRunError as error:  # a reply of a form that only the metric knows to be wrong
+        accuracy, agreed, unscored = None, None, "a reply cannot be scored"
+        faults.append(f"{error} (in the scoring)")
+    verdict = judge(
+        RunFacts(
+            workload=job.workload.name,
+            rules=rules,
+            scenario=job.scenario,
+            tier=job.tier,
+            profile=job.variant.profile,
+            weights=job.variant.weights,
+            limits=limits,
+            detail=detail.values,
+            loadgen_errors=detail.errors,
+            reply_faults=faults,
+            replies_checked=agreed.checked if agreed else None,
+            replies_differing=agreed.differing if agreed else (),
+            reply_difference=agreed.mean if agreed else None,
+            reply_difference_limit=agreed.limits.mean if agreed else 0.0,
+            unchecked_reason=unscored,
+            length_across_passes=length_across_passes,
+            truncated_prompts=_truncated_prompts(statistics),
+            spot_check=spots[0],
+            unspotted_reason=spots[1],
+            token_answers=token_answers(job, model, limits),
+            scores=accuracy.scores if accuracy else None,
+            targets=metric.targets if metric else (),
+            unscored_reason=unscored,
+            output_difference=accuracy.output_difference if accuracy else None,
+        )
+    )
+    result = result_of(detail, job.scenario, token_key=rules.token_key(job.scenario.loadgen))
+    return {
+        "result": {**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better},
+        "accuracy": _accuracy_values(accuracy),
+        "verdict": _verdict_values(verdict),
+        "loadgen_version": detail.values["loadgen_version"],
+    }
+
+
+def _truncated_prompts(statistics: Mapping[str, Any]) -> int | str | None:
+    """Return the engine's count of prompts that it cut, as `Engine.statistics` promises it; else what it says."""
+    said = statistics.get("truncated_prompts")
+    return said if said is None or (type(said) is int and said >= 0) else repr(said)[:_SHOWN]
+
+
+def _score_run(
+    folder: Path, metric: Metric | None, faults: Sequence[str], job: Job
+) -> tuple[Accuracy | None, Agreement | None, str]:
+    """Return scores and agreement, or why there are none.
+
+    Raises:
+        InvalidRunError: the metric cannot score a reply.
+    """
+    if metric is None:
+        if job.wants_accuracy:
+            return None, None, f"{job.variant.weights} weights make no claim of accuracy"
+        return None, None, "no accuracy test was asked for"
+    if faults:
+        return None, None, "replies were not sound"
+    reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
+    kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
+    accuracy = score(metric, reference, job.plan.precision)
+    metric.write_artifacts(reference, folder / Mode.ACCURACY)
+    return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
+
+
+def _accuracy_values(accuracy: Accuracy | None) -> Mapping[str, Any] | None:
+    if accuracy is None:
+        return None
+    targets = [
+        {**dataclasses.asdict(result.target), "value": result.score, "is_met": result.is_met}
+        for result in accuracy.targets
+    ]
+    return {
+        "scores": dict(accuracy.scores),
+        "targets": targets,
+        "line": accuracy.line,
+        "is_met": accuracy.is_met,
+        "output_difference": _difference_values(accuracy.output_difference),
+    }
+
+
+def _difference_values(difference: OutputDifference | None) -> Mapping[str, Any] | None:
+    if difference is None:
+        return None
+    shown = {name: getattr(difference, name) for name in ("value", "bound", "unit", "samples", "is_met")}
+    return {**shown, "bounds": dict(difference.bounds)}
+
+
+def _verdict_values(verdict: Verdict) -> Mapping[str, Any]:
+    return {
+        "rules": [{**dataclasses.asdict(result), "measured": _storable(result.measured)} for result in verdict.results],
+        "not_applied": dict(verdict.not_applied),
+        "is_valid": verdict.is_valid,
+        "is_accurate": verdict.is_accurate,
+        "is_conformant": verdict.is_conformant,
+    }
+
+
+def _storable(measured: float | int | bool | str | None) -> float | int | bool | str | None:
+    """Return what a rule measured; NaN and infinities, which JSON cannot spell, as words."""
+    return str(measured) if isinstance(measured, float) and not math.isfinite(measured) else measured

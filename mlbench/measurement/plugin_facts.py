@@ -1,0 +1,59 @@
+"""What plugins say of a run that has been measured: where they fail to, the reason is kept instead, and the result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mlbench.documents import first_problem
+from mlbench.errors import describe_error
+from mlbench.execution.plain_values import plain_entries
+
+logger = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+_Section = TypeVar("_Section", bound=BaseModel)
+
+
+class PluginFacts:
+    """Asks for facts that a run can do without; `missing` has the reasons of those that it has to do without."""
+
+    def __init__(self) -> None:
+        self.missing: dict[str, str] = {}
+
+    def entries(self, name: str, question: Callable[[], object]) -> dict[str, Any]:
+        """Return the entries of a mapping that can be stored; the others are named in `missing`."""
+        nothing: object = {}
+        found, reason = plain_entries(self.answer(name, question, otherwise=nothing))
+        if reason:
+            self._miss(name, f"not all can be stored: {reason}")
+        return found
+
+    def section(
+        self, name: str, model: type[_Section], question: Callable[[], object], reason: Callable[[], str]
+    ) -> _Section | None:
+        """Return a part of the record, or None: ``reason`` says why where there is no answer."""
+        found = self.answer(name, question, otherwise=None)
+        if found is None:
+            self.missing.setdefault(name, reason())
+            return None
+        try:
+            return model.model_validate(found)
+        except ValidationError as error:
+            self._miss(name, f"it cannot be stored: {first_problem(error, whole=name)}")
+            return None
+
+    def answer(self, name: str, question: Callable[[], _Answer], *, otherwise: _Answer) -> _Answer:
+        """Return what a question gives, or ``otherwise`` where it raises."""
+        try:
+            return question()
+        except Exception as error:  # a plugin's code, and what it counted may be anything
+            logger.exception("%s is not available", name)
+            self._miss(name, describe_error(error))
+            return otherwise
+
+    def _miss(self, name: str, reason: str) -> None:
+        self.missing[name] = f"{self.missing[name]}; {reason}" if name in self.missing else reason

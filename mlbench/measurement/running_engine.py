@@ -1,0 +1,147 @@
+"""A run's engine, in its own process or in several of theirs, ready to be driven."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Engine, Samples
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.model import Model
+from mlbench.discovery import Plugins
+from mlbench.errors import InvalidRunError
+from mlbench.execution.instances.engine import Building, ReplicatedEngine
+from mlbench.execution.instances.serving import Part
+from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_speed, measure_speed
+from mlbench.execution.usage import peak_bytes
+from mlbench.execution.variations import Variation, VariedDataset
+from mlbench.measurement.job import Job
+
+logger = logging.getLogger(__name__)
+
+_PART_OF_RUN = f"{__name__}:part_of_run"
+_TYPICAL_SAMPLES = 64
+_CROWDS = ("Server", "Offline")  # where LoadGen is told a rate of samples
+_CHOSEN_RATE = "Server"  # where the rate that a trial suggests is the one that is measured
+
+_SLOW_TRIAL = 2.0
+"""How many times as fast as a trial a test must have been for the trial to be repeated. An engine that batches is that
+much faster with many samples at once, in any case: then a second or two are lost, and the rate stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningEngine:
+    """An engine, and what must be done where it is."""
+
+    engine: Engine
+    dataset: Dataset
+    """Loads samples where the engine finds them."""
+    vary: Callable[[Mapping[int, Variation]], Dataset]
+    """Makes variations of loaded samples where the engine finds them; holds until it is called again."""
+    runtime: Callable[[], Mapping[str, Any]]
+    """Observes the runtime that the engine uses."""
+    peak_memory_bytes: Callable[[], int]
+    """Of all processes that it has, this one too."""
+
+
+@contextmanager
+def open_engine(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dataset) -> Iterator[RunningEngine]:
+    """Give a job's engine.
+
+    Raises:
+        MlbenchError: as `Backend.engine` does.
+        ProcessEndedError: an instance came to its end.
+    """
+    instances = job.plan.instances
+    if instances == 1:
+        with job.backend.engine(model, job.plan) as engine:
+            yield RunningEngine(
+                engine=engine,
+                dataset=dataset,
+                vary=lambda variations: VariedDataset(dataset, variations),
+                runtime=job.backend.observe,
+                peak_memory_bytes=peak_bytes,
+            )
+        return
+    assert instances != "auto"
+    building = Building(builder=_PART_OF_RUN, payload=payload)
+    with ReplicatedEngine(building, instances, model, job.plan, dataset) as replicated:
+        yield RunningEngine(
+            engine=replicated,
+            dataset=replicated.library,
+            vary=replicated.vary,
+            runtime=replicated.runtime,
+            peak_memory_bytes=lambda: peak_bytes() + replicated.peak_memory_bytes(),
+        )
+
+
+def part_of_run(payload: Mapping[str, Any]) -> Part:
+    """Return what an instance of a run is made of; called in its process."""
+    job = Job.from_payload(payload, Plugins.discover())
+    return Part(
+        backend=job.backend,
+        model=job.workload.model(job.variant),
+        plan=job.plan,
+        dataset=job.workload.dataset(job.variant),
+    )
+
+
+def warm_up(ready: RunningEngine, job: Job, model: Model) -> SpeedEstimate:
+    """Warm the engine up on samples spread over the dataset, and time it roughly: a query, some, and a crowd."""
+    with _typical_samples(ready.dataset) as samples:
+        ready.engine.warm_up(samples)
+        return _trial(ready.engine, samples, job, model)
+
+
+def repeat_slow_trial(
+    ready: RunningEngine, job: Job, model: Model, pace: SpeedEstimate, *, seen_per_s: float
+) -> SpeedEstimate:
+    """Return the pace, timed once more where a test was far faster than the trial from which a rate would be chosen.
+
+    A trial lasts a second or two, and the machine may be busy just then. The better of the two trials counts: the
+    engine did answer at that pace. A rate that the user gave needs neither. ``seen_per_s`` is the test's.
+    """
+    is_chosen = job.scenario.loadgen == _CHOSEN_RATE and not job.load.target_qps
+    if not is_chosen or seen_per_s <= _SLOW_TRIAL * pace.sustained_per_s:
+        return pace
+    try:
+        with _typical_samples(ready.dataset) as samples:
+            again = _trial(ready.engine, samples, job, model)
+    except InvalidRunError as error:  # the test that follows says so too, and then there is a result to store
+        logger.warning("the trial could not be repeated: %s", error)
+        return pace
+    logger.info("a test came to %.3g samples/s: timed again, %s after %s", seen_per_s, again, pace)
+    return max(pace, again, key=lambda each: each.sustained_per_s)
+
+
+def _trial(engine: Engine, samples: Samples, job: Job, model: Model) -> SpeedEstimate:
+    pace = measure_speed(engine, samples, query_size(job), job.load.stall_timeout_s)
+    if isinstance(model.program, GenerationProgram) and job.scenario.loadgen in _CROWDS:
+        pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s)
+    return pace
+
+
+@contextmanager
+def _typical_samples(dataset: Dataset) -> Iterator[Samples]:
+    """Load samples spread over the dataset."""
+    indices = typical_indices(dataset, _TYPICAL_SAMPLES)
+    dataset.load(indices)
+    try:
+        yield Samples(list(range(len(indices))), indices, dataset)
+    finally:
+        dataset.unload(indices)
+
+
+def typical_indices(dataset: Dataset, most: int) -> list[int]:
+    """Return indices spread over the dataset: so many, and no more than warming up takes."""
+    count = min(dataset.count, most, _TYPICAL_SAMPLES)
+    return [number * dataset.count // count for number in range(count)]
+
+
+def query_size(job: Job) -> int:
+    """Return how many samples LoadGen asks for at a time where it waits for the answer; 1 elsewhere."""
+    return job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1

@@ -1,0 +1,67 @@
+"""What a run's process hands back: the part of the record that only it can know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import JsonValue, ValidationError
+
+from mlbench.documents import first_problem
+from mlbench.errors import InvalidRunError
+from mlbench.records.run_record import (
+    AccuracyRecord,
+    EnergyRecord,
+    ResultRecord,
+    SeedsRecord,
+    VerdictRecord,
+    WorkRecord,
+)
+from mlbench.records.stored import Stored
+
+
+class RunOutcome(Stored):
+    """The result of a run that was measured. The fields are those of `RunRecord`, under the same names.
+
+    The run's process makes it and finds out what is wrong with it; the parent reads it back and does not trust it
+    either.
+    """
+
+    result: ResultRecord
+    accuracy: AccuracyRecord | None
+    verdict: VerdictRecord
+    overhead_ns_per_sample: int | None
+    energy: EnergyRecord | None
+    work: WorkRecord | None
+    not_measured: dict[str, str]
+    peak_memory_bytes: int | None
+    loadgen_version: str
+    seeds: SeedsRecord
+    samples: dict[str, int]
+    load: dict[str, JsonValue]
+    limits: dict[str, JsonValue]
+    engine: dict[str, JsonValue]
+    runtime: dict[str, JsonValue]
+    fingerprints: dict[str, str]
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the outcome that these values make.
+
+        Raises:
+            InvalidRunError: they make none; the message names the first field at fault.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            reason = first_problem(error, whole="the outcome")
+            raise InvalidRunError(f"the run's outcome cannot be stored: {reason}.") from None
+
+    def json_values(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        values: dict[str, Any] = self.model_dump(mode="json")
+        return values
+
+    def fields(self) -> dict[str, Any]:
+        """Return it by field, as a record takes it."""
+        return {name: getattr(self, name) for name in type(self).model_fields}

@@ -1,0 +1,224 @@
+"""Rules about time and amount: how long, how much, how late."""
+
+from __future__ import annotations
+
+import math
+
+from mlbench.rules.early_stopping import queries_needed
+from mlbench.rules.facts import RuleResult, RunFacts
+from mlbench.rules.official import Tokens
+
+NS_PER_MS = 1_000_000
+
+
+def min_duration(facts: RunFacts) -> RuleResult:
+    """LoadGen found the run long enough, by a limit that is not below ours.
+
+    By LoadGen's clock: to the last query sent in the streams, to the last scheduled arrival in Server, to the last
+    sample done in Offline.
+    """
+    limit = facts.limits.min_duration_ms
+    asked = facts.detail.get("effective_min_duration_ms", 0)
+    passed = asked >= limit and facts.detail.get("result_min_duration_met") is True
+    fix = f"Raise load.min_duration_ms from {asked} to {limit}." if asked < limit else _longer(facts)
+    return RuleResult(
+        rule="min_duration",
+        measured=asked if asked < limit else _duration_ms(facts),
+        limit=limit,
+        unit="ms",
+        passed=passed,
+        fix=fix,
+        source="MLPerf Inference v4.1 rules, Scenarios; LoadGen results.cc; submission checker",
+    )
+
+
+def _duration_ms(facts: RunFacts) -> int | None:
+    """Return how long the run lasted by LoadGen's clock, from the figures in its log; None where they are missing."""
+    detail = facts.detail
+    queries = detail.get("result_query_count", 0)
+    if facts.scenario.loadgen == "Offline":
+        lasted_ns = detail.get("result_max_latency_ns", 0)
+    elif facts.scenario.loadgen == "Server":
+        rate_per_s = detail.get("result_scheduled_samples_per_sec", 0)
+        lasted_ns = (queries - 1) / rate_per_s * 1e9 if rate_per_s else 0
+    else:
+        lasted_ns = queries * _mean_query_latency_ns(facts)
+    return round(lasted_ns / NS_PER_MS) or None
+
+
+def _mean_query_latency_ns(facts: RunFacts) -> int:
+    key = "result_mean_query_latency_ns" if facts.scenario.loadgen == "MultiStream" else "result_mean_latency_ns"
+    return int(facts.detail.get(key, 0))
+
+
+def _target_qps(facts: RunFacts) -> float:
+    return float(facts.detail.get("effective_target_qps", 0))
+
+
+def _longer(facts: RunFacts) -> str:
+    """Say how to make a run last: LoadGen prepares the queries beforehand, from a hint that was too modest."""
+    if facts.scenario.loadgen == "Offline":
+        rate = math.ceil(facts.detail.get("result_samples_per_second", 0))
+        hint = _target_qps(facts)
+        return f"Raise load.target_qps from {hint:g} to at least {rate}: LoadGen sent too few samples to fill the time."
+    if facts.scenario.loadgen == "Server":
+        return "Raise load.min_duration_ms: the scheduled arrivals ended too early."
+    hint = _mean_query_latency_ns(facts)
+    return f"Lower load.expected_latency_ns to {hint}: LoadGen prepared too few queries to fill the time."
+
+
+def min_queries(facts: RunFacts) -> RuleResult | None:
+    """Enough queries, by a limit that is not below ours. Offline sends one query and is judged by `offline_samples`."""
+    if facts.scenario.loadgen == "Offline":
+        return None
+    limit = facts.limits.min_query_count
+    sent, asked = facts.detail.get("result_query_count", 0), facts.detail.get("effective_min_query_count", 0)
+    fix = f"Raise load.min_query_count from {asked} to {limit}." if asked < limit else _describe_stop(sent, asked)
+    passed = min(sent, asked) >= limit and facts.detail.get("result_min_queries_met") is True
+    return RuleResult(
+        rule="min_queries",
+        measured=sent if asked >= limit else min(sent, asked),
+        limit=limit,
+        unit="queries",
+        passed=passed,
+        fix=fix,
+        source="MLPerf Inference v4.1 rules, Scenarios; mlperf.conf",
+    )
+
+
+def _describe_stop(sent: int, asked: int) -> str:
+    return f"LoadGen stopped after {sent} of {asked} queries; its errors say why."
+
+
+def offline_samples(facts: RunFacts) -> RuleResult | None:
+    """Enough samples in the one query of Offline, all of them done."""
+    limit = facts.limits.offline_min_samples
+    if limit is None:
+        return None
+    asked = facts.detail.get("effective_samples_per_query", 0)
+    passed = asked >= limit and facts.detail.get("result_min_queries_met") is True
+    return RuleResult(
+        rule="offline_samples",
+        measured=asked,
+        limit=limit,
+        unit="samples",
+        passed=passed,
+        fix=f"Raise load.min_query_count from {asked} to {limit} samples.",
+        source="submission checker v4.1, OFFLINE_MIN_SPQ; mlperf.conf",
+    )
+
+
+def latency_limit(facts: RunFacts) -> RuleResult | None:
+    """In Server the percentile latency is within the limit, and LoadGen was given no larger limit."""
+    limit_ms = facts.limits.server_latency_ms
+    if limit_ms is None:
+        return None
+    return _latency(
+        facts,
+        rule="latency_limit",
+        measured=facts.detail.get(f"result_{_percent(facts)}_percentile_latency_ns"),
+        asked=facts.detail.get("effective_target_latency_ns"),
+        limit_ms=limit_ms,
+    )
+
+
+def ttft(facts: RunFacts) -> RuleResult | None:
+    """In Server the percentile time to first token is strictly below its limit."""
+    if facts.limits.ttft_ms is None:
+        return None
+    return _latency(
+        facts,
+        rule="ttft",
+        measured=facts.detail.get(f"result_first_token_{_percent(facts)}_percentile_latency_ns"),
+        asked=facts.detail.get("requested_server_ttft_latency"),
+        limit_ms=facts.limits.ttft_ms,
+        is_strict=True,
+    )
+
+
+def tpot(facts: RunFacts) -> RuleResult | None:
+    """In Server the percentile time per output token is strictly below its limit."""
+    if facts.limits.tpot_ms is None:
+        return None
+    return _latency(
+        facts,
+        rule="tpot",
+        measured=facts.detail.get(f"result_time_per_output_token_{_percent(facts)}_percentile_ns"),
+        asked=facts.detail.get("requested_server_tpot_latency"),
+        limit_ms=facts.limits.tpot_ms,
+        is_strict=True,
+    )
+
+
+def _percentile(facts: RunFacts) -> float:
+    return facts.scenario.percentile or 0.99
+
+
+def _percent(facts: RunFacts) -> str:
+    """Return the percentile as LoadGen's keys spell it: 99.00."""
+    return f"{100 * _percentile(facts):.2f}"
+
+
+def _latency(  # noqa: PLR0913 - a latency, its limit, and the limit that LoadGen was given
+    facts: RunFacts, *, rule: str, measured: int | None, asked: int | None, limit_ms: int, is_strict: bool = False
+) -> RuleResult:
+    limit = limit_ms * NS_PER_MS
+    is_limit_set = asked is not None and 0 < asked <= limit
+    is_in_time = measured is not None and (measured < limit if is_strict else measured <= limit)
+    passed = is_limit_set and is_in_time and facts.detail.get("result_perf_constraints_met") is True
+    if is_limit_set:
+        fix = f"Lower load.target_qps below {_target_qps(facts):g}, or answer within {limit_ms} ms."
+    else:
+        fix = f"Give LoadGen a limit of at most {limit_ms} ms; it was given {(asked or 0) / NS_PER_MS:g} ms."
+    return RuleResult(
+        rule=rule,
+        measured=measured,
+        limit=limit,
+        unit="ns",
+        passed=passed,
+        fix=fix,
+        source="MLPerf Inference v4.1 rules, Benchmarks; mlperf.conf; submission checker",
+    )
+
+
+def early_stopping(facts: RunFacts) -> RuleResult | None:
+    """Enough queries for the percentile to be believed: LoadGen's own test and, where misses are logged, ours.
+
+    The official checker only logs that LoadGen's test failed; here it decides.
+    """
+    if not facts.scenario.early_stopping:
+        return None
+    queries, misses = facts.detail.get("result_query_count", 0), _misses(facts)
+    needed = queries_needed(misses, _percentile(facts))
+    passed = queries >= needed and facts.detail.get("early_stopping_met") is True
+    return RuleResult(
+        rule="early_stopping",
+        measured=queries,
+        limit=needed,
+        unit="queries",
+        passed=passed,
+        fix=_believable(facts, queries, misses, needed),
+        source="MLPerf Inference v4.1 rules, appendix Early Stopping",
+    )
+
+
+def _misses(facts: RunFacts) -> int:
+    """Return how many late queries must be allowed for.
+
+    The streams need one to discard. LoadGen's count means nothing when tokens are measured: its limit is 0 there.
+    """
+    if facts.scenario.loadgen != "Server":
+        return 1
+    return 0 if facts.limits.tokens is Tokens.MEASURED else int(facts.detail.get("result_overlatency_query_count", 0))
+
+
+def _believable(facts: RunFacts, queries: int, misses: int, needed: int) -> str:
+    if facts.scenario.loadgen != "Server":
+        return f"Raise load.min_query_count to {needed}."
+    qps = _target_qps(facts)
+    if queries >= needed:  # LoadGen counts late tokens, and does not log how many
+        return f"Lower load.target_qps below {qps:g}, or raise load.min_query_count above {queries}."
+    if misses >= queries * (1 - _percentile(facts)):
+        return f"Lower load.target_qps below {qps:g}: {misses} of {queries} queries were late."
+    late = f"{misses} of {queries} queries were late"
+    return f"Raise load.min_query_count to {needed}, or lower load.target_qps below {qps:g}: {late}."

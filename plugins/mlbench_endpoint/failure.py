@@ -1,0 +1,33 @@
+"""Why a request brought no answer, in words that a record may hold."""
+
+from __future__ import annotations
+
+import json
+
+from mlbench.toolkit import printable
+
+LONGEST_REASON = 300
+
+_KEY = "[API key]"
+
+
+class RequestFailed(Exception):
+    """A request brought no whole answer; says why."""
+
+    def __init__(self, reason: str, *, retry_after_s: int = 0) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+        """How long the server asks to be left alone."""
+
+
+def one_line(text: str, *, longest: int = LONGEST_REASON) -> str:
+    """Return a text on one line, cut where it gets long, with control characters spelled out."""
+    line = printable(" ".join(text[: 4 * longest].split()))
+    return line if len(line) <= longest else line[:longest] + "..."
+
+
+def without_key(text: str, key: str) -> str:
+    """Return a text with the API key taken out, also as JSON spells it. Do this before cutting the text."""
+    if not key:
+        return text
+    return text.replace(key, _KEY).replace(json.dumps(key)[1:-1], _KEY)

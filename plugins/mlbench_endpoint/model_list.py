@@ -1,0 +1,88 @@
+"""Which models servers have, asked before any prompt is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+
+from mlbench_endpoint.answer import Answer, AnswerFormat
+from mlbench_endpoint.failure import RequestFailed, one_line
+from mlbench_endpoint.response import EVENT_STREAM, expect_success, json_object, messages, read_body
+
+LISTING_S = 60.0
+"""How long a server may take to list its models, or to give one token of the model that it does not list."""
+
+_TRIAL = AnswerFormat(is_text=True, is_stream=False, vocabulary=0, choices=1, has_usage=False)
+
+
+async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model: str) -> str:
+    """Return the name of the model, which every target must have.
+
+    Raises:
+        RequestFailed: a target does not answer, or has no such model, or not one alone when none is named.
+    """
+    for target in targets:
+        try:
+            async with asyncio.timeout(LISTING_S):
+                names = await _list_models(http, target, model)
+            if not model and len(names) != 1:
+                listed = f"{len(names)} models ({one_line(', '.join(names))})" if names else "no models"
+                raise RequestFailed(f"{target} lists {listed}: name one")
+            model = model or names[0]
+            if model not in names:
+                async with asyncio.timeout(LISTING_S):
+                    await _expect_model(http, target, model, names)
+        except aiohttp.InvalidURL:
+            raise RequestFailed(f"{target} is no URL") from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise RequestFailed(f"{target} does not answer: {error or type(error).__name__}") from error
+    return model
+
+
+def check_name(message: Mapping[str, Any], model: str) -> None:
+    """Raise `RequestFailed` if a message is in another model's name; some servers add a revision behind an ``@``."""
+    name = str(message.get("model") or model)
+    if name != model and not name.startswith(f"{model}@"):
+        raise RequestFailed(f"the server answered as {name!r}, not as {model!r}")
+
+
+async def _list_models(http: aiohttp.ClientSession, target: str, model: str) -> list[str]:
+    """Return the names of a target's models; none where it lists none.
+
+    Raises:
+        RequestFailed: it refuses to, which matters where the user names no model either.
+    """
+    async with http.get(f"{target}/models", allow_redirects=False) as response:
+        if response.status != HTTPStatus.OK and model:
+            return []
+        try:
+            await expect_success(response)
+            entries = json_object(await read_body(response)).get("data")
+        except RequestFailed as error:
+            raise RequestFailed(f"{target}/models: {error}") from None
+    listed: list[Any] = entries if isinstance(entries, list) else []
+    return [str(entry["id"]) for entry in listed if isinstance(entry, dict) and "id" in entry]
+
+
+async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, names: Sequence[str]) -> None:
+    """Ask for a token of a model that a target does not list, in whichever form the answer comes.
+
+    ``transformers serve`` lists what was downloaded, not the folder that it serves.
+
+    Raises:
+        RequestFailed: the target has no such model.
+    """
+    body = {"model": model, "prompt": "a", "max_tokens": 1}
+    async with http.post(f"{target}/completions", json=body, allow_redirects=False) as response:
+        try:
+            await expect_success(response)
+            async for message in messages(response, is_stream=response.content_type == EVENT_STREAM):
+                Answer(_TRIAL, limit=1).add(message)
+                check_name(message, model)
+        except RequestFailed as error:
+            listed = f"lists no model {model!r}, but {one_line(', '.join(names))}" if names else "lists no models"
+            raise RequestFailed(f"{target} {listed}; asked for {model!r}: {error}") from None

@@ -1,0 +1,104 @@
+"""Backends that hold the process or end it: `mlbench check` goes on, and says in which call it happened."""
+
+import re
+import threading
+
+import pytest
+
+from mlbench.conformance.engine_checks import ENGINE_CHECKS
+from mlbench.conformance.hang_guard import HangGuard
+from mlbench.conformance.isolated import CheckRequest, _Examination, examine
+
+HANGS = [
+    ("hanging", "answers_after_flush", "in Uttering.submit (right.py:"),
+    ("holding-submit", "answers_one_at_a_time", "in Uttering.submit (right.py:"),
+    ("holding-submit", "passes_loadgen_single_stream", "in Uttering.submit (right.py:"),
+    ("holding-flush", "stops_without_work", "in HoldingFlush.flush (processes.py:"),
+    ("holding-flush", "passes_loadgen_offline", "in HoldingFlush.flush (processes.py:"),
+    ("holding-start", "stops_without_work", "in HoldingStart.__enter__ (processes.py:"),
+    ("holding-warm-up", "stops_without_work", "in HoldingWarmUp.warm_up (processes.py:"),
+    ("holding-exit", "stops_without_work", "in HoldingExit.__exit__ (processes.py:"),
+    ("holding-statistics", "reports_facts_as_json", "in HoldingStatistics.statistics (processes.py:"),
+    ("decoding-for-ever", "counts_the_tokens_it_gives", "in Speaker.submit (language.py:"),
+    ("decoding-for-ever", "passes_loadgen_with_tokens", "in Speaker.submit (language.py:"),
+    ("dwelling-on-an-answer", "passes_loadgen_with_tokens", "in Dwelling.submit (language.py:"),
+    ("flushing-for-ever", "passes_loadgen_with_tokens", "in Flushing.flush (language.py:"),
+    ("holding-the-interpreter", "answers_after_flush", "no sign of life for"),
+    ("stopping", "answers_after_flush", "no sign of life for"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("broken_plugin")
+@pytest.mark.parametrize(("backend", "check", "words"), HANGS, ids=[f"{case[0]}-{case[1]}" for case in HANGS])
+def test_a_backend_that_never_returns_fails_the_check_and_the_call_is_named(
+    tmp_path, monkeypatch, backend, check, words
+):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    following = "has_a_name_and_options"
+    request = CheckRequest(backend=backend, timeout_s=4.0)
+    found = examine(request, tmp_path / "log", lambda finding: None, only=[check, following])
+    reasons = {finding.check: finding.reason for finding in found}
+    assert reasons[check].startswith("hang: no sign of life for")
+    assert words in reasons[check]
+    assert reasons[following] == ""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("broken_plugin")
+def test_a_backend_that_holds_up_the_end_of_python_does_not_hold_up_the_kit(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    (found,) = examine(
+        CheckRequest(backend="leaving-a-thread", timeout_s=4.0),
+        tmp_path / "log",
+        lambda finding: None,
+        only=["leaves_nothing_running"],
+    )
+    assert "the threads left-behind" in found.reason
+
+
+@pytest.fixture
+def let_go():
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def watched(function, on_hang):
+    """Run a function under a guard without patience, on a thread of its own."""
+
+    def run():
+        with HangGuard(0.05, on_hang):
+            function()
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+def test_a_guard_names_the_call_that_the_watched_thread_is_in(let_go):
+    said, heard = [], threading.Event()
+
+    def backends_own():
+        let_go.wait()
+
+    watched(backends_own, lambda reason: (said.append(reason), heard.set()))
+    assert heard.wait(60)
+    assert re.match(r"no sign of life for \d+ s, in .*\(\w+.py:\d+\)", said[0])
+
+
+def test_a_guard_is_quiet_while_there_is_progress():
+    said = []
+    with HangGuard(1000.0, said.append) as guard:
+        guard.progress()
+    assert said == []
+
+
+def test_a_check_that_ended_twice_has_one_finding():
+    """A hang is reported while the check, which was slow, comes to its end after all."""
+    noted = []
+    examination = _Examination(ENGINE_CHECKS[:2], noted.append)
+    first = ENGINE_CHECKS[0].__name__
+    for message in ({"stage": first}, {"stage": first, "reason": "hang: slow", "hint": ""}):
+        examination.hear(message)
+    examination.hear({"stage": first, "reason": "", "hint": ""})
+    assert [(finding.check, finding.reason) for finding in noted] == [(first, "hang: slow")]
+    assert examination.remaining == [ENGINE_CHECKS[1].__name__]

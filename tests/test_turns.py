@@ -1,0 +1,81 @@
+"""Asking another installation for a run: the command line it gets, read back by the real one; the order of turns."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from mlbench import MlbenchError, UsageError
+from mlbench.cli.run import command as run_command
+from mlbench.turns import FOLDER, Command, Maker, arguments_of, measure_in_turns, request_like
+
+
+def settings(**layers):
+    values = {"execution.batch": 8, "backend.largest": {"rows": 4, "words": 2}, "load.target_qps": 2.5}
+    return {key: {"value": values[key], "layer": layer} for key, layer in layers.items()}
+
+
+@pytest.fixture
+def a_chosen_run(a_run):
+    layers = {"execution.batch": "suite", "backend.largest": "command line", "load.target_qps": "workload resnet50"}
+    return a_run(tag="nightly", precision="bf16", tier="dev", settings=settings(**layers))
+
+
+def test_a_request_is_for_the_same_run_into_a_hidden_folder(a_chosen_run, tmp_path):
+    request = request_like(a_chosen_run, tmp_path)
+    kind = (request.workload, request.backend, request.scenario, request.precision, request.tier, request.tag)
+    assert kind == ("resnet50", "pytorch", "Offline", "bf16", "dev", "nightly")
+    assert request.overrides == {"execution.batch": "8", "backend.largest": "rows=4,words=2"}
+    assert (request.results, request.wants_accuracy) == (tmp_path / FOLDER, False)
+    assert FOLDER.startswith(".")
+
+
+def test_the_command_line_of_a_request_says_all_of_it(a_chosen_run, tmp_path):
+    request = request_like(a_chosen_run, tmp_path)
+    first, *arguments = arguments_of(request)
+    parsed = run_command.make_context("run", arguments).params
+    assert first == "run"
+    assert (parsed["workloads"], parsed["backends"], parsed["scenarios"]) == (("resnet50",), ("pytorch",), ("Offline",))
+    assert (parsed["precisions"], parsed["tier"], parsed["profile"]) == (("bf16",), "dev", "mini")
+    assert (parsed["weights"], parsed["tag"], parsed["results"]) == ("trained", "nightly", tmp_path / FOLDER)
+    assert (parsed["wants_accuracy"], parsed["overrides"]) == (False, request.overrides)
+
+
+@pytest.mark.parametrize("value", [None, [1, 2]])
+def test_a_setting_that_no_command_line_can_say_is_refused(a_run, tmp_path, value):
+    record = a_run(settings={"execution.batch": {"value": value, "layer": "suite"}})
+    with pytest.raises(UsageError, match=r"execution\.batch"):
+        request_like(record, tmp_path)
+
+
+def test_turns_are_a_b_b_a(a_run, tmp_path):
+    made = []
+
+    def maker(side):
+        def run(request):
+            made.append(f"{side}{request.repeat}")
+            return replace_run(side, request)
+
+        return Maker(request=request_like(a_run(), tmp_path), run=run)
+
+    def replace_run(side, request):
+        return a_run(run_id=f"{side}{request.repeat}")
+
+    sides = measure_in_turns(maker("A"), maker("B"), 4)
+    assert made == ["A1", "B1", "B2", "A2", "A3", "B3", "B4", "A4"]
+    assert [run.run_id for run in sides.base] == ["A1", "A2", "A3", "A4"]
+    assert [run.run_id for run in sides.new] == ["B1", "B2", "B3", "B4"]
+
+
+@pytest.mark.parametrize("text", ["", "no/such/mlbench", "'open"])
+def test_what_is_no_program_is_refused_before_anything_runs(text):
+    with pytest.raises(UsageError):
+        Command(text)
+
+
+def test_a_command_that_leaves_no_run_is_named_with_its_last_words(a_run, tmp_path):
+    request = replace(request_like(a_run(), tmp_path), results=tmp_path)
+    script = tmp_path / "broken.py"
+    script.write_text("import sys\nsys.exit('Error: unknown backend.')\n")
+    with pytest.raises(MlbenchError, match=r"left 0 runs, not one \(status 1\): Error: unknown backend\."):
+        Command(f"{sys.executable} {script}").run(request)

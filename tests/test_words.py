@@ -1,0 +1,84 @@
+"""The field's words: functions are named by verbs, and private words stay out of names and texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [file for folder in ("mlbench", "plugins", "workloads") for file in sorted((ROOT / folder).rglob("*.py"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += [file for folder in ("plugins", "workloads", "examples") for file in sorted((ROOT / folder).rglob("*.md"))]
+
+IRREGULAR = set(
+    "begun bound broken brought built chosen done drawn driven fed given gone grown heard held kept".split()
+)
+IRREGULAR |= set(
+    "known laid led left lent lost made meant met paid said seen sent shown sold spent spoken stood".split()
+)
+IRREGULAR |= set("taken taught thought thrown told torn understood won worn written".split())
+NO_PARTICIPLES = {"bleed", "embed", "exceed", "feed", "heed", "need", "proceed", "seed", "shed", "speed"}
+MOST_PARTICIPLES = 0.03
+"""Of all functions but properties: pytest, click, pluggy, nox and transformers have 1 to 3 % of them."""
+
+PRIVATE_NAMES = set("Appetite appetite Circumstances Flight Pace SharingOut Signs Speech Taker Wording".split())
+PRIVATE_NAMES |= set(
+    "crowded exhibit is_two_humped judged layered lede made_ready quickened raise_told settled".split()
+)
+PRIVATE_NAMES |= set("sharing_out taker told wording".split())
+"""Words of an older state of this code, each of which has a common word in the field."""
+
+PRIVATE_PHRASES = (
+    "befell",
+    "came to a bad end",
+    "for want of",
+    "Mend the",
+    "Nor is",
+    "send them home",
+    "Tell whether",
+    "the likest",
+    "turn in circles",
+    "two heaps",
+    "who takes his time",
+)
+
+
+def functions() -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield all functions that are no properties."""
+    for file in SOURCES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
+                continue
+            if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
+                yield node
+
+
+def is_participle(name: str) -> bool:
+    """Return whether a function is named by a past participle, as ``settled`` and ``made_ready`` are."""
+    first = name.strip("_").split("_")[0]
+    return first in IRREGULAR or (first.endswith("ed") and first not in NO_PARTICIPLES)
+
+
+def test_functions_are_named_by_verbs():
+    names = [function.name for function in functions()]
+    found = sorted(name for name in names if is_participle(name))
+    assert len(found) / len(names) < MOST_PARTICIPLES, found
+
+
+def test_private_words_are_no_names():
+    found = {
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in SOURCES
+        for name in re.findall(r"^\s*(?:class|def|async def) (\w+)", file.read_text(), re.MULTILINE)
+        if name in PRIVATE_NAMES
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("phrase", PRIVATE_PHRASES)
+def test_private_phrases_are_in_no_text(phrase):
+    assert [str(file.relative_to(ROOT)) for file in (*SOURCES, *PAGES) if phrase in file.read_text()] == []
