@@ -1,5 +1,6 @@
 """A record of each kind, and packages installed as their users do."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -25,6 +26,17 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("slowest folders")
     for folder, seconds in spent_s.most_common(12):
         terminalreporter.write_line(f"{seconds:7.1f} s  {folder}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Return a cache folder of the tests' own, one for all processes: each graph is exported once."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLBENCH_CACHE", str(folder / "cache"))
+        yield folder / "cache"
 
 
 @pytest.fixture(scope="session")

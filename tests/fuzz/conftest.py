@@ -253,10 +253,9 @@ def fuzz(request, tmp_path):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory):
-    """A cache folder of the tests' own."""
+def no_settings_of_the_system():
+    """No settings file but those that a test writes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("MLBENCH_SETTINGS", "/nowhere/settings.toml")
         yield
 

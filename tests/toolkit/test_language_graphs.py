@@ -312,11 +312,10 @@ def test_weights_that_lack_a_tensor_are_refused_by_its_name(workload, copied, ca
 
 
 @pytest.fixture
-def onnxruntime_backend(tmp_path_factory, monkeypatch):
+def onnxruntime_backend():
     pytest.importorskip("onnxruntime")
     from mlbench_onnxruntime.backend import OnnxRuntime, OnnxRuntimeOptions
 
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     return OnnxRuntime().with_options(OnnxRuntimeOptions(threads=1))
 
 

@@ -10,15 +10,6 @@ def golden(request: pytest.FixtureRequest) -> Path:
     return Path(__file__).parents[1] / "data" / request.path.parent.name
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache folder of the tests' own."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLBENCH_CACHE", str(folder))
-        yield folder
-
-
 @pytest.fixture(autouse=True)
 def one_torch_thread() -> Iterator[None]:
     """So that these tests take as long beside others as alone."""
