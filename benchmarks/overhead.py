@@ -1,6 +1,7 @@
 """What the harness costs: bare LoadGen with the least Python SUT, against mlbench over nothing, in one run.
 
     python benchmarks/overhead.py
+    python benchmarks/overhead.py --batch 1 --seconds 0.05
 
 The bare SUTs answer in the callback, one with a number for each sample, two with nothing; they check nothing. mlbench
 keeps account of every sample, checks the form and the numbers of every reply, and hands LoadGen the data: over the null
@@ -42,7 +43,6 @@ NULL = "mlbench, null backend"
 ONE_BY_ONE = "2 workers, replies one by one"
 SERVER_QPS = 2_000.0
 LOADED = 1024
-BATCH = 8
 IMAGE = np.zeros((3, 32, 32), np.float32)
 
 
@@ -80,13 +80,17 @@ class Free(GraphBackend):
 
     name = "free"
 
+    def __init__(self, batch: int) -> None:
+        """Store the most images of a call."""
+        self._batch = batch
+
     def probe(self) -> Probe:
         """Say that it runs anywhere."""
         return Probe(is_available=True)
 
     def compile(self, graph: object, precision: Precision) -> Executable:
         """Return a function that costs a look-up."""
-        kept = {size: {"logits": np.zeros((size, 1000), np.float32)} for size in range(1, BATCH + 1)}
+        kept = {size: {"logits": np.zeros((size, 1000), np.float32)} for size in range(1, self._batch + 1)}
         return lambda inputs: kept[len(inputs["images"])]
 
 
@@ -149,19 +153,20 @@ def run_bare(test: Test, folder: Path, *, with_data: bool = False, fast: bool = 
     return measured(test.scenario, folder)
 
 
-def run_mlbench(test: Test, folder: Path, *, workers: int = 0, gather: bool = True) -> Measured:
+def run_mlbench(test: Test, folder: Path, *, workers: int = 0, batch: int = 8, gather: bool = True) -> Measured:
     """Let LoadGen drive an engine through mlbench's SUT.
 
     Args:
         test: what LoadGen is asked to do.
         folder: for LoadGen's logs.
         workers: of an engine over graphs that cost nothing; 0: the null backend's engine.
+        batch: of that engine.
         gather: whether replies of an Offline query go to LoadGen together.
     """
     graphs = {"logits": cast(Graph, Logits())}
     model = Model(name="nothing", graphs=graphs, program=Label(), weights_fingerprint="none")
-    plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]), batch=BATCH, workers=max(1, workers))
-    backend = Free() if workers else Plugins.discover().backend("null")
+    plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]), batch=batch, workers=max(1, workers))
+    backend = Free(batch) if workers else Plugins.discover().backend("null")
     gather_s = drive_module._GATHER_S if gather else 0
     with backend.engine(model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
         engine.warm_up(Samples([0], [0], Nothing()))
@@ -210,16 +215,17 @@ def test_of(scenario: Scenario, seconds: float) -> Test:
 @click.command()
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--seconds", default=2.0, show_default=True, help="Of each test.")
-def main(rounds: int, seconds: float) -> None:
+@click.option("--batch", default=8, show_default=True, help="Of the engines over graphs that cost nothing.")
+def main(rounds: int, seconds: float, batch: int) -> None:
     """Print rates, their ratio, and the latency that the harness adds in Server."""
     runs: dict[str, Callable[[Test, Path], Measured]] = {
         "bare, with data": lambda test, folder: run_bare(test, folder, with_data=True),
         "bare, empty replies": run_bare,
         "bare, empty, fast interface": lambda test, folder: run_bare(test, folder, fast=True),
         NULL: run_mlbench,
-        "graphs of no cost, 1 worker": partial(run_mlbench, workers=1),
-        "graphs of no cost, 2 workers": partial(run_mlbench, workers=2),
-        ONE_BY_ONE: partial(run_mlbench, workers=2, gather=False),
+        "graphs of no cost, 1 worker": partial(run_mlbench, workers=1, batch=batch),
+        "graphs of no cost, 2 workers": partial(run_mlbench, workers=2, batch=batch),
+        ONE_BY_ONE: partial(run_mlbench, workers=2, batch=batch, gather=False),
     }
     table = Table(title=f"harness overhead, median of {rounds} rounds")
     for heading in ("scenario", "SUT", "samples/s", "p99", "null / this one", "p50", "p99 null adds"):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from seven_bits import seven_bit_weights
 
 from mlbench import (
     Dataset,
@@ -250,6 +252,7 @@ def shorten(replies: Sequence[LoggedReply], share: float) -> list[LoggedReply]:
 @click.option("--against", multiple=True, help="BACKEND:PRECISION whose replies are compared, too.")
 @click.option("--noise", type=float, multiple=True, help="A size to try; the largest that passes is sought without.")
 @click.option("--damage/--no-damage", default=True, show_default=True, help="Whether to look for damage that passes.")
+@click.option("--seven-bits", is_flag=True, help="Give int8 weights seven bits, as x86 CPUs without VNNI do.")
 def main(  # noqa: PLR0913, PLR0917 - one per option
     workload: str,
     backend: str,
@@ -258,8 +261,24 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
     against: Sequence[str],
     noise: Sequence[float],
     damage: bool,
+    seven_bits: bool,
 ) -> None:
     """Print how far replies of WORKLOAD's mini profile move, batched in other ways and damaged."""
+    with seven_bit_weights() if seven_bits else nullcontext():
+        show_differences(workload, backend, precision, samples, against, noise, damage=damage)
+
+
+def show_differences(  # noqa: PLR0913, PLR0917 - as `main`
+    workload: str,
+    backend: str,
+    precision: str,
+    samples: int,
+    against: Sequence[str],
+    noise: Sequence[float],
+    *,
+    damage: bool,
+) -> None:
+    """Print the table."""
     bench = Bench.of(workload, backend, Precision(precision), samples)
     table = Table(title=f"{workload}, {backend} {precision}, {len(bench.indices)} samples: differences of replies")
     for heading in ("from batches of 16 to", "mean", "limit", "largest", "limit", "beyond it", "verdict"):

@@ -60,6 +60,15 @@ class Ledger:
             found = {id_: parts.pop(id_) for id_ in ids if id_ in parts}
         return Closed(tuple(found), tuple(found.values()))
 
+    def close_if_open(self, ids: tuple[int, ...]) -> Closed:
+        """Note an answer to these samples and return them; none, and nothing is noted, unless each is open."""
+        with self._lock:
+            self._take_apart()
+            parts = self._parts
+            if len(parts.keys() & ids) != len(ids):
+                return Closed((), ())
+            return Closed(ids, tuple(map(parts.pop, ids)))
+
     def indices(self, ids: Sequence[int]) -> tuple[int, ...] | None:
         """Return the dataset indices of samples that all wait for their answer; None where one does not."""
         with self._lock:

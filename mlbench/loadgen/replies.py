@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from itertools import chain
 from threading import get_ident
 
 import numpy as np
@@ -10,11 +12,14 @@ import numpy as np
 from mlbench.contracts.engine import Reply, Samples
 from mlbench.contracts.model import ReplySpec
 from mlbench.errors import describe_error, one_line
-from mlbench.loadgen.completer import Completer
+from mlbench.loadgen.completer import Completer, Unchecked
 from mlbench.loadgen.ledger import Closed, Ledger
 from mlbench.loadgen.reply_form import ReplyForm, UnsoundReplyError, has_nan, name_samples, sample_ids
 from mlbench.loadgen.token_check import token_check
 
+logger = logging.getLogger(__name__)
+
+_COLUMNS = (tuple, list)
 _SMALL_BYTES = 4096
 _SEEN_TOGETHER = 256
 
@@ -27,6 +32,9 @@ class CheckedReply(Reply):
 
     One small sample at a time, answered on LoadGen's own thread, takes a path of its own: there LoadGen's share is a
     few microseconds, and each of ours shows. Its numbers are looked at later, many replies together.
+
+    Small replies of an Offline query, which wait for each other anyway, are checked and closed together too. As soon as
+    anything about them is not sound each is checked by itself.
     """
 
     def __init__(
@@ -62,6 +70,8 @@ class CheckedReply(Reply):
         if not wants_tokens and None not in spec.shape:
             shape = (1, *(size or 0 for size in spec.shape))
             self._shape_of_one = shape if np.empty(shape, self._dtype).nbytes <= _SMALL_BYTES else None
+        self._gather = completer.gather(self._complete_together) if self._shape_of_one else None
+        self._gathered: set[int] = set()  # samples whose replies wait to be checked together
 
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
@@ -84,6 +94,22 @@ class CheckedReply(Reply):
                 self._unseen_indices.append(query[1][0])
                 if len(self._unseen) == _SEEN_TOGETHER:
                     self._look_at_unseen()
+            elif (
+                (gather := self._gather)
+                and type(samples) is Samples
+                and type(outputs) is np.ndarray
+                and outputs.dtype is self._dtype
+                and outputs.shape[1:] == self._form.shape
+                and outputs.nbytes <= _SMALL_BYTES
+                and type(ids := samples.ids) in _COLUMNS
+                and set(map(type, ids)) == {int}
+                and len(ids) == len(outputs)
+                and token_counts is None
+                and not self._is_shut
+                and get_ident() != self._completer.issuer
+            ):
+                self._gathered.update(ids)
+                gather(Unchecked(Samples(tuple(ids), samples.indices, samples.dataset), outputs))
             else:
                 self._complete_any(samples, outputs, token_counts)
         except BaseException as error:  # whatever is handed over may run an engine's code
@@ -130,6 +156,25 @@ class CheckedReply(Reply):
         except Exception as error:  # an array that its engine has given another shape since
             self._ledger.fault(indices, f"the reply was changed after it was given: {describe_error(error)}")
 
+    def _complete_together(self, replies: Sequence[Unchecked]) -> None:
+        """Answer samples by replies that have the right form; those that are not sound, each by itself."""
+        ids = tuple(chain.from_iterable(reply.samples.ids for reply in replies))
+        try:
+            outputs = np.concatenate([reply.outputs for reply in replies])
+            is_formed = outputs.shape == (len(ids), *self._form.shape)
+            if is_formed and not has_nan(outputs) and (closed := self._ledger.close_if_open(ids)):
+                self._completer.complete(closed, outputs)
+                return
+        except Exception:  # an array that its engine has given another shape since
+            logger.debug("replies are checked one by one", exc_info=True)
+        finally:
+            self._gathered.difference_update(ids)
+        for reply in replies:
+            try:
+                self._complete_any(reply.samples, reply.outputs, None)
+            except BaseException as error:  # as in `complete`
+                self._refuse("complete", reply.samples, error)
+
     def _complete_any(self, samples: Samples, outputs: object, token_counts: object) -> None:
         ids = sample_ids(samples)
         if not ids or self._came_late(samples, ids):
@@ -155,7 +200,7 @@ class CheckedReply(Reply):
         if not ids or self._came_late(samples, ids):
             return
         array = self._form.first_tokens(len(ids), tokens)
-        indices = self._ledger.indices(ids)
+        indices = self._ledger.indices(ids) if self._gathered.isdisjoint(ids) else None
         if indices is None:
             raise UnsoundReplyError("first token after the reply, or never asked for")
         if self._token_check:

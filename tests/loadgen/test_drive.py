@@ -301,6 +301,84 @@ def test_replies_may_come_from_threads_that_end_during_the_test(tmp_path):
     assert run(AnswersFromShortThreads(), tmp_path, SERVER).faults == []
 
 
+class AnswersOneByOne(Doubles):
+    """Answers sample by sample, from a thread of its own: in Offline such replies go through the checks together."""
+
+    def submit(self, samples, reply):
+        threading.Thread(target=self.answer_each, args=(samples, reply)).start()
+
+    def answer_each(self, samples, reply):
+        for place in range(len(samples)):
+            self.answer(samples[place : place + 1], reply)
+
+    def answer(self, sample, reply):
+        reply.complete(sample, self.answers(sample))
+
+
+class AnswersNanToSeven(AnswersOneByOne):
+    def answers(self, samples):
+        return np.array([[np.nan if number == 7 else number] for number in samples.data()], np.float32)
+
+
+class AnswersSevenTwice(AnswersOneByOne):
+    def answer(self, sample, reply):
+        super().answer(sample, reply)
+        if list(sample.indices) == [7]:
+            super().answer(sample, reply)
+
+
+class TakesSevenBack(AnswersOneByOne):
+    """Gives the array of one reply another shape once it has handed it over."""
+
+    def answer(self, sample, reply):
+        output = self.answers(sample)
+        reply.complete(sample, output)
+        if list(sample.indices) == [7]:
+            output.resize((1, 2), refcheck=False)
+
+
+class AnswersWithNames(AnswersOneByOne):
+    """Calls the samples by what no sample is called."""
+
+    def answer(self, sample, reply):
+        if list(sample.indices) == [7]:
+            reply.complete(dataclasses.replace(sample, ids=["seven"]), self.answers(sample))
+        super().answer(sample, reply)
+
+
+class SpeaksAfterwards(AnswersOneByOne):
+    """Reports a first token once it has answered."""
+
+    def answer(self, sample, reply):
+        super().answer(sample, reply)
+        if list(sample.indices) == [7]:
+            reply.first_token(sample, np.zeros((1, 1), np.int64))
+
+
+def test_replies_that_come_one_by_one_are_each_logged_for_their_own_sample(tmp_path):
+    traffic = run(AnswersOneByOne(), tmp_path, OFFLINE, mode=Mode.ACCURACY)
+    logged = {reply.index: np.frombuffer(reply.data, np.float32).tolist() for reply in read_accuracy_of(tmp_path)}
+    assert traffic.faults == []
+    assert logged == {index: [2 * index] for index in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        (AnswersNanToSeven, ["sample 7: NaN in the reply"]),
+        (AnswersSevenTwice, ["sample 7: answered twice, or never asked"]),
+        (TakesSevenBack, ["sample 7: wrong shape (2,), want (1)"]),
+        (SpeaksAfterwards, ["sample 7: first token after the reply, or never asked for"]),
+        (AnswersWithNames, ["sample id is a str, want an integer"]),
+    ],
+)
+def test_of_replies_that_come_one_by_one_only_the_unsound_is_a_fault(tmp_path, monkeypatch, engine, told):
+    monkeypatch.setattr("mlbench.loadgen.drive._GATHER_S", 0.2)  # all of them wait for each other
+    traffic = run(engine(), tmp_path, OFFLINE, mode=Mode.ACCURACY)
+    assert traffic.faults == told
+    assert {reply.index for reply in read_accuracy_of(tmp_path)} == set(range(20))
+
+
 class AnswersLate(Doubles):
     """Keeps a query, to answer it once more when all is over."""
 

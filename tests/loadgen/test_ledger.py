@@ -82,3 +82,13 @@ def test_a_reason_is_one_line_of_characters_to_print(ledger):
     ledger.fault([3], "caf\udce9 \x1b[31mred\nand more")
     ledger.fault_of_test(ValueError("no\x00thing"))
     assert ledger.faults() == ["sample 3: caf\\udce9 \\x1b[31mred", "no\\x00thing"]
+
+
+def test_samples_of_which_one_is_not_open_stay_as_they_were(ledger):
+    opened(ledger, 1, 2, 3)
+    closed(ledger, 2)
+    assert len(ledger.close_if_open((1, 2))) == 0
+    assert len(ledger.close_if_open((3, 3))) == 0
+    found = ledger.close_if_open((3, 1))
+    assert (found.ids, found.indices) == ((3, 1), (30, 10))
+    assert ledger.answered() == 3

@@ -34,6 +34,8 @@ MEASURED = [  # by benchmarks/reply_agreement.py: means that batching, or other 
     ("retinanet", FP32, 1.3e-7, 0.0056),  # noise of 0.5 %
     ("retinanet", BF16, 0.0022, 0.032),  # noise of 2 %
     ("3d-unet", FP32, 0.0001, 0.0035),  # noise of 1 %
+    ("3d-unet", BF16, 0.0006, 0.0069),  # noise of 2 %
+    ("3d-unet", INT8, 0.0, 0.022),  # noise of 5 %
     ("resnet50", FP32, 0.0, 2 / 497),  # noise of 5 %; images moved by a pixel give 4 / 497
     ("stable-diffusion-xl", FP32, 0.0, 0.22 / 255),  # noise of 0.2 %
     ("stable-diffusion-xl", BF16, 0.24 / 255, 2.1 / 255),  # noise of 2 %

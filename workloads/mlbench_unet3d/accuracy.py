@@ -21,7 +21,7 @@ SMOOTHING = 1e-6
 
 LIMITS = limits_by_precision(
     fp32=DifferenceLimits(one=0.01, mean=0.002),
-    half=DifferenceLimits(one=0.05, mean=0.02),
+    half=DifferenceLimits(one=0.02, mean=0.004),
     eight_bits=DifferenceLimits(one=0.05, mean=0.02),
 )
 """How many voxels may have another label than in the accuracy run, as a share of those that it found to be kidney or
