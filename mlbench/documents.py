@@ -71,6 +71,16 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a regular file is at a path, or may be: where nobody may look, reading it says why not."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
 def read_bytes(
     path: Path, *, what: str, hint: str = "", missing_hint: str | None = None, limit_bytes: int = DOCUMENT_BYTES
 ) -> bytes:

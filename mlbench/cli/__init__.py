@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -70,10 +71,13 @@ class _Commands(click.Group):
             echo_line(f"Error: {error}", to_stderr=True)
             return error.exit_code
         except Exception as error:
-            if not self._foreign:
+            if self._foreign:
+                echo_line(f"Error: command {self._foreign} failed: {describe_error(error)}.", to_stderr=True)
+                return 1
+            if not isinstance(error, OSError) or error.filename is None:
                 raise
-            echo_line(f"Error: command {self._foreign} failed: {describe_error(error)}.", to_stderr=True)
-            return 1
+            echo_line(f"Error: {os.fsdecode(error.filename)}: {error.strerror}.", to_stderr=True)
+            return 2
 
 
 def _plugin_commands() -> dict[str, click.Command]:
