@@ -43,8 +43,8 @@ LOG_FILE = "log.txt"
 """In the run folder: all that the run's process printed."""
 
 _MEMORY_SHARE = 0.95
-_MEASURED = "performance"
-"""The stage of a run in which it is measured."""
+_DRIVEN = {"accuracy", "performance"}
+"""The stages of a run in which LoadGen drives: by then the request is known to be one that can be carried out."""
 
 logger = logging.getLogger(__name__)
 
@@ -225,8 +225,7 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
         )
         return outcome if isinstance(outcome, Failure) else RunOutcome.of_values(outcome)
     except MlbenchError as error:
-        was_measured = _MEASURED in stages[:-1]
-        if error.exit_code == UsageError.exit_code and not was_measured:  # the request has to be another
+        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request has to be another
             raise
         return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages[-1], log_tail=tail_of(log))
 

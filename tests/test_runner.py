@@ -156,6 +156,15 @@ def test_a_file_that_is_missed_after_measuring_makes_a_failed_run(with_faulty, t
     assert record.failure.message == "the annotations are gone. Fetch them."
 
 
+def test_a_damaged_log_of_loadgen_makes_a_failed_run_and_the_next_one_is_made(with_faulty, tmp_path):
+    done = with_faulty(*faulty_arguments("scribble", "odd"))
+    assert done.exit_code == 1, done.output
+    damaged, odd = sorted(map(read, (tmp_path / "results").iterdir()), key=lambda record: record.created)
+    assert (damaged.status, damaged.failure.kind, damaged.failure.stage) == ("failed", "exception", "performance")
+    assert damaged.failure.message.startswith("corrupt LoadGen log: line ")
+    assert odd.status == "completed"
+
+
 def faulty_arguments(*backends, scenario="SingleStream"):
     """Return a command line that measures backends of the faulty plugin for a moment."""
     settings = [argument for key, value in QUICK.items() for argument in ("--set", f"{key}={value}")]

@@ -59,6 +59,7 @@ class _Commands(click.Group):
 
     def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:
+            _check_words(sys.argv[1:] if args is None else args)
             status = super().main(args, *more, **{**options, "standalone_mode": False})
             return int(status) if isinstance(status, int) else 0
         except click.ClickException as error:
@@ -78,6 +79,15 @@ class _Commands(click.Group):
                 raise
             echo_line(f"Error: {os.fsdecode(error.filename)}: {error.strerror}.", to_stderr=True)
             return 2
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise `click.UsageError` for a word that no name of a file can hold: half of a surrogate pair."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{word!r} is no text.") from None
 
 
 def _plugin_commands() -> dict[str, click.Command]:

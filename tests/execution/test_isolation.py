@@ -44,6 +44,14 @@ def raise_value_error(payload, channel):
     raise ValueError("bad operator")
 
 
+def press_ctrl_c(payload, channel):
+    raise KeyboardInterrupt("of its own")
+
+
+def raise_base_exception(payload, channel):
+    raise BaseException("of its own")
+
+
 def raise_graph_error(payload, channel):
     channel.progress("engine")
     raise GraphError("graph decoder: operator Det.", hint="Use fp32.")
@@ -217,6 +225,15 @@ def test_a_process_that_leaves_early_is_told_even_with_status_zero(tmp_path, sta
 def test_an_exception_is_told_with_its_traceback_in_the_log(tmp_path):
     failure = isolated(raise_value_error, tmp_path)
     assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, "ValueError: bad operator")
+    assert "Traceback" in failure.log_tail
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(press_ctrl_c, "KeyboardInterrupt"), (raise_base_exception, "BaseException")]
+)
+def test_an_error_that_is_no_exception_is_told_too(tmp_path, function, name):
+    failure = isolated(function, tmp_path)
+    assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, f"{name}: of its own")
     assert "Traceback" in failure.log_tail
 
 
