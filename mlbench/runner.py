@@ -21,6 +21,7 @@ from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
+from mlbench.documents import open_to_write
 from mlbench.errors import MlbenchError, StorageError, UnavailableError, UsageError, describe_error
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.instances.resource_check import check_demand
@@ -331,8 +332,8 @@ def _storable(value: object) -> Any:
 
 
 def _note(log: Path, text: str) -> None:
-    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
+    with contextlib.suppress(OSError), open_to_write(log, appends=True) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def _request_fields(request: RunRequest) -> dict[str, Any]:

@@ -204,6 +204,16 @@ def test_on_a_full_disk_the_record_is_printed_and_the_logs_are_kept(with_faulty,
     assert "Traceback" not in done.stderr
 
 
+def test_pipes_in_place_of_a_runs_files_hold_nobody_up(with_faulty, tmp_path):
+    done = with_faulty(*faulty_arguments("lay_pipes", "odd"), "--json")
+    assert done.exit_code == 1
+    assert [record["backend"] for record in json.loads(done.stdout)] == ["odd"]
+    (printed,) = (line for line in done.stderr.splitlines() if line.startswith("{"))
+    record = RunRecord.model_validate_json(printed)
+    assert (record.backend, record.status) == ("lay_pipes", "completed")
+    assert f"No such device or address. Its logs are in {tmp_path}" in done.stderr
+
+
 def raise_an_error(*arguments):
     raise RuntimeError("what nobody thought of")
 
