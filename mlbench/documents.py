@@ -71,6 +71,26 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
+def open_to_write(path: Path, *, appends: bool = False) -> BinaryIO:
+    """Open a file for writing, from its beginning or its end; for a pipe that nobody reads it does not wait.
+
+    Raises:
+        OSError: it cannot be opened, or is such a pipe.
+    """
+    where = os.O_APPEND if appends else os.O_TRUNC
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | where, 0o666), "wb")
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a regular file is at a path, or may be: where nobody may look, reading it says why not."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
 def read_bytes(
     path: Path, *, what: str, hint: str = "", missing_hint: str | None = None, limit_bytes: int = DOCUMENT_BYTES
 ) -> bytes:

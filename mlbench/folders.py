@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+
+from mlbench.errors import UsageError
 
 
 def cache_folder() -> Path:
@@ -13,6 +16,18 @@ def cache_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("mlbench", appauthor=False))
+
+
+def make_cache_folder(name: str) -> Path:
+    """Return a folder of the cache, made where it is missing; raises `UsageError` where nothing can be kept in it."""
+    folder = cache_folder() / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise UsageError(f"cache cannot be written: {folder}: {error.strerror}.", hint="Set MLBENCH_CACHE.") from None
+    return folder
 
 
 def results_folder() -> Path:

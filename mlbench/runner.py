@@ -21,6 +21,7 @@ from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
+from mlbench.documents import open_to_write
 from mlbench.errors import MlbenchError, StorageError, UnavailableError, UsageError, describe_error
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.instances.resource_check import check_demand
@@ -43,8 +44,8 @@ LOG_FILE = "log.txt"
 """In the run folder: all that the run's process printed."""
 
 _MEMORY_SHARE = 0.95
-_MEASURED = "performance"
-"""The stage of a run in which it is measured."""
+_DRIVEN = {"accuracy", "performance"}
+"""The stages of a run in which LoadGen drives: by then the request is known to be one that can be carried out."""
 
 logger = logging.getLogger(__name__)
 
@@ -225,8 +226,7 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
         )
         return outcome if isinstance(outcome, Failure) else RunOutcome.of_values(outcome)
     except MlbenchError as error:
-        was_measured = _MEASURED in stages[:-1]
-        if error.exit_code == UsageError.exit_code and not was_measured:  # the request has to be another
+        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request has to be another
             raise
         return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages[-1], log_tail=tail_of(log))
 
@@ -332,8 +332,8 @@ def _storable(value: object) -> Any:
 
 
 def _note(log: Path, text: str) -> None:
-    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
+    with contextlib.suppress(OSError), open_to_write(log, appends=True) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def _request_fields(request: RunRequest) -> dict[str, Any]:

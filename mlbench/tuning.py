@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.scenario import LoadSettings
-from mlbench.documents import read_toml
+from mlbench.documents import is_file, read_toml
 from mlbench.errors import UsageError, is_unicode
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def resolve_settings(
     layers: list[tuple[str, Mapping[str, Any]]] = [(f"scenario {scenario.name}", scenario.settings)]
     for owner, file in ((f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)):
         layers += [(owner, entry) for entry in _entries(file, run_conditions)] if file else []
-    if system_file and os.path.isfile(system_file):
+    if system_file and is_file(system_file):
         layers += [(f"system {system_file}", entry) for entry in _entries(system_file, run_conditions)]
     layers += [("suite", suite), ("command line", command_line)]
     for layer, values in layers:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from datetime import UTC, datetime
 from importlib import metadata
@@ -12,6 +13,42 @@ import pytest
 
 from mlbench.records.environment import observe_environment
 from mlbench.records.run_record import RunRecord
+
+REPOSITORY = Path(__file__).parents[1]
+NOBODY = 65534
+
+AS_USER = f"""
+import os, sys
+from pathlib import Path
+from mlbench.toolkit.sandbox import linux, seccomp
+staging, namespaces, *command = sys.argv[1:]
+
+def show(paths):
+    "Make folders readable that lie in folders closed to other users: in mounts of this process's own."
+    closed = {{}}
+    for path in paths:
+        if shut := [parent for parent in reversed(path.parents) if not parent.stat().st_mode & 1]:
+            closed.setdefault(shut[0], []).append(path)
+    for parent, inside in closed.items():
+        places = {{path: Path(staging, str(number)) for number, path in enumerate(inside)}}
+        for path, place in places.items():
+            place.mkdir()
+            linux.mount(str(path), str(place), flags=linux.MS_BIND | linux.MS_REC)
+        linux.mount("tmpfs", str(parent), "tmpfs", data="mode=755")
+        for path, place in places.items():
+            path.mkdir(parents=True, exist_ok=True)
+            linux.mount(str(place), str(path), flags=linux.MS_BIND | linux.MS_REC)
+
+linux.unshare(linux.CLONE_NEWNS)
+linux.mount("", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+show(dict.fromkeys(Path(path).resolve() for path in (sys.base_prefix, sys.prefix, {str(REPOSITORY)!r})))
+linux.become({NOBODY})
+if namespaces == "without":
+    linux.gain_no_privileges()
+    linux.filter_calls(seccomp.refusing({{"unshare"}}))
+os.execv(command[0], command)
+"""
+
 
 RUN_ID = "20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2a"
 
@@ -45,7 +82,7 @@ def environment():
     return observe_environment(Path("/nowhere"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def a_run(environment):
     """Return a completed run, with changes."""
 
@@ -128,3 +165,46 @@ def pip_install():
         subprocess.run([*pip, "--no-build-isolation", "--target", folder, source], check=True)
 
     return install
+
+
+@pytest.fixture(scope="module")
+def open_folder():
+    """Return a folder that other users may enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as path:
+        Path(path).chmod(0o711)
+        yield Path(path)
+        for place, names, _ in os.walk(path):
+            for name in names:
+                Path(place, name).chmod(0o700)
+
+
+@pytest.fixture(scope="session")
+def run_as_user():
+    """Return a function that runs a command as a user without rights, to whom a folder is given with all in it.
+
+    Where the tests do not run as root, that is who runs them.
+    """
+
+    def run(command, own, *, namespaces="with", variables=None):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "TMPDIR": str(own),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+            **(variables or {}),
+        }
+        whole = command
+        if os.geteuid() == 0:
+            for place, names, files in os.walk(own):
+                for path in (place, *(os.path.join(place, name) for name in names + files)):
+                    os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+            staging = own.with_name("staging")
+            staging.mkdir(exist_ok=True)
+            whole = [sys.executable, "-c", AS_USER, str(staging), namespaces, *command]
+        done = subprocess.run(whole, capture_output=True, text=True, cwd=REPOSITORY, env=environment, check=False)
+        if "unshare: Operation not permitted" in done.stderr:
+            pytest.skip("no mounts may be made here")
+        return done
+
+    return run

@@ -19,7 +19,7 @@ ROOMS = {
     "loadgen": set(),
     "records": set(),
     "scoring": set(),
-    "discovery": {"rules"},
+    "discovery": {"execution", "rules"},
     "tuning": {"discovery"},
     "measurement": {"discovery", "execution", "loadgen", "records", "rules", "scoring", "tuning"},
     "roofline": {"execution", "records"},

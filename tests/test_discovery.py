@@ -1,14 +1,17 @@
 import importlib
 import json
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from click.testing import CliRunner
 
 from mlbench import PluginError, Precision, UsageError
 from mlbench.cli import main
-from mlbench.discovery import Plugins, nearest
+from mlbench.discovery import Plugins, guard, nearest, plugins
+from mlbench.installed import find_installed
 
 RIGHT = """
 from mlbench import Backend, Probe, hookimpl
@@ -334,6 +337,50 @@ def test_a_command_from_outside_fails_in_one_line(install, body, status, said):
     install("quick", "\n".join([*lines, "@hookimpl", "def mlbench_commands(): return [quick]", ""]))
     done = CliRunner().invoke(main, ["quick"])
     assert (done.exit_code, done.stderr, done.stdout) == (status, said, "")
+
+
+HOLDING = {
+    "waits at import": ("import time; time.sleep(3600)", "it did not come to an end within 0.5 s"),
+    "spins at import": ("while True: pass", "it did not come to an end within 0.5 s"),
+    "goes on whatever is raised": (
+        "import time\nend_s = time.monotonic() + 1.5\nwhile time.monotonic() < end_s:\n"
+        "    try: time.sleep(3600)\n    except BaseException: pass\nimport nothing_there",
+        "ModuleNotFoundError",
+    ),
+    "a hook that waits": (
+        "import threading\nfrom mlbench import hookimpl\n@hookimpl\ndef mlbench_backends(): threading.Event().wait()",
+        "mlbench_backends did not come to an end within 0.5 s",
+    ),
+    "a probe that waits": (
+        RIGHT.replace("return Probe(is_available=True, rank=1000)", "import time; time.sleep(3600)"),
+        "probe() did not come to an end within 0.5 s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "reason"), HOLDING.values(), ids=HOLDING.keys())
+def test_a_plugin_that_never_answers_is_a_row_and_no_command_waits_for_it(install, monkeypatch, source, reason):
+    """It is the only one here: on a busy machine the others may take longer."""
+    install("quick", source)
+    alone = [each for each in find_installed("mlbench") if "quick" in each.name]
+    monkeypatch.setattr(plugins, "find_installed", lambda group: alone)
+    monkeypatch.setattr(guard, "ANSWERS_WITHIN_S", 0.5)
+    found = Plugins.discover()
+    found.probes()
+    (row,) = found.broken
+    assert reason in row.reason
+    assert found.backends == {}
+
+
+def test_a_timer_of_the_callers_goes_on_after_a_plugin_was_called():
+    rung = threading.Event()
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.set())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        assert guard.call_plugin(lambda: "answer") == "answer"
+        assert rung.wait(60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 INTERRUPTED = """

@@ -156,6 +156,15 @@ def test_a_file_that_is_missed_after_measuring_makes_a_failed_run(with_faulty, t
     assert record.failure.message == "the annotations are gone. Fetch them."
 
 
+def test_a_damaged_log_of_loadgen_makes_a_failed_run_and_the_next_one_is_made(with_faulty, tmp_path):
+    done = with_faulty(*faulty_arguments("scribble", "odd"))
+    assert done.exit_code == 1, done.output
+    damaged, odd = sorted(map(read, (tmp_path / "results").iterdir()), key=lambda record: record.created)
+    assert (damaged.status, damaged.failure.kind, damaged.failure.stage) == ("failed", "exception", "performance")
+    assert damaged.failure.message.startswith("corrupt LoadGen log: line ")
+    assert odd.status == "completed"
+
+
 def faulty_arguments(*backends, scenario="SingleStream"):
     """Return a command line that measures backends of the faulty plugin for a moment."""
     settings = [argument for key, value in QUICK.items() for argument in ("--set", f"{key}={value}")]
@@ -193,6 +202,16 @@ def test_on_a_full_disk_the_record_is_printed_and_the_logs_are_kept(with_faulty,
     assert (kept / "performance" / "mlperf_log_summary.txt").stat().st_size
     assert f"No space left on device. Its logs are in {kept}." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_pipes_in_place_of_a_runs_files_hold_nobody_up(with_faulty, tmp_path):
+    done = with_faulty(*faulty_arguments("lay_pipes", "odd"), "--json")
+    assert done.exit_code == 1
+    assert [record["backend"] for record in json.loads(done.stdout)] == ["odd"]
+    (printed,) = (line for line in done.stderr.splitlines() if line.startswith("{"))
+    record = RunRecord.model_validate_json(printed)
+    assert (record.backend, record.status) == ("lay_pipes", "completed")
+    assert f"No such device or address. Its logs are in {tmp_path}" in done.stderr
 
 
 def raise_an_error(*arguments):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -58,6 +59,7 @@ class _Commands(click.Group):
 
     def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:
+            _check_words(sys.argv[1:] if args is None else args)
             status = super().main(args, *more, **{**options, "standalone_mode": False})
             return int(status) if isinstance(status, int) else 0
         except click.ClickException as error:
@@ -70,10 +72,22 @@ class _Commands(click.Group):
             echo_line(f"Error: {error}", to_stderr=True)
             return error.exit_code
         except Exception as error:
-            if not self._foreign:
+            if self._foreign:
+                echo_line(f"Error: command {self._foreign} failed: {describe_error(error)}.", to_stderr=True)
+                return 1
+            if not isinstance(error, OSError) or error.filename is None:
                 raise
-            echo_line(f"Error: command {self._foreign} failed: {describe_error(error)}.", to_stderr=True)
-            return 1
+            echo_line(f"Error: {os.fsdecode(error.filename)}: {error.strerror}.", to_stderr=True)
+            return 2
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise `click.UsageError` for a word that no name of a file can hold: half of a surrogate pair."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{word!r} is no text.") from None
 
 
 def _plugin_commands() -> dict[str, click.Command]:

@@ -16,7 +16,7 @@ from mlbench.cli.options import Finite, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.graph import Precision
 from mlbench.errors import UsageError
-from mlbench.folders import cache_folder
+from mlbench.folders import make_cache_folder
 
 if TYPE_CHECKING:
     from mlbench.conformance.isolated import CheckRequest, Finding
@@ -89,9 +89,8 @@ def print_findings(request: CheckRequest, *, is_quiet: bool = False) -> list[Fin
 def _empty_log(backend: str) -> Path:
     """Return the file for what a backend prints, in the cache: only names of known backends come here."""
     plain = re.sub(r"[^\w.+-]", "_", backend)[:LONGEST_LOG_NAME]
-    log = cache_folder() / "check" / f"{plain}.log"
+    log = make_cache_folder("check") / f"{plain}.log"
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
     except OSError as error:
         raise UsageError(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Look at the machine, measure for a second how noisy it is, and name what is missing for which backend."""
     from mlbench.discovery import Plugins
+    from mlbench.documents import is_file
     from mlbench.folders import cache_folder, results_folder, system_settings_file
     from mlbench.records.environment import observe_environment
     from mlbench.records.noise import measure_noise
@@ -30,7 +31,7 @@ def command() -> None:
         echo_line(line)
     echo_line(f"results     {results_folder()}")
     echo_line(f"cache       {cache_folder()}")
-    echo_line(f"settings    {system_settings_file()}{'' if system_settings_file().is_file() else ' (none)'}")
+    echo_line(f"settings    {system_settings_file()}{'' if is_file(system_settings_file()) else ' (none)'}")
     for line in _ceilings(environment):
         echo_line(line)
     for line in _plugins(Plugins.discover()):

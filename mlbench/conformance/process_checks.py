@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import threading
@@ -15,14 +16,15 @@ from types import FrameType
 from mlbench.conformance.recording import RecordingReply, make_samples, submit
 from mlbench.conformance.subject import Check, Subject, demand
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGALRM)
+_LIMITS = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_AS", "RLIMIT_CORE")
 _LOOK_AGAIN_S = 0.02
 _OWN_OF_PYTHON = ("resource_tracker", "forkserver")
 _EXECUTORS = "concurrent.futures.thread"
 
 
 def leaves_the_process_alone(subject: Subject) -> None:
-    """An engine writes to no pipe that it did not open and closes none, and changes no folder, stream or signal."""
+    """An engine writes to no pipe that it did not open and closes none, and changes no folder, signal or limit."""
     with _decoy() as decoy:
         before = _Surroundings.now()
         _answer_everything(subject)
@@ -109,14 +111,37 @@ class _Surroundings:
         """Return what it is now."""
         streams = {f"descriptor {number}": _identity(number) for number in (1, 2)}
         handlers = {f"the handler of {each.name}": signal.getsignal(each) for each in _SIGNALS}
-        others = {"the working folder": os.getcwd(), "the switch interval": sys.getswitchinterval()}
-        return cls({**others, **streams, **handlers})
+        limits = {f"the limit {name}": resource.getrlimit(getattr(resource, name)) for name in _LIMITS}
+        others = {
+            "the working folder": _working_folder(),
+            "the mask of new files' modes": _mask(),
+            "the switch interval": sys.getswitchinterval(),
+            "the limit of recursion": sys.getrecursionlimit(),
+            "the timer of SIGALRM": "set" if any(signal.getitimer(signal.ITIMER_REAL)) else "not set",
+            "sys.stdout": type(sys.stdout).__name__,
+            "sys.stderr": type(sys.stderr).__name__,
+        }
+        return cls({**others, **streams, **handlers, **limits})
 
     def differences(self, later: _Surroundings) -> Iterator[tuple[str, object, object]]:
         """Yield what changed: its name, what it was, what it is."""
         for name, value in self.facts.items():
             if later.facts[name] != value:
                 yield name, value, later.facts[name]
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "removed"
+
+
+def _mask() -> str:
+    """Return the umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return oct(mask)
 
 
 def _identity(descriptor: int) -> str:
@@ -128,12 +153,14 @@ def _identity(descriptor: int) -> str:
 
 
 def _answer_everything(subject: Subject) -> None:
-    reply = RecordingReply()
+    process, reply = os.getpid(), RecordingReply()
     with subject.engine("bucketed") as (engine, dataset):
         samples = make_samples(range(dataset.count), dataset)
         submit(engine, samples, reply)
         engine.flush()
         reply.wait(samples, subject.patience_s)
+    if os.getpid() != process:
+        threading.Event().wait()  # the backend has forked, and this is the copy: it waits to be found
 
 
 def _wait_until(is_so: Callable[[], bool], patience_s: float) -> None:

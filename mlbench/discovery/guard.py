@@ -1,34 +1,54 @@
-"""Calls of a plugin's code in this process. Whatever it raises is the plugin's error, never the end of a command."""
+"""Calls of a plugin's code in this process. Whatever it raises is the plugin's error, never the end of a command.
+
+Nor does a command wait for it for ever: where the code is Python or waits for something, it is interrupted. What it
+calls in C and keeps the interpreter is not.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from types import FrameType
 from typing import TypeVar
 
 from mlbench.errors import PluginError, describe_error, first_line
+from mlbench.execution.patience import is_hung
 
 _Result = TypeVar("_Result")
 
+ANSWERS_WITHIN_S = 60.0
+"""A hook answers at once; `Backend.probe` may have to import a runtime from a slow disk."""
 
-def call_plugin(call: Callable[[], _Result], name: str = "") -> _Result:
+_LOOK_EVERY_S = 1.0
+
+
+class _HungError(BaseException):
+    """The code took too long; no ``except Exception`` of a plugin takes it."""
+
+
+def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float | None = None) -> _Result:
     """Return what a plugin's code returns. What it prints goes to standard error: standard output is the command's.
 
     Args:
         call: the code.
         name: what the message calls it: ``probe() raised OSError: ...``.
+        within_s: how long it may take, as `is_hung` counts; None for `ANSWERS_WITHIN_S`.
 
     Raises:
-        PluginError: it raised anything at all, `SystemExit` included; the message is the reason.
+        PluginError: it raised anything at all, `SystemExit` included, or took too long; the message is the reason.
         KeyboardInterrupt: the user pressed Ctrl-C meanwhile.
     """
+    within_s = ANSWERS_WITHIN_S if within_s is None else within_s
     with _watch_interrupts() as was_pressed, redirect_stdout(sys.stderr):
         try:
-            return call()
+            with _limit_time(within_s):
+                return call()
+        except _HungError:
+            raise PluginError(f"{name or 'it'} did not come to an end within {within_s:g} s") from None
         except BaseException as error:  # a plugin's code may raise anything
             if isinstance(error, KeyboardInterrupt) and was_pressed.is_set():
                 raise
@@ -56,3 +76,28 @@ def _watch_interrupts() -> Iterator[threading.Event]:
         yield was_pressed
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _limit_time(within_s: float) -> Iterator[None]:
+    """Raise `_HungError` in code of the main thread that takes too long, again each second if it goes on."""
+    handler = signal.getsignal(signal.SIGALRM)
+    if threading.current_thread() is not threading.main_thread() or handler is None:
+        yield
+        return
+    began_s, computed_before_s = time.monotonic(), time.process_time()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        if is_hung(time.monotonic() - began_s, time.process_time() - computed_before_s, within_s):
+            raise _HungError
+
+    signal.signal(signal.SIGALRM, look)
+    left_s, interval_s = signal.setitimer(signal.ITIMER_REAL, within_s, _LOOK_EVERY_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left_s:  # a timer of somebody else's
+            passed_s = time.monotonic() - began_s
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-6), interval_s)

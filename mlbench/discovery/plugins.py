@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_HEARS_WITHIN_S = 600.0
+"""A plugin that hears of a stored run may send it somewhere."""
+
 GROUP = "mlbench"
 """The entry point group."""
 
@@ -143,7 +146,7 @@ class Plugins:
         for implementation in self.hooks.hook.mlbench_run_stored.get_hookimpls():
             call = functools.partial(implementation.function, *[folder for _ in implementation.argnames])
             try:
-                call_plugin(call)
+                call_plugin(call, within_s=_HEARS_WITHIN_S)
             except PluginError as error:
                 logger.warning("plugin %s did not take %s: %s", implementation.plugin_name, folder.name, error.message)
 

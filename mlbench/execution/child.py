@@ -27,7 +27,9 @@ def main() -> int:
     channel = Channel(Sender(int(sys.argv[2]), start["key"]))
     try:
         channel.outcome(getattr(importlib.import_module(module), function)(start["payload"], channel))
-    except Exception as error:  # reported to the parent, whatever it is; the traceback stays in the log
+    except SystemExit:
+        raise
+    except BaseException as error:  # reported to the parent, whatever it is; the traceback stays in the log
         traceback.print_exc()
         channel.error(error)
         return 1

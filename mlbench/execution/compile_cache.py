@@ -14,7 +14,7 @@ from typing import Any
 
 from mlbench.documents import read_json_object
 from mlbench.errors import DataError
-from mlbench.folders import cache_folder
+from mlbench.folders import cache_folder, make_cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +33,15 @@ def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
         kind: names the shelf: ``onnx``.
         made_from: a JSON value of all that decides the contents: fingerprints, settings, versions.
         fill: writes the contents into the folder it is given; what it raises is passed on, and nothing is kept.
+
+    Raises:
+        UsageError: the cache cannot be written.
     """
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
     folder = cache_folder() / kind / key
     if _is_whole(folder):
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent))
+    fresh = Path(tempfile.mkdtemp(dir=make_cache_folder(kind)))
     try:
         fill(fresh)
         (fresh / _SIZES).write_text(json.dumps(_sizes(fresh)), encoding="utf-8")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlbench.documents import open_regular, open_to_write
 from mlbench.errors import GraphError, UsageError
 from mlbench.execution.channel import Channel, Outcome, Progress, message_from_values
 from mlbench.execution.failures import (
@@ -170,7 +171,7 @@ class _Watch:
         self._stray_bytes += len(content)
         if len(content) >= room:
             content = content[:room] + b"\n(more that is no message is left out)\n"
-        with contextlib.suppress(OSError), self._log.open("ab") as log:  # the disk may be full
+        with contextlib.suppress(OSError), open_to_write(self._log, appends=True) as log:  # the disk may be full
             log.write(content)
 
     def _look(self) -> None:
@@ -207,7 +208,7 @@ class _Watch:
 def tail_of(log: Path) -> str:
     """Return the end of a log, which may be large; empty where it is gone."""
     try:
-        with log.open("rb") as file:
+        with open_regular(log) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - 4 * _LOG_TAIL_CHARACTERS))
             return file.read().decode(errors="replace")[-_LOG_TAIL_CHARACTERS:]

@@ -23,7 +23,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 END_WITHIN_S = 10.0
@@ -34,45 +34,112 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """The parent decides: it gets these signals too, and hangs up."""
 _RESTORED = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """As `subprocess` does: Python ignores the last two."""
-_PULSE_S = 0.01
+_PULSE_S = 0.002
 _NOT_STARTED = 127
 
 
 def die_with_parent() -> None:
     """Have the kernel end this process with the thread that started it, however that ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
     """Become the parent of all descendants whose parents end."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl("prctl", _PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+def prctl(what: str, option: int, *values: int) -> None:
+    """Change something of this process; Linux only, elsewhere nothing.
+
+    Args:
+        what: for the message.
+        option: one of the kernel's ``PR_`` constants.
+        values: up to four.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    words = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
+    if libc.prctl(ctypes.c_int(option), *words) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
 def descendants(root: int) -> set[int]:
-    """Return the processes below one that have not ended; none where there is no ``/proc``."""
+    """Return the processes below one; none where there is no ``/proc``.
+
+    One that is started or loses its parent meanwhile may be missed: look again until there is none.
+    """
+    children_of = _listed_children if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _scanned_children()
+    found: set[int] = set()
+    parents = [root]
+    while parents:
+        below = children_of(parents.pop())
+        found.update(below)
+        parents += below
+    return found
+
+
+def _listed_children(parent: int) -> list[int]:
+    """Return the children of a process; most kernels keep a list."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # it may have ended
+        for task in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _scanned_children() -> Callable[[int], list[int]]:
+    """Return a function that knows the children of each process, from a look at all processes of the machine."""
     children: dict[int, list[int]] = {}
-    ended: set[int] = set()
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
             stat = file.read()  # the name of the program, in brackets, may hold anything
-            state, parent, *_ = stat[stat.rindex(b")") + 2 :].split(maxsplit=2)
+            _, parent, *_ = stat[stat.rindex(b")") + 2 :].split(maxsplit=2)
             children.setdefault(int(parent), []).append(int(name))
-            if state in b"ZX":
-                ended.add(int(name))
-    found: set[int] = set()
-    parents = [root]
-    while parents:
-        below = children.get(parents.pop(), [])
-        found.update(below)
-        parents += below
-    return found - ended
+    return lambda parent: children.get(parent, [])
+
+
+def end_descendants(within_s: float, note_end: Callable[[int, int], None] = lambda pid, status: None) -> bool:
+    """Kill all that is below this process, however it hid, and wait until it is gone; `adopt_orphans` comes first.
+
+    Processes are stopped before they are killed: a stopped process starts no other, and still counts against a limit on
+    processes, so that a program that multiplies runs out of room.
+
+    Args:
+        within_s: how long that may take.
+        note_end: is given the id and the wait status of each child that has ended.
+
+    Returns:
+        False when some did not end in time.
+    """
+    until_s = time.monotonic() + within_s
+    own, stopped = os.getpid(), set[int]()
+    while (running := descendants(own) - stopped) and time.monotonic() < until_s:
+        _signal(running, signal.SIGSTOP)
+        stopped |= running
+    while time.monotonic() < until_s:
+        _signal(descendants(own), signal.SIGKILL)
+        if not collect_ended(note_end):
+            return True
+        time.sleep(_PULSE_S)
+    return False
+
+
+def collect_ended(note_end: Callable[[int, int], None]) -> bool:
+    """Collect the children that have ended, orphans among them, and return whether there are others."""
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            note_end(*ended)
+    except ChildProcessError:
+        return False
+    return True
 
 
 class _Supervisor:
@@ -104,27 +171,16 @@ class _Supervisor:
             ready = {descriptor for descriptor, _ in poll.poll()}
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wakeups, 512)
-            self._reap()
+            collect_ended(self._note_end)
             if self._control in ready:
                 return
 
     def end_all(self) -> None:
         """Kill all descendants, and wait until they are gone."""
-        until_s = time.monotonic() + END_WITHIN_S
-        own, stopped = os.getpid(), set[int]()
         if self._status is None and sys.platform != "linux":
             with contextlib.suppress(OSError):
                 os.killpg(self._program, signal.SIGKILL)
-        while (running := descendants(own) - stopped) and time.monotonic() < until_s:
-            _signal(running, signal.SIGSTOP)
-            stopped |= running
-        while time.monotonic() < until_s:
-            left = descendants(own)
-            _signal(left, signal.SIGKILL)
-            self._reap()
-            if not left and self._status is not None:
-                return
-            time.sleep(_PULSE_S)
+        end_descendants(END_WITHIN_S, self._note_end)
 
     def report(self) -> None:
         """Tell the parent how the program ended; empty where it has not."""
@@ -132,15 +188,9 @@ class _Supervisor:
         with contextlib.suppress(OSError):  # nobody is there any more
             os.write(self._control, f"{code}\n".encode())
 
-    def _reap(self) -> None:
-        """Collect what has ended: the program, and orphans."""
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if not pid:
-                    return
-                if pid == self._program:
-                    self._status = status
+    def _note_end(self, pid: int, status: int) -> None:
+        if pid == self._program:
+            self._status = status
 
 
 def _signal(processes: Iterable[int], number: signal.Signals) -> None:
@@ -170,7 +220,8 @@ def main(arguments: Sequence[str]) -> None:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(int(control), False)
-    adopt_orphans()
+    with contextlib.suppress(OSError):  # then what hides is found by its mark
+        adopt_orphans()
     supervisor = _Supervisor(int(control))
     supervisor.start(command)
     os.close(int(messages))  # or the parent would never see the end of it

@@ -42,7 +42,10 @@ def new_key() -> str:
 
 
 class Sender:
-    """Writes messages. Any thread may send."""
+    """Writes messages. Any thread may send; a copy of this process, which a plugin has forked, ends when it tries to.
+
+    Such a copy would go on with the run as if it were the run, and the first of the two would be believed.
+    """
 
     def __init__(self, descriptor: int, key: str) -> None:
         """Store the pipe's end, which processes that are started from here do not inherit."""
@@ -51,6 +54,7 @@ class Sender:
         self._key = bytes.fromhex(key)
         self._lock = threading.Lock()
         self._number = 0
+        self._process = os.getpid()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Text that is not Unicode arrives with question marks.
@@ -60,6 +64,9 @@ class Sender:
             TypeError: a value is none of JSON's.
             OSError: the other side is gone.
         """
+        if os.getpid() != self._process:
+            os.write(2, b"a copy of the run's process, which was forked, ends here\n")
+            os._exit(1)
         body = json.dumps(message, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
         if len(body) > LONGEST_MESSAGE_BYTES:
             raise ValueError(f"a message of {len(body)} bytes is longer than {LONGEST_MESSAGE_BYTES}")

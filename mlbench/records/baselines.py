@@ -89,12 +89,14 @@ def remove_baseline(results: Path, name: str) -> None:
 
 
 def baseline_names(results: Path) -> list[str]:
-    """Return the names of all baselines, in alphabetical order."""
+    """Return the names of all baselines, in alphabetical order; raises `UsageError` where they cannot be listed."""
     try:
         with os.scandir(results / FOLDER) as entries:
             return sorted(entry.name.removesuffix(".json") for entry in entries if _is_baseline(entry.name))
-    except OSError:  # no folder of baselines, or not ours to read
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise UsageError(f"baselines cannot be read: {results / FOLDER}: {error.strerror}.") from None
 
 
 def _is_baseline(file_name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -80,18 +81,15 @@ def export(results: Path, file: Path, kind: str) -> int:
     import duckdb
 
     options = {"parquet": "FORMAT parquet", "csv": "FORMAT csv, HEADER"}[kind]
-    beside = file.with_name(f".{file.name}.partial")
-    write_whole(beside, b"")  # refuses a folder that is not there in the words of all other files
     try:
-        with connect(results) as database:
+        with connect(results) as database, tempfile.TemporaryDirectory() as scratch:
+            made = Path(scratch, "runs")
             columns = _texts_without_formulas(database) if kind == "csv" else "*"
-            database.execute(f"COPY (SELECT {columns} FROM runs ORDER BY run_id) TO '{_quote(beside)}' ({options})")
+            database.execute(f"COPY (SELECT {columns} FROM runs ORDER BY run_id) TO '{_quote(made)}' ({options})")
             (count,) = database.execute("SELECT count(*) FROM runs").fetchall()[0]
-        beside.replace(file)
+            write_whole(file, made.read_bytes())
     except (OSError, duckdb.Error) as error:
         raise UsageError(f"file cannot be written: {file}: {first_line(error)}.") from None
-    finally:
-        beside.unlink(missing_ok=True)
     return int(count)
 
 

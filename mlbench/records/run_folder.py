@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mlbench.errors import StorageError, UsageError
+from mlbench.documents import open_to_write, read_text
+from mlbench.errors import DataError, StorageError, UsageError
 from mlbench.records.run_record import RECORD_FILE, RunRecord
 
 _HINT = "Choose another folder with --results."
@@ -96,8 +97,8 @@ class RunFolder:
         if record.run_id != self.run_id:
             raise ValueError(f"record of {record.run_id} in the folder of {self.run_id}")
         try:
-            with (self.path / RECORD_FILE).open("w", encoding="utf-8") as file:
-                file.write(record.text())
+            with open_to_write(self.path / RECORD_FILE) as file:  # what a plugin put there may be a pipe
+                file.write(record.text().encode())
                 file.flush()
                 os.fsync(file.fileno())
             self.path.rename(self._final)
@@ -179,8 +180,8 @@ def remove_abandoned(results: Path) -> None:
 def _is_claimed(results: Path, key: str) -> bool:
     """Return whether a living process makes the run of a claim."""
     for folder in results.glob(".*.partial"):
-        with suppress(OSError, UnicodeDecodeError):
-            if (folder / _CLAIM_FILE).read_text(encoding="utf-8") != key:
+        with suppress(OSError, DataError):
+            if read_text(folder / _CLAIM_FILE, what="claim") != key:
                 continue
             lock = _free_lock(folder)
             if lock is None and folder.exists():

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from mlbench.documents import read_json
 from mlbench.errors import DataError, MlbenchError
 from mlbench.execution.isolation import Failure, ProcessLimits, call_isolated
-from mlbench.folders import cache_folder
+from mlbench.folders import cache_folder, make_cache_folder
 from mlbench.records.environment import Environment
 from mlbench.records.stored import Stored
 from mlbench.records.whole_file import write_whole
@@ -56,6 +56,9 @@ class Ceilings(Stored):
     devices: list[DeviceCeilings]
 
 
+_CACHE = "roofline"
+
+
 def ceilings_file(environment: Environment) -> Path:
     """Return where the ceilings of a machine are kept: they depend on hardware, allowance, drivers and libraries."""
     allowance = environment.allowance
@@ -65,7 +68,7 @@ def ceilings_file(environment: Environment) -> Path:
         *(environment.libraries.get(name, "") for name in _LIBRARIES),
     ]
     key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    return cache_folder() / "roofline" / f"{key}.json"
+    return cache_folder() / _CACHE / f"{key}.json"
 
 
 def load_ceilings(environment: Environment) -> Ceilings | None:
@@ -83,10 +86,10 @@ def measure_ceilings(
 
     Raises:
         UnavailableError: torch is not installed.
+        UsageError: the cache cannot be written.
         MlbenchError: the measurement failed.
     """
-    file = ceilings_file(environment)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = make_cache_folder(_CACHE) / ceilings_file(environment).name
     log = file.with_suffix(".log")
     memory_bytes = environment.allowance.memory_bytes or environment.memory_bytes or 2**33
     found = call_isolated(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.metric import Target
+from mlbench.documents import is_file
 from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.rules.facts import RuleKind, RuleResult
 from mlbench.submission.scores import PrintedScores, read_scores
@@ -62,7 +63,7 @@ def read_accuracy_test(folder: Path, targets: Sequence[Target]) -> AccuracyTest:
         DataError: there are no scores in it.
     """
     printed = read_scores(folder / ACCURACY, targets)
-    missing = [name for name in (SUMMARY, DETAIL, ACCURACY_LOG) if not (folder / name).is_file()]
+    missing = [name for name in (SUMMARY, DETAIL, ACCURACY_LOG) if not is_file(folder / name)]
     errors = () if DETAIL in missing else read_damaged_detail(folder / DETAIL).errors
     return AccuracyTest(printed=printed, missing=missing, errors=errors)
 

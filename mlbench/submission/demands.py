@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlbench.contracts.scenario import Scenario
+from mlbench.documents import is_file
 from mlbench.rules.facts import RuleResult
 from mlbench.rules.official import Category
 from mlbench.submission.power import SPL
@@ -20,7 +21,7 @@ _SOURCE = "submission checker v4.1, check_results_dir"
 def performance_files(entry: ResultEntry) -> RuleResult:
     """The performance test left its logs, and the readings of the power meter where power was metered."""
     wanted = (SUMMARY, DETAIL, SPL) if entry.has_power else (SUMMARY, DETAIL)
-    missing = [name for name in wanted if not (entry.performance / name).is_file()]
+    missing = [name for name in wanted if not is_file(entry.performance / name)]
     return RuleResult(
         rule="performance_files",
         measured=len(missing),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mlbench.documents import is_file
 from mlbench.errors import DataError, UsageError
 from mlbench.records.run_folder import RunFolder
 from mlbench.records.run_record import RunRecord
@@ -96,7 +97,7 @@ def _store(entry: ResultEntry, record: RunRecord, results: Path) -> Path:
         for source, place in ((entry.performance, "performance"), (entry.accuracy, "accuracy")):
             (folder.path / place).mkdir()
             for name in (SUMMARY, DETAIL, ACCURACY, SPL):
-                if (source / name).is_file():
+                if is_file(source / name):
                     _copy(source / name, folder.path / place / name)
         return folder.store(record)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
+from mlbench.documents import is_file
 from mlbench.errors import DataError, printable
 from mlbench.loadgen.logs import DetailLog, read_detail
 from mlbench.rules.rounds import recognise_round
@@ -104,7 +105,7 @@ def read_sources(entry: ResultEntry) -> Sources:
 
 
 def _performance_log(file: Path) -> DetailLog:
-    if not file.is_file():
+    if not is_file(file):
         raise DataError(f"there is no {file.parent.parent.name}/{file.parent.name}/{file.name}.")
     return read_detail(file)
 

@@ -12,12 +12,13 @@ Source: MLCommons' submission guide; what the submission checker v4.1 reads.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import read_json_object
+from mlbench.documents import is_file, read_json_object
 from mlbench.errors import DataError, UsageError
 from mlbench.loadgen import scenarios
 from mlbench.rules.official import WorkloadRules, official_rules, official_workloads
@@ -90,7 +91,7 @@ class ResultEntry:
     @property
     def has_power(self) -> bool:
         """Whether power was metered in the performance test."""
-        return (self.root / self.path / "performance" / "power").is_dir()
+        return os.path.isdir(self.root / self.path / "performance" / "power")  # unlike Path's, never raises
 
     @property
     def measurements(self) -> Path:
@@ -111,9 +112,14 @@ def entries_of(root: Path) -> list[ResultEntry]:
     Raises:
         UsageError: it is no folder, or no submitter's results are in it.
     """
-    if not os.path.isdir(root):
-        what = "is a file" if os.path.exists(root) else "does not exist"
-        raise UsageError(f"{root} {what}.", hint=f"Name the folder that holds {' or '.join(DIVISIONS)}.")
+    hint = f"Name the folder that holds {' or '.join(DIVISIONS)}."
+    try:
+        if not stat.S_ISDIR(os.stat(root).st_mode):
+            raise UsageError(f"{root} is a file.", hint=hint)
+    except (FileNotFoundError, ValueError):  # the other: a NUL in it
+        raise UsageError(f"{root} does not exist.", hint=hint) from None
+    except OSError as error:
+        raise UsageError(f"{root} cannot be read: {error.strerror}.", hint=hint) from None
     found = list(_entries(root))
     if not found:
         raise UsageError(f"no official results in {root}.", hint=_hint(root))
@@ -166,10 +172,10 @@ def _entries(root: Path) -> Iterator[ResultEntry]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
     try:
         return sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
     except OSError as error:
         raise UsageError(f"{folder} cannot be read: {error.strerror}.") from None
 
@@ -197,7 +203,7 @@ def _benchmarks() -> Mapping[str, Benchmark]:
 
 def _model_mapping(entry: ResultEntry) -> Mapping[str, str]:
     file = entry.submitter_folder / MODEL_MAPPING
-    if not file.is_file():
+    if not is_file(file):
         return {}
     mapping = read_json_object(file, what="mapping of model names")
     return {name: model for name, model in mapping.items() if isinstance(model, str)}

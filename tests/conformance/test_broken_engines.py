@@ -1,6 +1,8 @@
 """Engines that misuse what they are given, lie about tokens or leave something behind: each is caught and named."""
 
+import os
 import re
+import resource
 import signal
 import sys
 
@@ -50,6 +52,7 @@ MISUSES = [
     ("bytes-in-a-reason", ONE, re.escape(r"was given up: caf\udce9 \x1b[31m")),
     ("error-without-text", ONE, "submit raised Unreadable: .a Unreadable whose text cannot be read: RuntimeError"),
     ("exit-in-submit", ONE, "submit raised SystemExit: 0"),
+    ("ctrl-c-in-submit", ONE, "submit raised KeyboardInterrupt: of its own"),
 ]
 
 LANGUAGE = [
@@ -101,6 +104,13 @@ LEFT_BEHIND = [
     ("closing-pipes", process_checks.leaves_the_process_alone, "a pipe that the backend did not open was closed"),
     ("moving", process_checks.leaves_the_process_alone, "the working folder was .*, and is /"),
     ("ignoring-signals", process_checks.leaves_the_process_alone, "the handler of SIGTERM was"),
+    ("closing-output", process_checks.leaves_the_process_alone, "descriptor 1 was file .*, and is closed"),
+    ("moving-away", process_checks.leaves_the_process_alone, "the working folder was .*, and is removed"),
+    ("reaping", process_checks.leaves_the_process_alone, "the handler of SIGCHLD was"),
+    ("setting-an-alarm", process_checks.leaves_the_process_alone, "the timer of SIGALRM was not set, and is set"),
+    ("masking-modes", process_checks.leaves_the_process_alone, "the mask of new files' modes was .*, and is 0o777"),
+    ("allowing-few-files", process_checks.leaves_the_process_alone, "the limit RLIMIT_NOFILE was"),
+    ("silencing-print", process_checks.leaves_the_process_alone, "sys.stdout was .*, and is NoneType"),
     ("leaving-in-flush", SINGLE, "flush failed: SystemExit: 0"),
 ]
 
@@ -114,9 +124,18 @@ CAUGHT = MISUSES + LANGUAGE + STATEMENTS + LEFT_BEHIND
 def cleaned_up(monkeypatch, tmp_path):
     """Put right what an engine leaves behind in this process."""
     monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGCHLD)}
+    output, mask, files = os.dup(1), os.umask(0o022), resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.umask(mask)
     yield
-    signal.signal(signal.SIGTERM, handler)
+    signal.alarm(0)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    os.dup2(output, 1)
+    os.close(output)
+    os.umask(mask)
+    resource.setrlimit(resource.RLIMIT_NOFILE, files)
     left = sys.modules["mlbench_broken.processes"]
     left.LET_GO.set()
     left.LET_GO.clear()
@@ -158,6 +177,7 @@ FAULTS = [
     ("empties-samples", OFFLINE, "failed: AttributeError: 'tuple' object has no attribute 'clear'"),
     ("bytes-in-a-reason", OFFLINE, re.escape(r"failed: caf\udce9 \x1b[31m")),
     ("exit-in-submit", SINGLE_STREAM, "failed: SystemExit: 0"),
+    ("ctrl-c-in-submit", SINGLE_STREAM, "failed: KeyboardInterrupt: of its own"),
 ]
 
 

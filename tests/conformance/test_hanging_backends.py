@@ -57,6 +57,19 @@ def test_a_backend_that_holds_up_the_end_of_python_does_not_hold_up_the_kit(tmp_
     assert "the threads left-behind" in found.reason
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("broken_plugin")
+def test_an_engine_that_goes_on_in_two_processes_is_caught_and_both_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    (found,) = examine(
+        CheckRequest(backend="going-on-twice", timeout_s=4.0),
+        tmp_path / "log",
+        lambda finding: None,
+        only=["leaves_nothing_running"],
+    )
+    assert re.search("the processes .* run on", found.reason)
+
+
 @pytest.fixture
 def let_go():
     event = threading.Event()

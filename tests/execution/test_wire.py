@@ -1,6 +1,8 @@
 """Signed messages over a pipe."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -32,6 +34,24 @@ def received(receiver, data, size=7):
 
 
 MESSAGES = [{"a": 1}, {"text": "two\nlines, \u2028 and ü"}, {"long": "x" * 20_000}, {}]
+
+
+FORKED = """
+import os, sys
+from mlbench.execution.wire import Sender
+sender = Sender(1, "00" * 32)
+if not os.fork():
+    sender.send({"from": "the copy"})
+    sys.exit("it went on")
+print(os.waitstatus_to_exitcode(os.wait()[1]), file=sys.stderr)
+sender.send({"from": "the run"})
+"""
+
+
+def test_a_forked_copy_sends_nothing_and_ends():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
+    assert list(Receiver("00" * 32).feed(done.stdout)) == [{"from": "the run"}]
+    assert done.stderr == b"a copy of the run's process, which was forked, ends here\n1\n"
 
 
 def test_messages_arrive_in_order_however_they_are_cut(pipe):

@@ -148,6 +148,24 @@ def test_paths(fuzz, here, mlbench):
         fuzz.paths(lambda path, command=command: mlbench(*command, path), are_typed=True)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["history", "--results", "{}"],
+        ["run", "--suite", "{}"],
+        ["cost", "small=one", "--price", "{}"],
+        ["report", "one", "-o", "{}"],
+        ["plugin", "new", "x", "--into", "{}"],
+        ["show", "{}"],
+        ["{}"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_half_a_character_is_refused(here, mlbench, command):
+    done = mlbench(*(each.replace("{}", "\ud800") for each in command))
+    assert (done.exit_code, done.stderr) == (2, "Error: '\\ud800' is no text.\n")
+
+
 def test_settings_of_a_run_are_json(mlbench):
     done = mlbench("settings", "bert", "null", "--json")
     assert json.loads(done.stdout)["load.target_qps"]["value"] == 0

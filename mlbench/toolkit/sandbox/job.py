@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
+from mlbench.execution.supervisor import die_with_parent
 from mlbench.toolkit.sandbox import linux
 from mlbench.toolkit.sandbox.outcome import SandboxLimits, Wall
 
@@ -113,7 +114,7 @@ def run_program(job: SandboxJob, *, processes: int, seccomp: bytes = b"") -> NoR
         (resource.RLIMIT_NPROC, processes),
     ):
         _lower(kind, most, most)
-    linux.die_with_parent()
+    die_with_parent()
     linux.gain_no_privileges()
     if seccomp:
         linux.filter_calls(seccomp)

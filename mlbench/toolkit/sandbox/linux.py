@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 import struct
+
+from mlbench.execution.supervisor import prctl
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -22,8 +23,7 @@ MNT_DETACH = 2
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER = 1, 22, 24, 36
-_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_SET_KEEPCAPS = 38, 47, 8
+_PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 8, 22, 38, 47
 _PR_CAP_AMBIENT_RAISE = 2
 _SECCOMP_MODE_FILTER = 2
 
@@ -58,11 +58,6 @@ def _syscall(what: str, number: int, *arguments: int | bytes | ctypes.Array[ctyp
     return _check_call(what, _libc.syscall(ctypes.c_long(number), *words))
 
 
-def _prctl(what: str, option: int, *arguments: int) -> None:
-    words = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
-    _check_call(what, _libc.prctl(ctypes.c_int(option), *words))
-
-
 def unshare(flags: int) -> None:
     """Leave namespaces for fresh ones."""
     _check_call("unshare", _libc.unshare(ctypes.c_int(flags)))
@@ -88,19 +83,9 @@ def pivot_here() -> None:
     os.chdir("/")
 
 
-def die_with_parent() -> None:
-    """Have this process killed when its parent ends."""
-    _prctl("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of all descendants whose parents end."""
-    _prctl("prctl", _PR_SET_CHILD_SUBREAPER, 1)
-
-
 def gain_no_privileges() -> None:
     """Make set-user-id programs and file capabilities powerless from here on."""
-    _prctl("prctl", _PR_SET_NO_NEW_PRIVS, 1)
+    prctl("prctl", _PR_SET_NO_NEW_PRIVS, 1)
 
 
 def become(user: int, *, capabilities: int = 0) -> None:
@@ -112,7 +97,7 @@ def become(user: int, *, capabilities: int = 0) -> None:
     """
     os.setgroups([])
     os.setresgid(user, user, user)
-    _prctl("prctl", _PR_SET_KEEPCAPS, 1)
+    prctl("prctl", _PR_SET_KEEPCAPS, 1)
     os.setresuid(user, user, user)
     keep_capabilities(capabilities)
 
@@ -128,7 +113,7 @@ def keep_capabilities(capabilities: int = 0) -> None:
     _syscall("capset", _CAPSET, header, struct.pack("=6I", low, low, low, high, high, high))
     for capability in range(64):
         if capabilities >> capability & 1:
-            _prctl("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
+            prctl("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
 
 
 def filter_calls(program: bytes) -> None:
@@ -136,7 +121,7 @@ def filter_calls(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     buffer = ctypes.create_string_buffer(header, len(header))
-    _prctl("seccomp", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(buffer))
+    prctl("seccomp", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(buffer))
 
 
 def landlock_version() -> int:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
+from mlbench.execution.supervisor import die_with_parent
 from mlbench.toolkit.sandbox import linux, seccomp
 from mlbench.toolkit.sandbox.job import SandboxJob, exit_code, run_program
 
@@ -60,7 +61,7 @@ def enter(job: SandboxJob, user: int) -> NoReturn:
     Raises:
         OSError: the kernel refuses.
     """
-    linux.die_with_parent()
+    die_with_parent()
     linux.unshare(linux.CLONE_NEWNS)
     _build_root(job)
     program = os.fork()

@@ -13,6 +13,7 @@ import stat
 import time
 from typing import NoReturn
 
+from mlbench.execution.supervisor import adopt_orphans, descendants, end_descendants
 from mlbench.toolkit.sandbox import landlock, linux, memory_folder, namespaces
 from mlbench.toolkit.sandbox.control_group import ControlGroup
 from mlbench.toolkit.sandbox.job import (
@@ -26,7 +27,7 @@ from mlbench.toolkit.sandbox.job import (
 )
 from mlbench.toolkit.sandbox.outcome import Ending, Report, Wall
 from mlbench.toolkit.sandbox.tree import TooDeepError, open_folder, tree_bytes, walk
-from mlbench.toolkit.sandbox.usage import descendants, usage_of
+from mlbench.toolkit.sandbox.usage import usage_of
 
 Streams = tuple[int, int, int]
 
@@ -35,7 +36,6 @@ _OWN_MEMORY_BYTES = 128 << 20
 """The sandbox's own processes, which are counted with the program's."""
 _END_PATIENCE_S = 30.0
 """How long killed processes may take to end."""
-_END_LOOK_S = 0.002
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _ELF = b"\x7fELF"
 
@@ -78,11 +78,9 @@ class _Supervision:
             OSError: the wall cannot be built, or the program does not end.
         """
         job = self._job
-        if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-            raise OSError(errno.ENOSYS, "the kernel does not list children")
         if job.wall is not Wall.NONE:
             linux.require_x86_64()
-        linux.adopt_orphans()
+        adopt_orphans()
         # also without a wall: the kernel counts no processes of root's
         user = _hand_over(self._folder) if is_root() and linux.is_x86_64() else 0
         if job.wall is Wall.NAMESPACES:
@@ -100,7 +98,7 @@ class _Supervision:
             wall_ns = time.monotonic_ns() - started_ns
         finally:
             self._group.kill()
-            all_ended = _end_descendants()
+            all_ended = end_descendants(_END_PATIENCE_S)
         if not all_ended:
             raise OSError(errno.EBUSY, "processes of the program do not end though they were killed")
         if error := os.read(refusal, _PAGE_BYTES).decode(errors="replace"):
@@ -161,7 +159,7 @@ class _Supervision:
         return self._check_size() or Ending.EXIT
 
     def _check_limits(self) -> Ending | None:
-        usage = usage_of(descendants())
+        usage = usage_of(descendants(os.getpid()))
         if usage.memory_bytes > self._job.limits.memory_bytes + _OWN_MEMORY_BYTES:
             return Ending.MEMORY
         return self._check_size(usage.removed_bytes)
@@ -189,38 +187,6 @@ def _be_the_first_to_go() -> None:
     """Have the kernel take this process, and what it starts, before all others where memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
-
-
-def _end_descendants() -> bool:
-    """Kill all that is left, however it hid: orphans have become this process's own children.
-
-    They are stopped before they are killed: a stopped process starts no other, and still counts against the limit, so
-    that a program that multiplies runs out of room.
-
-    Returns:
-        False when some did not end in time.
-    """
-    deadline = time.monotonic() + _END_PATIENCE_S
-    stopped: set[int] = set()
-    while running := set(descendants()) - stopped:
-        for pid in running:
-            _signal(pid, signal.SIGSTOP)
-        stopped |= running
-    while time.monotonic() < deadline:
-        for pid in descendants():
-            _signal(pid, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return True
-        time.sleep(_END_LOOK_S)
-    return False
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        os.kill(pid, number)
 
 
 def _hand_over(folder: int) -> int:

@@ -17,20 +17,6 @@ _SOCKET_SETTINGS = {"wmem_default": 212_992, "optmem_max": 131_072}
 _REMOVED = " (deleted)"
 
 
-def descendants() -> list[int]:
-    """Return the ids of all processes that come from this one."""
-    found, parents = [], [os.getpid()]
-    while parents:
-        parent = parents.pop()
-        with contextlib.suppress(OSError):  # it may have ended
-            for task in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{task}/children") as file:
-                    children = [int(child) for child in file.read().split()]
-                found += children
-                parents += children
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What processes hold, each thing counted once."""

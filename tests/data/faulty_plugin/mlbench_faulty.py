@@ -274,6 +274,23 @@ def fill_disk(samples, zeros, reply):
     reply.complete(samples, zeros)
 
 
+def scribble(samples, zeros, reply):
+    """Write into LoadGen's log more than LoadGen itself writes from then on."""
+    for log in Path(os.environ["MLBENCH_RESULTS"]).glob(".*.partial/performance/mlperf_log_detail.txt"):
+        with log.open("ab") as file:
+            file.write(b":::MLLOG no record\n" * 50_000)
+    reply.complete(samples, zeros)
+
+
+def lay_pipes(samples, zeros, reply):
+    """Put named pipes, which nobody reads, where files of the run are or will be; then write a forged line."""
+    for folder in Path(os.environ["MLBENCH_RESULTS"]).glob(".*.partial"):
+        for name in ("record.json", "log.txt", ".claim"):
+            (folder / name).unlink(missing_ok=True)
+            os.mkfifo(folder / name)
+    forge(samples, zeros, reply)
+
+
 def fill_memory(samples, zeros, reply):
     held = []
     while True:
@@ -377,7 +394,7 @@ def mlbench_workloads():
 @hookimpl
 def mlbench_backends():
     endings = crash, leave, hang, dwell, exit_in_submit, hold_the_interpreter, fill_memory
-    lies = forge, misspell, haunt, fill_disk
+    lies = forge, misspell, haunt, fill_disk, scribble, lay_pipes
     replies = lose, fail, nan, twice, count_in_floats, empty_samples
     faulty = [Faulty(f.__name__, f) for f in endings + replies + lies]
     faulty += [NeverClosing("never_closing", None), NeverFlushing("never_flushing", None)]

@@ -121,6 +121,7 @@ MISUSES = {
     "bytes-in-a-reason": fails_with("caf\udce9 \x1b[31m"),
     "error-without-text": raises(Unreadable()),
     "exit-in-submit": raises(SystemExit(0)),
+    "ctrl-c-in-submit": raises(KeyboardInterrupt("of its own")),
 }
 
 BACKENDS = [Uncomputed(name, lambda answer=answer: Uttering(answer)) for name, answer in MISUSES.items()]

@@ -4,10 +4,12 @@ import contextlib
 import fcntl
 import os
 import re
+import resource
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 
 from mlbench import Backend, Probe
@@ -132,6 +134,39 @@ def ignores_signals(samples, reply):
     reply.complete(samples, zeros(samples))
 
 
+def closes_output(samples, reply):
+    os.close(1)
+    reply.complete(samples, zeros(samples))
+
+
+def changes(change, *arguments):
+    """Return what changes something of the process, and answers."""
+
+    def answer(samples, reply):
+        change(*arguments)
+        reply.complete(samples, zeros(samples))
+
+    return lambda: Uttering(answer)
+
+
+def moves_away():
+    """Go to a folder that is no more."""
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
+    os.rmdir(folder)
+
+
+def allows_few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def goes_on_twice(samples, reply):
+    """Fork, and answer in both processes."""
+    if not LEFT and not os.fork():
+        LEFT.append("this is the other one")
+    reply.complete(samples, zeros(samples))
+
+
 BACKENDS = [
     Ending("crashing", lambda: os.kill(os.getpid(), signal.SIGSEGV)),
     Ending("leaving", lambda: os._exit(0)),
@@ -151,4 +186,12 @@ BACKENDS = [
     Uncomputed("closing-pipes", lambda: Uttering(closes)),
     Uncomputed("moving", lambda: Uttering(moves)),
     Uncomputed("ignoring-signals", lambda: Uttering(ignores_signals)),
+    Uncomputed("closing-output", lambda: Uttering(closes_output)),
+    Uncomputed("moving-away", changes(moves_away)),
+    Uncomputed("reaping", changes(signal.signal, signal.SIGCHLD, signal.SIG_IGN)),
+    Uncomputed("setting-an-alarm", changes(signal.alarm, 3600)),
+    Uncomputed("masking-modes", changes(os.umask, 0o777)),
+    Uncomputed("allowing-few-files", changes(allows_few_files)),
+    Uncomputed("silencing-print", changes(setattr, sys, "stdout", None)),
+    Uncomputed("going-on-twice", lambda: Uttering(goes_on_twice)),
 ]
