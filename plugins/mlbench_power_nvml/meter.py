@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from mlbench import Energy, PowerMeter
 
-INSTALL = "pip install 'mlbench[power]'"
+INSTALL = "pip install 'mlbench-inference[power]'"
 
 
 class Nvml(PowerMeter):

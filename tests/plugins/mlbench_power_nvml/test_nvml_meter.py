@@ -26,7 +26,7 @@ def test_a_missing_driver_is_the_reason():
 
 def test_missing_bindings_are_the_reason_with_the_install_line(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert Nvml().probe() == "nvidia-ml-py is not installed: pip install 'mlbench[power]'"
+    assert Nvml().probe() == "nvidia-ml-py is not installed: pip install 'mlbench-inference[power]'"
 
 
 @pytest.mark.parametrize(
