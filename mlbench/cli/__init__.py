@@ -13,10 +13,11 @@ import click
 
 from mlbench import __version__
 from mlbench.cli.output import echo_line, logging_to_stderr
-from mlbench.contracts.hookspecs import OWN_COMMANDS
+from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.errors import MlbenchError, describe_error, printable
 
-COMMANDS = OWN_COMMANDS
+SHORT_HELP = 80
+"""Characters of a plugin's command in the list of commands."""
 
 
 class _Commands(click.Group):
@@ -36,6 +37,13 @@ class _Commands(click.Group):
         found_outside = _plugin_commands().get(name)
         self._foreign = name if found_outside else ""
         return found_outside
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        outside = {name: found.get_short_help_str(SHORT_HELP) for name, found in _plugin_commands().items()}
+        for title, commands in {**SECTIONS, "From plugins": outside}.items():
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([*commands.items()], col_max=len(max(COMMANDS, key=len)))
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -79,7 +87,7 @@ class _Commands(click.Group):
 def _plugin_commands() -> dict[str, click.Command]:
     from mlbench.discovery import Plugins
 
-    return Plugins.discover().commands
+    return Plugins.discover_commands().commands
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

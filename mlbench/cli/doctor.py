@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mlbench.records.noise import Noise
 
 
-@click.command("doctor", short_help="This machine, its noise, and what is missing for what.")
+@click.command("doctor")
 def command() -> None:
     """Look at the machine, measure for a second how noisy it is, and name what is missing for which backend."""
     from mlbench.discovery import Plugins

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mlbench.discovery import Plugins
 
 
-@click.command("list", short_help="Workloads, backends and scenarios, and what is missing for which.")
+@click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(as_json: bool) -> None:
     """List workloads, backends, power meters and scenarios; of what cannot be used, the reason and the install line."""
