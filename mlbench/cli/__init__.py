@@ -66,7 +66,8 @@ class _Commands(click.Group):
 
     def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:
-            status = super().main(args, *more, **{**options, "standalone_mode": False})
+            given = sys.argv[1:] if args is None else [*args]  # `list` is a command's module here
+            status = super().main(given or ["--help"], *more, **{**options, "standalone_mode": False})
             return int(status) if isinstance(status, int) else 0
         except click.ClickException as error:
             echo_line(f"Error: {printable(error.format_message())}", to_stderr=True)

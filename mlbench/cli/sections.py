@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Measure": {
+        "demo": "The first minute: one run, what its result means, what to type next.",
         "run": "Measure workloads on backends, and store run folders.",
         "doctor": "This machine, its noise, and what is missing for what.",
         "list": "Workloads, backends and scenarios, and what is missing for which.",
