@@ -18,7 +18,8 @@ LOCK = Path(__file__).with_name("constraints.txt")
 """The versions that were tested, a line each, as pip reads them; written by ``nox -s lock``."""
 
 RESOLVE = (
-    *("pip", "compile", "pyproject.toml", "--extra=dev", "--no-emit-package=mlbench", "--no-annotate", "--quiet"),
+    *("pip", "compile", "pyproject.toml", "--extra=dev", "--no-annotate", "--quiet"),
+    "--no-emit-package=mlbench-inference",
     "--custom-compile-command=nox -s lock",
 )
 

@@ -82,5 +82,6 @@ __all__ = [
     "Variant",
     "Weights",
     "Workload",
+    "__version__",
     "hookimpl",
 ]

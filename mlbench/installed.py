@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,6 +13,8 @@ UNNAMED = "?"
 """In place of a name that nobody can read."""
 UNKNOWN = "unknown"
 """In place of such a version."""
+
+_VERSION = re.compile(r"^Version: *(\S+) *$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,9 @@ def name_of(distribution: metadata.Distribution) -> str:
 def version_of(name: str) -> str | None:
     """Return the version of a distribution, ``unknown`` where its metadata are damaged; None: it is not installed."""
     try:
-        return metadata.version(name) or UNKNOWN
+        headers, _, _ = (metadata.distribution(name).read_text("METADATA") or "").partition("\n\n")
+        found = _VERSION.search(headers)  # `metadata.version` parses all of the file, in fifty times the time
+        return found[1] if found else metadata.version(name) or UNKNOWN
     except metadata.PackageNotFoundError:
         return None
     except Exception:  # not UTF-8, or without a version

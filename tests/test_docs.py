@@ -190,7 +190,7 @@ def test_contributing_lists_every_session():
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_extras_exist(page):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(re.findall(r"(?:'\.|'mlbench)\[(\w[\w-]*)\]", page.read_text())) <= set(extras)
+    assert set(re.findall(r"(?:'\.|'mlbench-inference)\[(\w[\w-]*)\]", page.read_text())) <= set(extras)
 
 
 def test_the_readme_names_the_two_commands_and_leaves_room_for_the_table():

@@ -14,10 +14,11 @@ import click
 
 from mlbench import __version__
 from mlbench.cli.output import echo_line, logging_to_stderr
-from mlbench.contracts.hookspecs import OWN_COMMANDS
+from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.errors import MlbenchError, describe_error, printable
 
-COMMANDS = OWN_COMMANDS
+SHORT_HELP = 80
+"""Characters of a plugin's command in the list of commands."""
 
 
 class _Commands(click.Group):
@@ -37,6 +38,13 @@ class _Commands(click.Group):
         found_outside = _plugin_commands().get(name)
         self._foreign = name if found_outside else ""
         return found_outside
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        outside = {name: found.get_short_help_str(SHORT_HELP) for name, found in _plugin_commands().items()}
+        for title, commands in {**SECTIONS, "From plugins": outside}.items():
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([*commands.items()], col_max=len(max(COMMANDS, key=len)))
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -59,8 +67,9 @@ class _Commands(click.Group):
 
     def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:
-            _check_words(sys.argv[1:] if args is None else args)
-            status = super().main(args, *more, **{**options, "standalone_mode": False})
+            given = sys.argv[1:] if args is None else [*args]  # `list` is a command's module here
+            _check_words(given)
+            status = super().main(given or ["--help"], *more, **{**options, "standalone_mode": False})
             return int(status) if isinstance(status, int) else 0
         except click.ClickException as error:
             echo_line(f"Error: {printable(error.format_message())}", to_stderr=True)
@@ -93,7 +102,7 @@ def _check_words(words: Sequence[str]) -> None:
 def _plugin_commands() -> dict[str, click.Command]:
     from mlbench.discovery import Plugins
 
-    return Plugins.discover().commands
+    return Plugins.discover_commands().commands
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -13,7 +13,7 @@ from mlbench.cli.output import echo_json, echo_line
 logger = logging.getLogger(__name__)
 
 
-@click.group("baseline", short_help="Name sets of runs that later ones are compared with.")
+@click.group("baseline")
 def command() -> None:
     """Save, list, show and remove baselines. They hold copies of the records, so run folders may go."""
 

@@ -61,7 +61,7 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
     return with_request
 
 
-@click.command("check", short_help="Whether a backend keeps its contract.")
+@click.command("check")
 @check_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def command(request: CheckRequest, as_json: bool) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
 
 
-@click.command("compare", short_help="Two sets of runs: faster, slower, the same, or cannot tell.")
+@click.command("compare")
 @click.argument("base")
 @click.argument("new")
 @across_option

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
 
 
-@click.command("cost", short_help="Samples or tokens for the money, on the instances you name.")
+@click.command("cost")
 @click.argument("runs", nargs=-1, required=True, metavar="INSTANCE=RUNS...")
 @click.option(
     "--price",

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.output import echo_line
+from mlbench.cli.output import echo_line, echo_wrapped
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.environment import Environment
     from mlbench.records.noise import Noise
 
+INDENT = 12
+"""Columns before what is said of a thing."""
 
-@click.command("doctor", short_help="This machine, its noise, and what is missing for what.")
+
+@click.command("doctor")
 def command() -> None:
     """Look at the machine, measure for a second how noisy it is, and name what is missing for which backend."""
     from mlbench.discovery import Plugins
@@ -25,20 +28,21 @@ def command() -> None:
     from mlbench.records.noise import measure_noise
 
     environment = observe_environment()
-    for line in _machine(environment):
-        echo_line(line)
-    for line in _noise(measure_noise(), environment.load_average):
-        echo_line(line)
+    for line in describe_machine(environment):
+        echo_wrapped(line, INDENT)
+    for line in describe_noise(measure_noise(), environment.load_average):
+        echo_wrapped(line, INDENT)
     echo_line(f"results     {results_folder()}")
     echo_line(f"cache       {cache_folder()}")
     echo_line(f"settings    {system_settings_file()}{'' if is_file(system_settings_file()) else ' (none)'}")
     for line in _ceilings(environment):
-        echo_line(line)
+        echo_wrapped(line, INDENT)
     for line in _plugins(Plugins.discover()):
-        echo_line(line)
+        echo_wrapped(line, INDENT)
 
 
-def _machine(environment: Environment) -> Iterator[str]:
+def describe_machine(environment: Environment) -> Iterator[str]:
+    """Yield lines on what the machine is."""
     cpu, allowance = environment.cpu, environment.allowance
     yield f"processor   {cpu.model}, {cpu.cores or '?'} cores, {allowance.threads} of {cpu.threads} threads usable"
     yield f"            {' '.join(cpu.flags) or 'no known vector instructions'}"
@@ -53,7 +57,8 @@ def _machine(environment: Environment) -> Iterator[str]:
     yield f"libraries   {', '.join(f'{name} {version}' for name, version in environment.libraries.items())}"
 
 
-def _noise(noise: Noise, load_average: float | None) -> Iterator[str]:
+def describe_noise(noise: Noise, load_average: float | None) -> Iterator[str]:
+    """Yield a line on how steady the machine is now."""
     verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before you believe a difference of a few percent"
     yield (
         f"noise       spread {noise.spread:.1%}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "

@@ -10,7 +10,7 @@ from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_line
 
 
-@click.command("export", short_help="Stored runs as one Parquet or CSV file.")
+@click.command("export")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @results_option
 def command(file: Path, results: Path) -> None:

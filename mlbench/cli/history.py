@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
 
 
-@click.command("history", short_help="Where a number stepped up or down over many runs.")
+@click.command("history")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...")
 @click.option("--workload", type=Word(), help="Only runs of this workload.")
 @click.option("--backend", type=Word(), help="Only runs on this backend.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mlbench.submission.importing import Imported
 
 
-@click.command("import", short_help="Results of an official submission tree, as stored runs.")
+@click.command("import")
 @click.argument("tree", type=click.Path(path_type=Path))
 @tag_option
 @results_option

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlbench.cli.output import echo, echo_heading, echo_json, echo_line
+from mlbench.cli.output import echo_heading, echo_json, echo_wrapped
 from mlbench.reports.plain_text import single_line
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
 
 
-@click.command("list", short_help="Workloads, backends and scenarios, and what is missing for which.")
+@click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(as_json: bool) -> None:
     """List workloads, backends, power meters and scenarios; of what cannot be used, the reason and the install line."""
@@ -39,8 +39,7 @@ def command(as_json: bool) -> None:
             echo_heading(heading.capitalize())
             width = max(len(single_line(row["name"])) for row in rows)
             for row in rows:
-                echo(f"  {single_line(row['name']):<{width}}  ", newline=False)
-                _echo_described(row)
+                _echo_row(row, width)
 
 
 def _workloads(plugins: Plugins) -> Iterator[dict[str, Any]]:
@@ -71,13 +70,15 @@ def _power_meters(plugins: Plugins) -> Iterator[dict[str, Any]]:
         yield {"name": meter.name, "title": meter.title, "is_available": not reason, "reason": reason, "install": ""}
 
 
-def _echo_described(row: dict[str, Any]) -> None:
+def _echo_row(row: dict[str, Any], width: int) -> None:
+    """Print a name, padded to so many columns, and what is said of it."""
+    color = None
     if "distribution" in row:
-        echo_line(f"broken: {row['reason']} (from {row['distribution']})", color="red")
+        text, color = f"broken: {row['reason']} (from {row['distribution']})", "red"
     elif not row.get("is_available", True):
         why = "; ".join(filter(None, (row["reason"], row["install"])))
-        echo(single_line(f"{row['title']}; "), newline=False)
-        echo_line(f"unavailable: {why}", color="yellow")
+        text, color = f"{row['title']}; unavailable: {why}", "yellow"
     else:
         details = row.get("scenarios") or row.get("precisions")
-        echo_line(f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}")
+        text = f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}"
+    echo_wrapped(f"  {single_line(row['name']):<{width}}  {text}", width + 4, color=color)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from textwrap import wrap
 
 import click
 
 from mlbench.reports.plain_text import json_text, single_line, terminal_text
+
+LEAST_WIDTH = 40
+"""Columns; on a narrower terminal lines break where they may."""
 
 
 def echo(text: object = "", *, to_stderr: bool = False, newline: bool = True, color: str | None = None) -> None:
@@ -19,6 +26,23 @@ def echo(text: object = "", *, to_stderr: bool = False, newline: bool = True, co
 def echo_line(text: object, *, to_stderr: bool = False, color: str | None = None) -> None:
     """Print text on one line, whatever ends of lines are in it."""
     echo(single_line(str(text)), to_stderr=to_stderr, color=color)
+
+
+def terminal_width() -> int | None:
+    """Return the columns to print in: the terminal's, or those of ``COLUMNS``; None where the output goes elsewhere."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return None
+    return max(LEAST_WIDTH, shutil.get_terminal_size().columns)
+
+
+def echo_wrapped(text: str, indent: int, *, color: str | None = None) -> None:
+    """Print text on one line, or where that is wider than the terminal on several, all but the first indented."""
+    width = terminal_width()
+    line = single_line(text)
+    if width and len(line) > width:
+        hanging = " " * min(indent, width // 2)
+        line = "\n".join(wrap(line, width, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False))
+    echo(line, color=color)
 
 
 def echo_heading(text: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend
 
 
-@click.group("plugin", short_help="Begin a backend of your own, and check it.")
+@click.group("plugin")
 def command() -> None:
     """Begin a backend of your own, and show that it keeps its contract."""
 

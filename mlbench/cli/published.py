@@ -12,7 +12,7 @@ from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_json, echo_line
 
 
-@click.command("published", short_help="Published v4.1 results; --place RUN: where a run stands among them.")
+@click.command("published")
 @click.argument("workload", required=False)
 @click.option("--scenario", help="Of one scenario only.")
 @click.option("--accelerator", default="", metavar="TEXT", help="Only accelerators whose name contains TEXT.")

@@ -11,7 +11,7 @@ from mlbench.cli.options import Word, results_option
 from mlbench.cli.output import echo, echo_json
 
 
-@click.command("query", short_help="SQL over stored runs and published results.")
+@click.command("query")
 @click.argument("sql", type=Word())
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -24,7 +24,7 @@ SUSPECTED = 3
 """Exit status: slower, but so much else changed too that the machine may be why."""
 
 
-@click.command("regress", short_help="Exit 1 when runs are slower or less accurate than a baseline.")
+@click.command("regress")
 @click.argument("new", required=False)
 @click.option("--baseline", required=True, metavar="NAME", help="See `mlbench baseline list`.")
 @click.option(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mlbench.reports.summary import Summary
 
 
-@click.command("report", short_help="Runs or a comparison as one HTML file, or as Markdown.")
+@click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to this file."

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mlbench.roofline.ceilings import Ceilings
 
 
-@click.command("roofline", short_help="This machine's ceilings of matrix products and memory, measured once.")
+@click.command("roofline")
 @click.option("--again", is_flag=True, help="Measure although it was done before.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(again: bool, as_json: bool) -> None:

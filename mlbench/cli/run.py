@@ -35,7 +35,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 """What may stand beside ``--suite``; the file says the rest."""
 
 
-@click.command("run", short_help="Measure workloads on backends, and store run folders.")
+@click.command("run")
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="May be given more than once.")
 @click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="May be given more than once.")

@@ -10,7 +10,7 @@ from mlbench.cli.options import overrides_option, profile_option, tier_option
 from mlbench.cli.output import echo_json, echo_line
 
 
-@click.command("settings", short_help="Each setting of a workload on a backend, and where it comes from.")
+@click.command("settings")
 @click.argument("workload")
 @click.argument("backend")
 @click.option("--scenario", default="Offline", show_default=True, help="See `mlbench list`.")

@@ -10,7 +10,7 @@ from mlbench.cli.options import results_option
 from mlbench.cli.output import echo, echo_json
 
 
-@click.command("show", short_help="One run: its result, every rule, and the conditions.")
+@click.command("show")
 @click.argument("run")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print the record as it is stored.")

@@ -31,7 +31,7 @@ def _list_installed() -> dict[str, Any]:
     }
 
 
-@click.command("table", short_help="Stored runs as a table; --markdown: what passes where.")
+@click.command("table")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @results_option
 @click.option("--markdown", is_flag=True, help="Workloads and backends, with how many scenarios pass.")

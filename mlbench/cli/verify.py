@@ -10,7 +10,7 @@ from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_line
 
 
-@click.command("verify", short_help="Read a run's LoadGen logs again, and compare them with its record.")
+@click.command("verify")
 @click.argument("run")
 @results_option
 def command(run: str, results: Path) -> int:

@@ -168,7 +168,7 @@ def _propose_steps(values: Sequence[float]) -> list[int]:
     try:
         from ruptures import KernelCPD
     except ImportError:
-        raise UsageError("steps in a history need ruptures.", hint="pip install 'mlbench[history]'") from None
+        raise UsageError("steps in a history need ruptures.", hint="pip install 'mlbench-inference[history]'") from None
     if len(values) < 2 * SHORTEST:
         return []
     logarithms = np.log(np.asarray(values, dtype=float)) / max(spread_of(values), _LEAST_SPREAD)

@@ -28,7 +28,7 @@ class Probe:
     reason: str = ""
     """Why not, in a few words: ``onnxruntime is not installed``."""
     install: str = ""
-    """The command that mends it: ``pip install 'mlbench[onnxruntime]'``."""
+    """The command that mends it: ``pip install 'mlbench-inference[onnxruntime]'``."""
     devices: Sequence[str] = ()
     precisions: Sequence[Precision] = (Precision.FP32,)
     """What it offers, best supported first; the first is the default."""

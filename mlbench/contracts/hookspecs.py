@@ -25,7 +25,7 @@ OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline", "history", "cost", "report"),
     *("query", "export", "import", "published"),
-    *("settings", "doctor", "check", "roofline", "plugin"),
+    *("demo", "settings", "doctor", "check", "roofline", "plugin"),
 )
 """The commands that mlbench has itself; no plugin's may be called so."""
 

@@ -68,6 +68,23 @@ class Plugins:
     @classmethod
     def discover(cls) -> Plugins:
         """Load every entry point of group ``mlbench``, each by itself: what one does wrong hurts no other."""
+        plugins = cls._load_all()
+        plugins._collect(hookspecs.mlbench_scenarios, Scenario, plugins.scenarios)
+        plugins._collect(hookspecs.mlbench_workloads, Workload, plugins.workloads)
+        plugins._collect(hookspecs.mlbench_backends, Backend, plugins.backends)
+        plugins._collect(hookspecs.mlbench_power_meters, PowerMeter, plugins.power_meters)
+        plugins._collect(hookspecs.mlbench_commands, click.Command, plugins.commands)
+        return plugins
+
+    @classmethod
+    def discover_commands(cls) -> Plugins:
+        """Load every entry point, and collect commands alone: what ``mlbench --help`` needs, in half the time."""
+        plugins = cls._load_all()
+        plugins._collect(hookspecs.mlbench_commands, click.Command, plugins.commands)
+        return plugins
+
+    @classmethod
+    def _load_all(cls) -> Plugins:
         plugins = cls()
         plugins.hooks.add_hookspecs(hookspecs)
         seen = set[importlib.metadata.EntryPoint]()
@@ -79,11 +96,6 @@ class Plugins:
             seen.update(installed.entry_points)
         for entry, distribution in sorted(found, key=lambda each: each[0].name):
             plugins._load(entry, distribution)
-        plugins._collect(hookspecs.mlbench_scenarios, Scenario, plugins.scenarios)
-        plugins._collect(hookspecs.mlbench_workloads, Workload, plugins.workloads)
-        plugins._collect(hookspecs.mlbench_backends, Backend, plugins.backends)
-        plugins._collect(hookspecs.mlbench_power_meters, PowerMeter, plugins.power_meters)
-        plugins._collect(hookspecs.mlbench_commands, click.Command, plugins.commands)
         return plugins
 
     def backend(self, name: str) -> Backend:

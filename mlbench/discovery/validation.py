@@ -18,7 +18,6 @@ from mlbench.contracts.power import AUTO, NONE, PowerMeter
 from mlbench.contracts.scenario import LOADGEN_SCENARIOS, Scenario
 from mlbench.contracts.workload import Workload
 from mlbench.errors import PluginError
-from mlbench.rules.official import official_rules
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 _UNITS = ("ns", "samples/s")
@@ -88,6 +87,8 @@ def _check_backend(backend: Any) -> None:
 
 
 def _check_workload(workload: Any) -> None:
+    from mlbench.rules.official import official_rules
+
     _text(workload.title, "title")
     official_rules(_text(workload.rules, "rules"))
     limit_ms = workload.mini_server_latency_ms

@@ -62,7 +62,9 @@ def error_to_wire(error: BaseException) -> ErrorReport:
     """Return the report of an error for another process; `error_from_wire` makes an error of it there."""
     match error:
         case ModuleNotFoundError(name=str()):
-            return error_to_wire(UnavailableError(f"{error.name} is not installed.", hint="pip install 'mlbench[cpu]'"))
+            return error_to_wire(
+                UnavailableError(f"{error.name} is not installed.", hint="pip install 'mlbench-inference[cpu]'")
+            )
         case MlbenchError():
             # a class of a plugin's own is known here by the class of ours that it is made from
             name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__)

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from mlbench import __version__
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
 from mlbench.execution.compile_cache import build_once
@@ -29,8 +30,8 @@ OPSET = 18
 NEXT = ".next"
 """Ends the name of a state tensor among the outputs."""
 
-EXPORTERS = ("mlbench", "torch", "onnxscript", "onnx")
-"""The distributions whose versions decide what the file holds."""
+EXPORTERS = ("torch", "onnxscript", "onnx")
+"""The distributions whose versions, besides mlbench's own, decide what the file holds."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +59,11 @@ def _file_name(graph: Graph) -> str:
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides the file's contents."""
     try:
-        versions = {name: metadata.version(name) for name in EXPORTERS}
+        versions = {"mlbench": __version__} | {name: metadata.version(name) for name in EXPORTERS}
     except metadata.PackageNotFoundError as error:
         raise UnavailableError(
-            f"ONNX export needs {error.name}, which is not installed.", hint="pip install 'mlbench[workloads]'"
+            f"ONNX export needs {error.name}, which is not installed.",
+            hint="pip install 'mlbench-inference[workloads]'",
         ) from None
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
     return [graph.name, graph.fingerprint, specs, versions, OPSET]

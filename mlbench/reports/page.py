@@ -17,6 +17,7 @@ from mlbench.reports.console import (
     rule_line,
     standing,
 )
+from mlbench.reports.explanation import next_step, sentence
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
 
@@ -27,7 +28,9 @@ def page(record: RunRecord) -> str:
 
 
 def _lines(record: RunRecord) -> Iterator[str]:
-    yield f"{record.workload} on {record.backend}, {record.scenario}, {record.precision}"
+    yield sentence(record)
+    yield next_step(record)
+    yield ""
     yield f"  run       {record.run_id}"
     if record.imported:
         yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"

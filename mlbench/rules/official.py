@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.metric import Target
@@ -181,7 +181,7 @@ def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    return tomllib.loads(resources.files("mlbench.rules").joinpath("v4_1.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name("v4_1.toml").read_text(encoding="utf-8"))
 
 
 @cache

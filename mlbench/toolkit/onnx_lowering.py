@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlbench import __version__
 from mlbench.contracts.graph import Graph, Precision
 from mlbench.errors import GraphError, UsageError
 from mlbench.execution.compile_cache import build_once
@@ -59,7 +59,7 @@ def lower_onnx(graph: Graph, precision: Precision) -> Path:
         _Lowering(model, kinds[precision], _types(described), {spec.name for spec in graph.state}).apply()
         onnx.save(model, folder / name, save_as_external_data=is_large, location=f"{name}.data")
 
-    made_from = [onnx_identity(graph, exported), str(precision), onnx.__version__, metadata.version("mlbench")]
+    made_from = [onnx_identity(graph, exported), str(precision), onnx.__version__, __version__]
     return build_once("lowered", made_from, fill) / name
 
 

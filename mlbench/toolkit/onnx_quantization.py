@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import io
 import logging
 import tempfile
@@ -19,6 +18,7 @@ import onnx
 import onnxruntime
 from onnxruntime import quantization
 
+from mlbench import __version__
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import build_once
@@ -97,7 +97,7 @@ def _build_file(
     """Return the file that ``quantize`` makes of the exported one, unless the cache has it."""
     precision = "fp8" if scheme is Scheme.FP8 else "int8"
     exported, name = graph.onnx(), f"{graph.name}.{precision}.onnx"
-    versions = [onnxruntime.__version__, importlib.metadata.version("mlbench")]
+    versions = [onnxruntime.__version__, __version__]
 
     def fill(folder: Path) -> None:
         logger.info("quantising %s to %s", graph.name, precision)

@@ -15,7 +15,7 @@ from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, choose_instruction_set, limit, list_available
 from mlbench_cpu_amx.kernels import INTRODUCTION, KernelReport
 
-INSTALL = "pip install 'mlbench[cpu-amx]'"
+INSTALL = "pip install 'mlbench-inference[cpu-amx]'"
 
 logger = logging.getLogger(__name__)
 

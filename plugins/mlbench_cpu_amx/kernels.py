@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import sys
@@ -86,4 +85,6 @@ class KernelReport:
 def _flush() -> None:
     """Empty the buffers of Python's and of C's standard output."""
     sys.stdout.flush()
+    import ctypes  # takes longer than the rest of this module
+
     ctypes.CDLL(None).fflush(None)

@@ -17,7 +17,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 
-from mlbench import Dim, Graph, GraphError, Precision, TensorSpec
+from mlbench import Dim, Graph, GraphError, Precision, TensorSpec, __version__
 from mlbench.toolkit import build_once
 from mlbench.toolkit.exported_program import export_program, graph_step
 from mlbench.toolkit.processor import machine_flags
@@ -87,7 +87,7 @@ def package_of(graph: Graph, precision: Precision, isa: str) -> Path:
         "precision": precision,
         "machine": [isa, *sorted(machine_flags())],
         "limits": [os.environ.get(name) for name in sorted({name for limits in LIMITS.values() for name in limits})],
-        "versions": [importlib.metadata.version(name) for name in ("mlbench", "torch")],
+        "versions": [__version__, importlib.metadata.version("torch")],
     }
     if precision is Precision.INT8:
         from mlbench_cpu_amx.quantization import calibration_inputs

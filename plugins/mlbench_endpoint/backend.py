@@ -55,7 +55,9 @@ class Endpoint(Backend):
             version = importlib.metadata.version("aiohttp")
         except importlib.metadata.PackageNotFoundError:
             return Probe(
-                is_available=False, reason="aiohttp is not installed", install="pip install 'mlbench[endpoint]'"
+                is_available=False,
+                reason="aiohttp is not installed",
+                install="pip install 'mlbench-inference[endpoint]'",
             )
         return Probe(
             is_available=True,

@@ -44,7 +44,7 @@ LEVELS = {
 FUSING = ("extended", "all")
 """Levels at which operators of ONNX Runtime's own replace those of the standard."""
 
-INSTALL = "pip install 'mlbench[cpu]'"
+INSTALL = "pip install 'mlbench-inference[cpu]'"
 
 INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
 """Where several distributions brought the same files: what is left of one after the other is taken away is broken."""
@@ -224,5 +224,5 @@ def _refuse_files(found: Sequence[str]) -> Probe:
     listed = " and ".join(found)
     reason = f"{listed} are installed over each other" if len(found) > 1 else f"the files of {listed} are gone"
     one = next((name for name in found if name != "onnxruntime"), found[0])
-    extra = f"'mlbench[{one}]'" if one in EXTRAS else one
+    extra = f"'mlbench-inference[{one}]'" if one in EXTRAS else one
     return Probe(is_available=False, reason=reason, install=INSTALL_ONE.format(found=" ".join(found), one=extra))

@@ -97,7 +97,7 @@ def usable_provider(name: str) -> str:
         raise UsageError(
             f"backend.provider is {name!r}, which this ONNX Runtime ({onnxruntime.__version__}) does not have.",
             hint=f"It has {', '.join(by_name)}; another build, in its place, may have more: "
-            "pip uninstall -y onnxruntime && pip install 'mlbench[onnxruntime-gpu]'.",
+            "pip uninstall -y onnxruntime && pip install 'mlbench-inference[onnxruntime-gpu]'.",
         )
     return found
 

@@ -14,7 +14,9 @@ from typing import Any, Self
 
 from mlbench import Energy, PowerMeter
 
-INSTALL = "pip install 'mlbench[power]'"
+INSTALL = "pip install 'mlbench-inference[power]'"
+LIBRARY = "libnvidia-ml.so.1"
+"""Comes with the driver; what the bindings load."""
 
 
 class Nvml(PowerMeter):
@@ -37,6 +39,12 @@ class Nvml(PowerMeter):
         """Ask the driver's library, which comes with the driver."""
         if find_spec("pynvml") is None:
             return f"nvidia-ml-py is not installed: {INSTALL}"
+        import ctypes
+
+        try:
+            ctypes.CDLL(LIBRARY)  # a hundredth of the time that importing its bindings takes
+        except OSError:
+            return f"no NVIDIA driver: {LIBRARY} cannot be loaded"
         import pynvml
 
         try:

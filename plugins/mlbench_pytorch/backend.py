@@ -23,7 +23,9 @@ class PyTorch(TorchBackend):
         try:
             version = importlib.metadata.version("torch")
         except importlib.metadata.PackageNotFoundError:
-            return Probe(is_available=False, reason="torch is not installed", install="pip install 'mlbench[cpu]'")
+            return Probe(
+                is_available=False, reason="torch is not installed", install="pip install 'mlbench-inference[cpu]'"
+            )
         gpus = [name for name, files in DEVICE_FILES.items() if any(Path("/dev").glob(files))]
         return Probe(
             is_available=True,

@@ -23,7 +23,7 @@ QUANTISERS = ("onnxruntime", "onnxruntime-gpu")
 
 QUANTIZED = (Precision.INT8, Precision.FP8)
 
-INSTALL = "pip install 'mlbench[workloads,onnxruntime,tensorrt]'"
+INSTALL = "pip install 'mlbench-inference[workloads,onnxruntime,tensorrt]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,9 +132,8 @@ def test_what_is_not_installed_is_named_with_the_way_to_install_it(mlbench, stor
     store("good", 100)
     monkeypatch.setitem(sys.modules, library, None)
     told = refused(mlbench("report", "good", "-o", tmp_path / "x.html"))
-    assert (
-        told == f"Error: a report needs {library}, which is not installed. Install it: pip install 'mlbench[report]'."
-    )
+    install = "pip install 'mlbench-inference[report]'"
+    assert told == f"Error: a report needs {library}, which is not installed. Install it: {install}."
     assert mlbench("report", "good", "--markdown").exit_code == 0
 
 

@@ -256,4 +256,4 @@ def test_without_ruptures_the_install_line_is_named(stored, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ruptures", None)
     done = history(results=stored)
     assert done.exit_code == 2
-    assert done.stderr == "Error: steps in a history need ruptures. pip install 'mlbench[history]'\n"
+    assert done.stderr == "Error: steps in a history need ruptures. pip install 'mlbench-inference[history]'\n"

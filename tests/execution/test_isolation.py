@@ -249,7 +249,9 @@ def test_an_error_that_a_user_can_act_on_is_raised_again(tmp_path):
 
 
 def test_a_missing_library_is_named_with_the_install_line(tmp_path):
-    with pytest.raises(UnavailableError, match=r"no_such_runtime is not installed\. pip install 'mlbench\[cpu\]'"):
+    with pytest.raises(
+        UnavailableError, match=r"no_such_runtime is not installed\. pip install 'mlbench-inference\[cpu\]'"
+    ):
         isolated(import_what_is_missing, tmp_path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlbench import Dataset
+from mlbench import Dataset, __version__
 from mlbench.toolkit import build_once, file_sha256
 from mlbench_unet3d.kits19 import IMAGE, LABEL, case_folders, read_case, read_case_list
 from mlbench_unet3d.preprocessing import DARKEST, LIGHTEST, Grid, normalise, prepare_case
@@ -152,7 +152,7 @@ def _prepare_case(folder: Path, grid: Grid) -> Path:
     made_from = {
         "files": [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files],  # gigabytes to hash
         "grid": asdict(grid),
-        "versions": {name: metadata.version(name) for name in ("mlbench", "nibabel", "scipy")},
+        "versions": {"mlbench": __version__} | {name: metadata.version(name) for name in ("nibabel", "scipy")},
     }
 
     def fill(made: Path) -> None:

@@ -30,7 +30,7 @@ from mlbench.reports.summary import (
 )
 from mlbench.reports.units import plural
 
-INSTALL = "Install it: pip install 'mlbench[report]'."
+INSTALL = "Install it: pip install 'mlbench-inference[report]'."
 
 
 def html_page(content: Content) -> str:

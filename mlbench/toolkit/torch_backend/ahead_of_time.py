@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mlbench import __version__
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
 from mlbench.execution.compile_cache import build_once
@@ -40,7 +41,7 @@ def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequen
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides what the code is."""
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
-    versions = [metadata.version(name) for name in ("mlbench", "torch")]
+    versions = [__version__, metadata.version("torch")]
     return [graph.name, graph.fingerprint, specs, versions, sorted(machine_flags()), torch.get_num_threads()]
 
 

@@ -80,7 +80,7 @@ def test_a_provider_that_this_build_lacks_is_refused_with_those_it_has(product: 
     with pytest.raises(UsageError, match=r"'abacus'.*does not have") as caught:
         backend(provider="abacus").compile(FileGraph(product, []), Precision.FP32)
     assert "cpu" in caught.value.hint
-    assert "pip uninstall -y onnxruntime && pip install 'mlbench[onnxruntime-gpu]'" in caught.value.hint
+    assert "pip uninstall -y onnxruntime && pip install 'mlbench-inference[onnxruntime-gpu]'" in caught.value.hint
 
 
 class FallenBack:
@@ -334,7 +334,10 @@ def test_two_distributions_of_one_module_are_refused_and_told_apart(monkeypatch:
         False,
         "onnxruntime and onnxruntime-gpu are installed over each other",
     )
-    assert probe.install == "pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'mlbench[onnxruntime-gpu]'"
+    assert (
+        probe.install
+        == "pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'mlbench-inference[onnxruntime-gpu]'"
+    )
     for command in ("list", "doctor"):
         printed = CliRunner().invoke(main, [command]).output
         assert f"{probe.reason}; {probe.install}" in printed
@@ -346,7 +349,7 @@ def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: py
     monkeypatch.setattr("mlbench_onnxruntime.backend.find_spec", lambda name: namespace)
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason) == (False, "the files of onnxruntime-gpu are gone")
-    assert probe.install == "pip uninstall -y onnxruntime-gpu && pip install 'mlbench[onnxruntime-gpu]'"
+    assert probe.install == "pip uninstall -y onnxruntime-gpu && pip install 'mlbench-inference[onnxruntime-gpu]'"
 
 
 @pytest.mark.parametrize(
@@ -361,4 +364,4 @@ def test_the_probe_says_what_is_missing_and_how_to_get_it(
 ):
     monkeypatch.setattr(importlib.metadata, "version", installed(*names))
     probe = OnnxRuntime().probe()
-    assert (probe.is_available, probe.reason, probe.install) == (False, reason, "pip install 'mlbench[cpu]'")
+    assert (probe.is_available, probe.reason, probe.install) == (False, reason, "pip install 'mlbench-inference[cpu]'")

@@ -21,12 +21,16 @@ def driver_is_here():
 
 @pytest.mark.skipif(driver_is_here(), reason="the driver is here")
 def test_a_missing_driver_is_the_reason():
-    assert Nvml().probe() == "NVMLError_LibraryNotFound: NVML Shared Library Not Found"
+    assert Nvml().probe() == "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"
+
+
+def test_the_library_looked_for_is_the_one_that_the_bindings_load():
+    assert f'CDLL("{module.LIBRARY}")' in inspect.getsource(pynvml)
 
 
 def test_missing_bindings_are_the_reason_with_the_install_line(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert Nvml().probe() == "nvidia-ml-py is not installed: pip install 'mlbench[power]'"
+    assert Nvml().probe() == "nvidia-ml-py is not installed: pip install 'mlbench-inference[power]'"
 
 
 @pytest.mark.parametrize(

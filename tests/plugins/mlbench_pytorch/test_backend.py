@@ -62,7 +62,7 @@ def test_without_torch_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.metadata, "version", missing)
     probe = PyTorch().probe()
     assert not probe.is_available
-    assert (probe.reason, probe.install) == ("torch is not installed", "pip install 'mlbench[cpu]'")
+    assert (probe.reason, probe.install) == ("torch is not installed", "pip install 'mlbench-inference[cpu]'")
 
 
 def test_it_observes_the_threads_it_was_told_to_use():

@@ -130,7 +130,7 @@ def test_the_probe_names_all_that_is_missing(monkeypatch):
     probe = TensorRt().probe()
     reason = "no NVIDIA GPU here (no /dev/nvidia0) and tensorrt, onnxscript not installed"
     assert (probe.is_available, probe.reason) == (False, reason)
-    assert probe.install == "pip install 'mlbench[workloads,onnxruntime,tensorrt]'"
+    assert probe.install == "pip install 'mlbench-inference[workloads,onnxruntime,tensorrt]'"
 
 
 @pytest.mark.parametrize("quantiser", ["onnxruntime", "onnxruntime-gpu"])

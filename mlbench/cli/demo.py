@@ -1,0 +1,99 @@
+"""``mlbench demo``: the first minute: the machine, one run, what its result means, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_heading, echo_line, echo_wrapped
+from mlbench.folders import results_folder
+
+if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
+    from mlbench.records.run_record import RunRecord
+    from mlbench.runner import RunRequest
+
+WORKLOAD = "resnet50"
+SCENARIO = "Offline"
+
+
+@click.command("demo")
+@click.option("--backend", metavar="NAME", help="See `mlbench list`.  [default: the best one that runs here]")
+@results_option
+def command(backend: str | None, results: Path) -> int:
+    """Look at this machine, measure one workload in about half a minute, explain the result, and say what to type next.
+
+    The run is stored as any other. Exit status: 0 when it is valid and accurate, 1 otherwise.
+    """
+    from mlbench.cli.doctor import INDENT, describe_machine, describe_noise
+    from mlbench.discovery import Plugins
+    from mlbench.records.environment import observe_environment
+    from mlbench.records.noise import measure_noise
+    from mlbench.reports.console import is_good
+    from mlbench.runner import RunRequest, check
+
+    plugins = Plugins.discover()
+    chosen = plugins.backend(backend) if backend else plugins.best_backend()
+    request = RunRequest(workload=WORKLOAD, backend=chosen.name, scenario=SCENARIO, results=results)
+    check(request, plugins)
+    environment = observe_environment()
+    echo_heading("1. This machine (all of it: mlbench doctor)")
+    for line in (*describe_machine(environment), *describe_noise(measure_noise(), environment.load_average)):
+        echo_wrapped(f"  {line}", 2 + INDENT)
+    echo_heading(f"2. One run: mlbench run {WORKLOAD} --backend {chosen.name} --scenario {SCENARIO}")
+    record = _measure(request, plugins)
+    if record is None:
+        return 1
+    _explain(record, results, plugins)
+    return 0 if is_good(record) else 1
+
+
+def _measure(request: RunRequest, plugins: Plugins) -> RunRecord | None:
+    """Make the run, in about half a minute; None where it cannot be stored."""
+    from mlbench.cli.run import run_all
+
+    return next(iter(run_all([request], plugins)), None)
+
+
+def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
+    from mlbench.reports.console import DISCLAIMER
+    from mlbench.reports.explanation import explain, next_step, sentence
+
+    echo_heading("3. What it says")
+    echo_wrapped(f"  {sentence(record)}", 2)
+    if record.result:
+        parts = list(explain(record))
+        width = max(len(part) for part, _ in parts)
+        for part, meaning in parts:
+            echo_wrapped(f"    {part:<{width}}  {meaning}", width + 6)
+    echo_wrapped(f"  {next_step(record)}", 2)
+    echo_line(f"  Everything that is known of it is in {results / record.run_id}")
+    echo_heading("4. What to type next")
+    place = [] if results == results_folder() else ["--results", str(results)]
+    for typed, meaning in _suggestions(record, plugins):
+        echo_line(f"  {shlex.join(['mlbench', *typed.split(), *(place if typed != 'list' else [])])}")
+        echo_line(f"      {meaning}")
+    echo_wrapped(DISCLAIMER, 0)
+
+
+def _suggestions(record: RunRecord, plugins: Plugins) -> list[tuple[str, str]]:
+    """Return commands that work here, without the name of the program, and what each gives."""
+    others = [
+        name
+        for name, probe in plugins.probes().items()
+        if probe.is_available and probe.rank >= 0 and name != record.backend
+    ]
+    found = [(f"show {record.run_id[-4:]}", "this run: every rule, the machine and the settings")]
+    found += [
+        (f"run {WORKLOAD} --backend {name} --scenario {SCENARIO}", "the same on another backend") for name in others[:1]
+    ]
+    return [
+        *found,
+        (f"run --backend {record.backend}", "all workloads in all scenarios, in half an hour on a small machine"),
+        ("table", "all runs so far"),
+        ("list", "workloads, backends and scenarios, and what is missing for which"),
+    ]

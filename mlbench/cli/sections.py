@@ -1,0 +1,41 @@
+"""What ``mlbench --help`` lists: mlbench's own commands in groups, each with a line, none of them imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "Measure": {
+        "demo": "The first minute: one run, what its result means, what to type next.",
+        "run": "Measure workloads on backends, and store run folders.",
+        "doctor": "This machine, its noise, and what is missing for what.",
+        "list": "Workloads, backends and scenarios, and what is missing for which.",
+        "settings": "Each setting of a workload on a backend, and where it comes from.",
+        "roofline": "This machine's ceilings of matrix products and memory, measured once.",
+    },
+    "Read": {
+        "table": "Stored runs as a table; --markdown: what passes where.",
+        "show": "One run: its result, every rule, and the conditions.",
+        "report": "Runs or a comparison as one HTML file, or as Markdown.",
+        "verify": "Read a run's LoadGen logs again, and compare them with its record.",
+        "cost": "Samples or tokens for the money, on the instances you name.",
+    },
+    "Compare": {
+        "compare": "Two sets of runs: faster, slower, the same, or cannot tell.",
+        "regress": "Exit 1 when runs are slower or less accurate than a baseline.",
+        "baseline": "Name sets of runs that later ones are compared with.",
+        "history": "Where a number stepped up or down over many runs.",
+        "published": "Published v4.1 results; --place RUN: where a run stands among them.",
+    },
+    "Data": {
+        "query": "SQL over stored runs and published results.",
+        "export": "Stored runs as one Parquet or CSV file.",
+        "import": "Results of an official submission tree, as stored runs.",
+    },
+    "Extend": {
+        "check": "Whether a backend keeps its contract.",
+        "plugin": "Begin a backend of your own, and check it.",
+    },
+}
+
+COMMANDS = tuple(name for commands in SECTIONS.values() for name in commands)

@@ -1,0 +1,84 @@
+"""A run in sentences: what its result is, whether it counts, what each part of it means, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from mlbench.records.run_record import RuleRecord, RunRecord
+from mlbench.reports.console import accuracy, is_good, overhead, p99, percentile_beside, result
+from mlbench.reports.units import plural
+
+RESULTS_OF = {
+    "Offline": "samples answered per second when all of them are there at once: the throughput",
+    "Server": "samples per second, arriving at random moments, that were answered within the latency limit",
+    "SingleStream": "the time of one sample, sent when the one before is answered: what a single user waits",
+    "MultiStream": "the time of one query of several samples, sent when the one before is answered",
+}
+"""What the number of a scenario is; that of a plugin's is explained by its unit alone."""
+
+TIERS = {
+    "smoke": "seconds long: it shows that everything works, and is too short to compare small differences",
+    "dev": "a minute long: for work on a backend, shorter than the official rules demand",
+    "valid": "as long as the official rules demand",
+}
+
+
+def sentence(record: RunRecord) -> str:
+    """Return what a run found and whether that counts, in a sentence."""
+    what = f"{record.workload} on {record.backend} ({record.precision}, {record.scenario})"
+    if record.failure:
+        return f"{what} has no result: {record.failure.kind} during {record.failure.stage}."
+    found = f"{what}: {result(record)}{percentile_beside(record)}"
+    assert record.verdict
+    if not record.verdict.is_valid:
+        return f"{found}, but the run is INVALID: {_names(record)} did not hold."
+    if record.verdict.is_accurate is False:
+        return f"{found}, but the answers are not accurate enough: {accuracy(record)}."
+    scored = "accuracy was not measured" if record.verdict.is_accurate is None else f"accurate: {accuracy(record)}"
+    return f"{found}; valid for tier {record.tier}, {scored}."
+
+
+def next_step(record: RunRecord) -> str:
+    """Return what to do about a run: fix what failed, or measure it in a way that can be compared."""
+    if record.failure:
+        return f"{record.failure.message} The end of its log is below; fix that, then run it again."
+    if not is_good(record):
+        fixes = dict.fromkeys(rule.fix for rule in _failed(record) if rule.fix)
+        return " ".join(fixes) or "The rules below say what was measured and what was demanded."
+    if record.imported or (record.tier, record.profile) == ("valid", "full"):
+        return f"See where it stands among published results: mlbench published --place {record.run_id[-4:]}"
+    return f"To compare it later, measure it five times under a name: {_command(record)} --repeat 5 --tag before"
+
+
+def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """Yield each part of a completed run's line as it is printed, and what it means."""
+    assert record.result and record.verdict
+    yield result(record), RESULTS_OF.get(record.scenario, f"the result of scenario {record.scenario}")
+    if p99(record) != "-":
+        yield f"p99 {p99(record)}", "99 of 100 were answered within this time"
+    if record.verdict.is_valid:
+        held = sum(1 for rule in record.verdict.rules if rule.passed)
+        yield "valid", f"{plural(held, 'rule')} held: nothing missing, repeated, remembered or made up"
+    else:
+        yield "INVALID", f"did not hold: {_names(record)}"
+    if record.accuracy:
+        yield accuracy(record), "the score of the official metric, and the least that the rules accept"
+    if overhead(record) != "-":
+        yield f"harness {overhead(record)}", "of each sample's time is mlbench's own, measured on this machine"
+    yield f"tier {record.tier}", TIERS.get(record.tier, "")
+
+
+def _failed(record: RunRecord) -> list[RuleRecord]:
+    return [rule for rule in record.verdict.rules if rule.required and not rule.passed] if record.verdict else []
+
+
+def _names(record: RunRecord) -> str:
+    return ", ".join(rule.rule for rule in _failed(record))
+
+
+def _command(record: RunRecord) -> str:
+    chosen = ["--backend", record.backend, "--scenario", record.scenario, "--precision", record.precision]
+    for option, value, default in (("--profile", record.profile, "mini"), ("--tier", record.tier, "smoke")):
+        chosen += [option, value] if value != default else []
+    return shlex.join(["mlbench", "run", record.workload, *chosen])

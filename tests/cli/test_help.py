@@ -1,0 +1,55 @@
+"""What ``mlbench --help`` prints, and that it is there without importing the commands."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mlbench import toolkit
+from mlbench.cli import COMMANDS, main
+from mlbench.cli.sections import SECTIONS
+from mlbench.contracts.hookspecs import OWN_COMMANDS
+from mlbench.discovery import Plugins
+
+CLI = Path(main.callback.__code__.co_filename).parent
+NO_COMMANDS = {"__init__", "options", "output", "progress", "sections"}
+
+
+def test_every_command_is_in_one_section():
+    files = {file.stem for file in CLI.glob("*.py")} - NO_COMMANDS
+    listed = [name for commands in SECTIONS.values() for name in commands]
+    assert sorted(listed) == sorted(files) == sorted(OWN_COMMANDS) == sorted(COMMANDS)
+
+
+def test_help_lists_every_command_with_its_line_and_those_of_plugins_apart(monkeypatch):
+    outside = Plugins(commands={"serve": click.Command("serve", short_help="Wait for work.")})
+    monkeypatch.setattr(Plugins, "discover_commands", classmethod(lambda cls: outside))
+    done = CliRunner().invoke(main, ["--help"], terminal_width=100)
+    for title, commands in SECTIONS.items():
+        section = done.output.partition(f"{title}:\n")[2].partition("\n\n")[0]
+        assert all(f"  {name}" in section and line in section for name, line in commands.items()), title
+    assert "From plugins:\n  serve  Wait for work.\n" in done.output
+
+
+def test_help_imports_no_command():
+    begin = "import sys\nfrom mlbench.cli import main\n"
+    script = f"{begin}try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("mlbench.cli.") for name in done.stdout.split() if name.startswith("mlbench.cli.")}
+    assert loaded == {"output", "sections"}
+
+
+@pytest.mark.parametrize("name", toolkit.__all__)
+def test_every_name_of_the_toolkit_is_there_and_no_module(name):
+    assert not hasattr(getattr(toolkit, name), "__path__") and type(getattr(toolkit, name)).__name__ != "module"
+
+
+def test_the_toolkit_imports_when_used_what_it_shows_to_type_checkers():
+    tree = ast.parse(Path(toolkit.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    shown = {node.module: tuple(alias.name for alias in node.names) for node in block.body}
+    assert shown == toolkit._IMPORTED_WHEN_USED
