@@ -4,6 +4,7 @@ from mlbench.documents import DATA_BYTES, open_regular, parse_json, read_bytes, 
 from mlbench.errors import first_line, printable
 from mlbench.execution.compile_cache import build_once
 from mlbench.execution.side_process import SideProcess
+from mlbench.rules.targets import share_targets
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
 from mlbench.toolkit.cores import cores_each
@@ -18,9 +19,10 @@ from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.output_references import read_output_reference, write_output_reference
 from mlbench.toolkit.padding import pad_rows, round_up
+from mlbench.toolkit.profiled_workload import ProfiledWorkload
+from mlbench.toolkit.profiles import OneGraph, ProfileParts, ShippedProfile, UserFilesProfile, check_files
 from mlbench.toolkit.sandbox import Ending, Folder, Outcome, Sandbox, SandboxLimits, Wall
 from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
-from mlbench.toolkit.targets import share_targets
 from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
 
 __all__ = [
@@ -32,16 +34,22 @@ __all__ = [
     "LanguageNetwork",
     "MiniFolder",
     "ModuleGraph",
+    "OneGraph",
     "OnnxFileGraph",
     "Outcome",
+    "ProfileParts",
+    "ProfiledWorkload",
     "Sandbox",
     "SandboxLimits",
     "ShapeRange",
+    "ShippedProfile",
     "SideProcess",
     "TorchBackend",
     "TorchOptions",
+    "UserFilesProfile",
     "Wall",
     "build_once",
+    "check_files",
     "cores_each",
     "file_sha256",
     "find_versions",

@@ -5,17 +5,12 @@ from itertools import islice
 import cv2
 import numpy as np
 import pytest
+from mlbench_recipes.handwritten_digits import SEED, validation_and_training_digits
+from mlbench_recipes.retinanet.recipe import ARCHITECTURE, SELECTION, training_batches
+from mlbench_recipes.retinanet.scenes import draw_ink, draw_scenes, write_validation
 from mlbench_retinanet.dataset import ANNOTATIONS
-from mlbench_retinanet.mini_profile import VALIDATION, load_mini_profile
+from mlbench_retinanet.mini_profile import VALIDATION, MiniProfile
 from mlbench_retinanet.preprocessing import decode
-from mlbench_retinanet.recipe import ARCHITECTURE, SELECTION, training_batches
-from mlbench_retinanet.scenes import (
-    SEED,
-    draw_ink,
-    draw_scenes,
-    validation_and_training_digits,
-    write_validation,
-)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +27,7 @@ def test_no_digit_serves_both_validation_and_training():
 
 
 def test_the_shipped_boxes_are_the_drawn_ones_and_the_images_look_the_same(scenes):
-    with zipfile.ZipFile(load_mini_profile().files.file(VALIDATION)) as archive:
+    with zipfile.ZipFile(MiniProfile.shipped().files.file(VALIDATION)) as archive:
         document = json.loads(archive.read(ANNOTATIONS))
         for number, (scene, image) in enumerate(zip(scenes, document["images"], strict=False), start=1):
             assert (image["id"], image["height"], image["width"]) == (number, scene.height, scene.width)
@@ -105,4 +100,4 @@ def test_boxes_of_a_training_batch_are_where_the_resized_images_have_them(scenes
 
 
 def test_the_shipped_network_has_the_recipes_dimensions():
-    assert (load_mini_profile().architecture, load_mini_profile().selection) == (ARCHITECTURE, SELECTION)
+    assert (MiniProfile.shipped().architecture, MiniProfile.shipped().selection) == (ARCHITECTURE, SELECTION)
