@@ -11,6 +11,7 @@ from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.difference_limits import limits_by_precision
 from mlbench.toolkit.distributions import find_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
+from mlbench.toolkit.images import decode_image, read_image
 from mlbench.toolkit.language_graphs import CacheShape, language_graphs
 from mlbench.toolkit.language_network import LanguageNetwork
 from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
@@ -51,6 +52,7 @@ __all__ = [
     "build_once",
     "check_files",
     "cores_each",
+    "decode_image",
     "file_sha256",
     "find_versions",
     "first_line",
@@ -65,6 +67,7 @@ __all__ = [
     "parse_json",
     "printable",
     "read_bytes",
+    "read_image",
     "read_json",
     "read_json_object",
     "read_mini",

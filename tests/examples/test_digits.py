@@ -84,7 +84,9 @@ def blocks(language):
 
 
 def sources():
-    return {file.name: file.read_text() for file in (*EXAMPLE.glob("*.toml"), *EXAMPLE.glob("*.py"), *PACKAGE.glob("*.py"))}
+    return {
+        file.name: file.read_text() for file in (*EXAMPLE.glob("*.toml"), *EXAMPLE.glob("*.py"), *PACKAGE.glob("*.py"))
+    }
 
 
 @pytest.mark.parametrize("block", [*blocks("python"), *blocks("toml")], ids=lambda block: block.strip().splitlines()[0])

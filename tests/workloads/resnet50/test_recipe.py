@@ -6,7 +6,8 @@ from mlbench_recipes.handwritten_digits import SEED, validation_and_training_dig
 from mlbench_recipes.resnet50.recipe import draw_image, draw_pictures, write_pictures
 from mlbench_resnet50.dataset import read_label_list
 from mlbench_resnet50.mini_profile import MiniProfile
-from mlbench_resnet50.preprocessing import decode
+
+from mlbench.toolkit import decode_image
 
 
 def test_no_digit_serves_both_validation_and_training():
@@ -22,8 +23,8 @@ def test_the_shipped_labels_are_the_drawn_ones_and_the_images_look_the_same(tmp_
         archive.extractall(tmp_path)
     for picture, file in zip(drawn, read_label_list(tmp_path / "val_map.txt", classes=20), strict=False):
         assert picture.label == file.label
-        shipped = decode((tmp_path / file.name).read_bytes(), file.name).astype(int)
-        assert np.abs(decode(picture.jpeg, "drawn") - shipped).max() <= 16  # another OpenCV rounds differently
+        shipped = decode_image((tmp_path / file.name).read_bytes(), file.name).astype(int)
+        assert np.abs(decode_image(picture.jpeg, "drawn") - shipped).max() <= 16  # another OpenCV rounds differently
 
 
 def test_warm_ink_is_redder_and_cool_ink_bluer_than_the_other():

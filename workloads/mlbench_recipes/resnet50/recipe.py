@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from mlbench_resnet50.workload import ResNet50
 
-from mlbench.toolkit import MiniFolder
+from mlbench.toolkit import MiniFolder, decode_image
 from mlbench_recipes.archives import write_archive
 from mlbench_recipes.handwritten_digits import SEED, VALIDATION_SOURCES, Digits, validation_and_training_digits
 
@@ -150,10 +150,10 @@ def train(pictures: Sequence[Picture], architecture: Architecture) -> dict[str, 
 def training_batches(pictures: Sequence[Picture]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield a batch per step: normalised random crops (64, 3, 64, 64) float32, and labels (64,) int64."""
     import torch
-    from mlbench_resnet50.preprocessing import TORCHVISION_MEAN, TORCHVISION_STD, decode
+    from mlbench_resnet50.preprocessing import TORCHVISION_MEAN, TORCHVISION_STD
 
     rng = np.random.default_rng(SEED + 1)
-    images = np.stack([decode(picture.jpeg, "a drawn picture") for picture in pictures])  # (N, 72, 72, 3)
+    images = np.stack([decode_image(picture.jpeg, "a drawn picture") for picture in pictures])  # (N, 72, 72, 3)
     labels = np.array([picture.label for picture in pictures])
     for _ in range(STEPS):
         chosen = rng.integers(len(images), size=BATCH)

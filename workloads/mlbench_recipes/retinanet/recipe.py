@@ -15,7 +15,7 @@ from mlbench_retinanet import workload
 from mlbench_retinanet.detection import Selection
 from mlbench_retinanet.graphs import Architecture
 
-from mlbench.toolkit import MiniFolder
+from mlbench.toolkit import MiniFolder, decode_image
 from mlbench_recipes.handwritten_digits import SEED, validation_and_training_digits
 from mlbench_recipes.reference_scores import write_profile
 from mlbench_recipes.retinanet.scenes import (
@@ -122,7 +122,7 @@ def trainable_network() -> tuple[torch.nn.Module, Callable[[torch.Tensor, Target
 def training_batches(scenes: Sequence[Scene]) -> Iterator[tuple[torch.Tensor, Targets]]:
     """Yield a batch per step: images (16, 3, 128, 128) float32, and boxes and labels of each."""
     import torch
-    from mlbench_retinanet.preprocessing import decode, prepare
+    from mlbench_retinanet.preprocessing import prepare
 
     rng = np.random.default_rng([SEED, 3])
     rounds = -(-STEPS * BATCH // len(scenes))
@@ -130,7 +130,7 @@ def training_batches(scenes: Sequence[Scene]) -> Iterator[tuple[torch.Tensor, Ta
     size = ARCHITECTURE.image_size
     for step in range(STEPS):
         part = [scenes[place] for place in order[step * BATCH : (step + 1) * BATCH]]
-        images = np.stack([prepare(decode(scene.jpeg, "a drawn scene"), ARCHITECTURE.image_hw) for scene in part])
+        images = np.stack([prepare(decode_image(scene.jpeg, "a drawn scene"), ARCHITECTURE.image_hw) for scene in part])
         targets = [
             {
                 "boxes": torch.from_numpy(scene.boxes * size / ([scene.width, scene.height] * 2)).float(),
