@@ -10,7 +10,6 @@ from mlbench_resnet50.accuracy import Top1
 from mlbench_resnet50.dataset import image_folder
 from mlbench_resnet50.mini_profile import MiniProfile
 from mlbench_resnet50.preprocessing import TORCHVISION_MEAN, TORCHVISION_STD, crop_for_torchvision
-from mlbench_resnet50.program import Classification
 
 from mlbench import DataError, LoggedReply, Weights
 
@@ -27,12 +26,11 @@ def top1_with(prepare: Callable[[np.ndarray], np.ndarray]) -> tuple[float, Top1]
         with torch.inference_mode():
             return {"logits": network(torch.from_numpy(inputs["image"])).numpy()}
 
-    program = Classification(image="image", output="logits", labels=profile.labels)
     metric = Top1(dataset.labels, profile.targets("resnet50"))
     replies = []
     for start in range(0, dataset.count, 71):
         indices = range(start, start + 71)
-        labels = program.run([dataset.sample(index) for index in indices], {"classifier": classifier})
+        labels = profile.program.run([dataset.sample(index) for index in indices], {"classifier": classifier})
         replies += [
             LoggedReply(index=index, data=label.tobytes()) for index, label in zip(indices, labels, strict=True)
         ]
