@@ -22,7 +22,7 @@ from typing import Any
 import click
 import torch
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE
-from mlbench_stable_diffusion_xl.mini_profile import GUIDANCE, MiniProfile, load_mini_profile
+from mlbench_stable_diffusion_xl.mini_profile import GUIDANCE, MiniProfile
 from mlbench_stable_diffusion_xl.program import NEGATIVE_PROMPT, STEPS
 from offline_rate import batch_program, mlbench_rate
 from rich.console import Console
@@ -46,9 +46,9 @@ class Bench:
     @classmethod
     def of(cls, count: int) -> Bench:
         """Return the first ``count`` captions of the mini profile."""
-        profile = load_mini_profile()
+        profile = MiniProfile.shipped()
         graphs, dataset = profile.graphs(Weights.TRAINED), profile.dataset()
-        model = Model(name="sdxl", graphs=graphs, program=profile.program(), weights_fingerprint="shipped")
+        model = Model(name="sdxl", graphs=graphs, program=profile.program, weights_fingerprint="shipped")
         captions, indices = dataset.captions[:count], list(range(count))
         dataset.count = count
         dataset.load(indices)
@@ -62,7 +62,7 @@ class Bench:
 
     def diffusers_per_s(self, pipeline: Any, batch: int) -> float:
         """Return images per second of diffusers' pipeline, called for a batch after the other."""
-        start = torch.from_numpy(self.profile.program().constants.start)
+        start = torch.from_numpy(self.profile.program.constants.start)
         started = time.perf_counter()
         for first in range(0, len(self.captions), batch):
             prompts = list(self.captions[first : first + batch])
@@ -83,7 +83,7 @@ class Bench:
         parts = [program.run(data[first : first + batch], graphs) for first in range(0, len(data), batch)]
         images = [image for part in parts for image in part]
         replies = [LoggedReply(index=index, data=image.tobytes()) for index, image in enumerate(images)]
-        return self.profile.metric(self.captions).score(replies)
+        return self.profile.metric(self.captions, ()).score(replies)
 
 
 def diffusers_pipeline(profile: MiniProfile) -> Any:
@@ -134,7 +134,7 @@ def main(rounds: int, images: int, best: int) -> None:
 
 def precisions(plugins: Plugins, batch: int) -> Table:
     """Return a table of torch's precisions over all captions."""
-    bench, backend = Bench.of(load_mini_profile().samples), plugins.backend("pytorch")
+    bench, backend = Bench.of(MiniProfile.shipped().samples), plugins.backend("pytorch")
     assert isinstance(backend, GraphBackend)
     table = Table(title=f"pytorch, Offline, mini, {len(bench.captions)} images in batches of {batch}")
     for heading in ("precision", "images/s", "FID", "CLIP", "digits, %"):

@@ -263,8 +263,8 @@ class Mini:
         metric = self.metric()
         kept = [each for each in self.replies(HONEST[0]) if each.index % EVERY.get(self.workload.name, 1) == 0]
         outputs = {reply.index: metric.outputs(reply) for reply in kept}
-        profile = importlib.import_module(f"{package}.mini_profile").load_mini_profile()
-        write_output_reference(profile, outputs, recipe=f"{package}.recipe")
+        profile = importlib.import_module(f"{package}.mini_profile").MiniProfile.shipped()
+        write_output_reference(profile, outputs, recipe=f"mlbench_recipes.{package.removeprefix('mlbench_')}.recipe")
 
 
 def row(run: Run, metric: Metric, replies: Sequence[LoggedReply], *, are_all: bool) -> list[str]:

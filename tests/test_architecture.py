@@ -13,7 +13,7 @@ CORE = ROOT / "mlbench"
 # what each room may import of the core, besides itself, contracts, documents, errors, folders and installed
 ROOMS = {
     "contracts": set(),
-    "toolkit": {"execution"},
+    "toolkit": {"execution", "rules"},
     "execution": set(),
     "rules": set(),
     "loadgen": set(),
@@ -55,7 +55,12 @@ KNOWN_EXCEPTIONS = {
 }
 HEAVY = ("torch", "onnxruntime", "transformers", "onnx", "cv2", "sklearn", "numpy", "pydantic", "scipy")
 PRINTING = {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"}
-WORKLOAD_FILES = {"__init__.py", "workload.py", "dataset.py", "graphs.py", "program.py", "accuracy.py", "recipe.py"}
+WORKLOAD_FILES = {
+    *("__init__.py", "workload.py", "dataset.py", "graphs.py", "program.py", "accuracy.py"),
+    *("mini_profile.py", "full_profile.py"),
+}
+RECIPES = ROOT / "workloads" / "mlbench_recipes"
+"""Not in the wheel; each recipe imports its workload, and no workload a recipe."""
 
 
 def imports_of(file):
@@ -116,7 +121,8 @@ def test_plugins_and_workloads_use_public_names_only(folder):
     for file in (ROOT / folder).rglob("*.py"):
         own = file.relative_to(ROOT / folder).parts[0]
         for module, _ in imports_of(file):
-            if module.split(".")[0].startswith("mlbench") and not module.startswith((own, "mlbench.toolkit")):
+            allowed = (own, "mlbench.toolkit", *([f"mlbench_{file.parent.name}"] if RECIPES in file.parents else []))
+            if module.split(".")[0].startswith("mlbench") and not module.startswith(allowed):
                 name = module.removeprefix("mlbench.")
                 assert name.count(".") == 0 and name in public_names(), f"{file}: imports {module}"
 
@@ -137,8 +143,10 @@ def test_commands_print_through_one_room():
 
 
 def test_every_workload_folder_holds_the_same_files():
-    folders = [folder for folder in (ROOT / "workloads").iterdir() if (folder / "__init__.py").is_file()]
-    assert folders
+    folders = {file.parent for file in (ROOT / "workloads").glob("*/__init__.py")} - {RECIPES}
+    assert {folder.name.removeprefix("mlbench_") for folder in folders} == {
+        file.parent.name for file in RECIPES.glob("*/recipe.py")
+    }
     for folder in folders:
         assert {file.name for file in folder.glob("*.py")} >= WORKLOAD_FILES, folder.name
         assert (folder / "README.md").is_file()

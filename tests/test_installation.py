@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
@@ -44,3 +45,16 @@ def test_ci_runs_the_readmes_second_command_and_no_other():
     script = (ROOT / ".ci/run").read_text().splitlines()
     lines = [line for line in script if not line.startswith("#")]
     assert lines == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', command]
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    """The paths that a wheel has."""
+    return {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+
+
+def test_a_wheel_has_each_mini_profile_and_no_recipe(wheel):
+    folders = [folder.name for folder in (ROOT / "workloads").glob("mlbench_*") if (folder / "mini").is_dir()]
+    assert len(folders) == 9
+    assert {f"{folder}/mini/mini.toml" for folder in folders} <= wheel
+    assert [path for path in wheel if "recipe" in path] == []

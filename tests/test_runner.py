@@ -318,11 +318,11 @@ def test_a_reply_that_the_metric_cannot_score_makes_the_run_invalid_and_is_named
 @pytest.mark.parametrize(
     ("workload", "scenario", "score", "least"),
     [
-        ("resnet50", "SingleStream", "top1", 97),
-        ("resnet50", "MultiStream", "top1", 97),
-        ("resnet50", "Offline", "top1", 97),
-        ("bert", "Server", "f1", 85),
-        ("bert", "Offline", "f1", 85),
+        ("resnet50", "SingleStream", "acc", 97),
+        ("resnet50", "MultiStream", "acc", 97),
+        ("resnet50", "Offline", "acc", 97),
+        ("bert", "Server", "F1", 85),
+        ("bert", "Offline", "F1", 85),
     ],
 )
 def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # noqa: PLR0917 - one per column

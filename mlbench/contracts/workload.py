@@ -68,5 +68,10 @@ class Workload(ABC):
         """Describe the graphs and the program; weights load when a backend first asks a graph for its module."""
 
     @abstractmethod
-    def metric(self, variant: Variant, dataset: Dataset) -> Metric | None:
-        """Return the official metric over this data; None where no accuracy can be claimed (random weights)."""
+    def metric(self, variant: Variant, dataset: Any) -> Metric | None:
+        """Return the official metric; None where no accuracy can be claimed (random weights).
+
+        Args:
+            variant: which form of the workload.
+            dataset: what `dataset` returned for it: name your own class here.
+        """

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
 
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
+from mlbench.records.score_names import rename_scores
 from mlbench.records.stored import Count, Score, Stored
 
 _MOST_BYTES = 64 << 20
 """Of a record; a larger file is none of ours."""
 
-FORMAT = 2
+FORMAT = 3
 
 RECORD_FILE = "record.json"
 
@@ -245,9 +246,10 @@ class RunRecord(Stored):
     - 1: the first.
     - 2: targets say whether a lower score is better; the environment has the container's image, and the commits of
       mlbench and of plugins; `AccuracyRecord.output_difference`.
+    - 3: scores have the submission checker's names: ``acc`` and not ``top1``; older records are read with them.
     """
 
-    format: Literal[1, 2] = 2
+    format: Literal[1, 2, 3] = 3
     run_id: str
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""
@@ -303,6 +305,12 @@ class RunRecord(Stored):
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """Hashes of ``data``, ``weights`` and each ``graph <name>``."""
     environment: Environment
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_official_score_names(cls, fields: Any) -> Any:
+        is_old = isinstance(fields, dict) and fields.get("format") in (1, 2)
+        return rename_scores(fields) if is_old else fields
 
     @model_validator(mode="after")
     def _has_what_its_status_says(self) -> Self:

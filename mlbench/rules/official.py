@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mlbench.contracts.metric import Target
 from mlbench.errors import UsageError
+from mlbench.rules.targets import share_targets
 
 
 class Category(StrEnum):
@@ -114,6 +116,34 @@ def official_rules(name: str) -> WorkloadRules:
         ) from None
 
 
+def rescaled_targets(
+    name: str,
+    reference: Callable[[str], float],
+    *,
+    factors: Mapping[str, float] = MappingProxyType({}),
+    upper_factors: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[Target, ...]:
+    """Return a workload's targets around other reference scores than the official ones, such as a mini model's.
+
+    Args:
+        name: LoadGen's, of a workload whose targets are shares of reference scores.
+        reference: returns what was reached instead, given the official name of a score.
+        factors: of scores that must reach another share of their reference than officially.
+        upper_factors: of scores that must not exceed a share of their reference, though officially they may.
+
+    Raises:
+        UsageError: v4.1 has no such workload.
+    """
+    variants = official_rules(name).variants
+    targets: list[Target] = []
+    for row in _table()["workloads"][name]["targets"]:
+        score = row["score"]
+        own = {variant: factors.get(score, row["factors"][variant]) for variant in variants}
+        upper = upper_factors.get(score, row.get("upper_factor"))
+        targets += share_targets(score, reference(score), own, upper)
+    return tuple(targets)
+
+
 def official_workloads() -> tuple[str, ...]:
     """Return LoadGen's names of the nine workloads."""
     return tuple(_workloads())
@@ -138,26 +168,24 @@ def _seeds(row: Mapping[str, Any]) -> Seeds:
     return Seeds(qsl=row["qsl"], sample_index=row["sample_index"], schedule=row["schedule"])
 
 
-def _targets(row: Mapping[str, Any], variants: Mapping[str, Any]) -> list[Target]:
-    """Return one target per accuracy variant, with limits as the checker computes them: reference times factor."""
-    found = []
-    for position, variant in enumerate(variants):
-        if "ranges" in row:
-            lower, upper = row["ranges"][variant]
-        else:
-            lower = row["reference"] * row["factors"][variant]
-            upper = row["reference"] * row["upper_factor"] if "upper_factor" in row else None
-        found.append(
-            Target(
-                score=row["score"],
-                reference=row["reference"],
-                lower=lower,
-                upper=upper,
-                name=variant,
-                required=position == 0,
-            )
+def _targets(row: Mapping[str, Any], variants: Iterable[str]) -> tuple[Target, ...]:
+    """Return one target per accuracy variant."""
+    if "ranges" not in row:
+        return share_targets(
+            row["score"], row["reference"], {name: row["factors"][name] for name in variants}, row.get("upper_factor")
         )
-    return found
+    return tuple(
+        Target(
+            score=row["score"],
+            reference=row["reference"],
+            lower=row["ranges"][name][0],
+            upper=row["ranges"][name][1],
+            name=name,
+            required=position == 0,
+            lower_is_better=row.get("lower_is_better", False),
+        )
+        for position, name in enumerate(variants)
+    )
 
 
 def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:

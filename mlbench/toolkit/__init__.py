@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 from mlbench.documents import DATA_BYTES, open_regular, parse_json, read_bytes, read_json, read_json_object, read_text
 from mlbench.errors import first_line, printable
 from mlbench.execution.compile_cache import build_once
+from mlbench.rules.targets import share_targets
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.difference_limits import limits_by_precision
 from mlbench.toolkit.distributions import find_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
+from mlbench.toolkit.images import decode_image, read_image
 from mlbench.toolkit.language_graphs import CacheShape, language_graphs
 from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
@@ -19,8 +21,9 @@ from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
 from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.output_references import read_output_reference, write_output_reference
 from mlbench.toolkit.padding import pad_rows, round_up
+from mlbench.toolkit.profiled_workload import ProfiledWorkload
+from mlbench.toolkit.profiles import OneGraph, ProfileParts, ShippedProfile, UserFilesProfile, check_files
 from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
-from mlbench.toolkit.targets import share_targets
 from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
 
 if TYPE_CHECKING:
@@ -37,17 +40,24 @@ __all__ = [
     "LanguageNetwork",
     "MiniFolder",
     "ModuleGraph",
+    "OneGraph",
     "OnnxFileGraph",
     "Outcome",
+    "ProfileParts",
+    "ProfiledWorkload",
     "Sandbox",
     "SandboxLimits",
     "ShapeRange",
+    "ShippedProfile",
     "SideProcess",
     "TorchBackend",
     "TorchOptions",
+    "UserFilesProfile",
     "Wall",
     "build_once",
+    "check_files",
     "cores_each",
+    "decode_image",
     "file_sha256",
     "find_versions",
     "first_line",
@@ -62,6 +72,7 @@ __all__ = [
     "parse_json",
     "printable",
     "read_bytes",
+    "read_image",
     "read_json",
     "read_json_object",
     "read_mini",

@@ -111,7 +111,7 @@ def test_every_way_a_run_can_fail_is_stored(kind):
 
 
 def test_a_newer_format_asks_for_an_upgrade(a_run, stored):
-    with pytest.raises(DataError, match=r"run folder of format 7; this mlbench reads up to 2.*Upgrade mlbench"):
+    with pytest.raises(DataError, match=r"run folder of format 7; this mlbench reads up to 3.*Upgrade mlbench"):
         read(stored(a_run(), format=7, what_only_format_7_has=1))
 
 
@@ -167,3 +167,32 @@ def test_a_result_of_loadgen_fits_the_record(a_run):
     log = Path(__file__).parents[1] / "data" / "loadgen" / "offline.detail.txt"
     result = dataclasses.asdict(result_of(read_detail(log), OFFLINE))
     assert a_run(result=result).result.value == 91.6286
+
+
+def test_the_scores_of_an_older_record_get_the_submission_checkers_names(a_run, stored):
+    target = {"name": "99", "reference": 99.0, "lower": 98.0, "upper": None, "required": True, "value": 98.9}
+    rule = {"measured": 98.9, "limit": 98.0, "unit": "", "passed": True, "required": True, "fix": "", "source": ""}
+    old = stored(
+        a_run(),
+        format=2,
+        workload="resnet50",
+        accuracy={
+            "scores": {"top1": 98.9, "good": 492},
+            "targets": [{"score": "top1", "is_met": True, **target}],
+            "line": "accuracy=98.900%",
+            "is_met": True,
+        },
+        verdict={
+            **a_run().verdict.model_dump(),
+            "rules": [{"rule": "accuracy.top1@99", "kind": "accuracy", **rule}],
+        },
+    )
+    record = read(old)
+    assert record.accuracy.scores == {"acc": 98.9, "good": 492}
+    assert [each.score for each in record.accuracy.targets] == ["acc"]
+    assert [each.rule for each in record.verdict.rules] == ["accuracy.acc@99"]
+
+
+def test_a_workload_from_outside_keeps_its_names_of_scores(a_run, stored):
+    scores = {"scores": {"top1": 91.3}, "targets": [], "line": "", "is_met": True}
+    assert read(stored(a_run(), format=2, workload="digits", accuracy=scores)).accuracy.scores == {"top1": 91.3}

@@ -11,12 +11,12 @@ from functools import cached_property
 import numpy as np
 import pytest
 import torch
+from mlbench_recipes.language_reference import answers
 
 from mlbench import DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.rules.early_stopping import queries_needed
-from mlbench.toolkit.language_reference import answers
 from mlbench.tuning import RunConditions, resolve_settings
 
 
@@ -25,8 +25,8 @@ class Mini:
 
     def __init__(self, package):
         graphs, module = (importlib.import_module(f"{package}.{name}") for name in ("graphs", "mini_profile"))
-        self.read, self.data_file = module.read_mini_profile, module.DATA
-        self.profile = module.load_mini_profile()
+        self.read, self.data_file = module.MiniProfile.read, module.DATA
+        self.profile = module.MiniProfile.shipped()
         (self.workload,) = importlib.import_module(package).mlbench_workloads()
         self.variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=self.workload.options)
         self.data = self.workload.dataset(self.variant)

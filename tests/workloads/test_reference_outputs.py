@@ -27,7 +27,7 @@ class Shipped:
         self.workload = Plugins.discover().workload(name)
         self.variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=self.workload.options)
         package = type(self.workload).__module__.split(".")[0]
-        self.profile = importlib.import_module(f"{package}.mini_profile").load_mini_profile()
+        self.profile = importlib.import_module(f"{package}.mini_profile").MiniProfile.shipped()
         self.reference = self.profile.output_reference()
 
     def difference(self, backend, precision=Precision.FP32, *, count=8, damage=None):

@@ -39,7 +39,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 class SquadF1(Metric):
-    """Scores ``exact_match`` and ``f1`` in percent over all questions of the file, answered or not."""
+    """Scores ``exact_match`` and ``F1`` in percent over all questions of the file, answered or not."""
 
     def __init__(  # noqa: PLR0913 - what is compared with, and how replies are stored
         self,
@@ -48,7 +48,7 @@ class SquadF1(Metric):
         vocabulary: Vocabulary,
         *,
         tokens: int,
-        reference: float,
+        targets: tuple[Target, ...],
         dtype: str = "float32",
         layout: Literal["interleaved", "transposed"] = "interleaved",
     ) -> None:
@@ -59,14 +59,11 @@ class SquadF1(Metric):
             features: the sample with index i is the i-th.
             vocabulary: turns ids back into text.
             tokens: the longest window; shorter replies are filled up to it.
-            reference: F1 of the reference implementation, percent.
+            targets: what the scores must reach.
             dtype: how a logit is stored.
             layout: start and end logit of one token after the other, or all starts and then all ends.
         """
-        self.targets = (
-            Target(score="f1", reference=reference, lower=reference * 99 / 100, name="99"),
-            Target(score="f1", reference=reference, lower=reference * 999 / 1000, name="99.9", required=False),
-        )
+        self.targets = targets
         self._questions = questions
         self._features = features
         self._vocabulary = vocabulary
@@ -75,7 +72,7 @@ class SquadF1(Metric):
         self._layout = layout
 
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
-        """Return ``exact_match`` and ``f1``.
+        """Return ``exact_match`` and ``F1``.
 
         Raises:
             InvalidRunError: a reply is empty, of another size, too long, not a number, or to an unknown sample.
@@ -108,7 +105,7 @@ class SquadF1(Metric):
 
     def line(self, scores: Mapping[str, float]) -> str:
         """Return ``{"exact_match": 83.78429517502366, "f1": 90.53885196505269}``."""
-        return json.dumps({name: scores[name] for name in ("exact_match", "f1")})
+        return json.dumps({"exact_match": scores["exact_match"], "f1": scores["F1"]})
 
     def difference(self, reply: bytes, reference: bytes) -> float:
         """Return how far the logit that moved most is off, as a share of the reference's range, largest minus smallest.
@@ -205,14 +202,14 @@ def project(predicted: str, original: str) -> str:
 
 
 def squad_scores(questions: Sequence[Question], answers: Mapping[str, str]) -> Mapping[str, float]:
-    """Return ``exact_match`` and ``f1``, percent: best over a question's right answers, 0 without a prediction."""
+    """Return ``exact_match`` and ``F1``, percent: best over a question's right answers, 0 without a prediction."""
     exact_match = f1 = 0.0
     for question in questions:
         if question.id in answers:
             pairs = [(normalise(answers[question.id]), normalise(answer.text)) for answer in question.answers]
             exact_match += any(predicted == right for predicted, right in pairs)
             f1 += max((token_f1(predicted, right) for predicted, right in pairs), default=0.0)
-    return {"exact_match": 100.0 * exact_match / len(questions), "f1": 100.0 * f1 / len(questions)}
+    return {"exact_match": 100.0 * exact_match / len(questions), "F1": 100.0 * f1 / len(questions)}
 
 
 def normalise(text: str) -> str:

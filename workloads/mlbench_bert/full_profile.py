@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from mlbench import Dataset, Graph, UsageError, Weights
-from mlbench.toolkit import verify_file
+from mlbench.toolkit import OneGraph, UserFilesProfile, check_files, verify_file
 from mlbench_bert.dataset import OFFICIAL_WINDOWS, RandomWindows, SquadWindows, calibration_samples
 from mlbench_bert.graphs import (
     OFFICIAL_ONNX_OUTPUTS,
@@ -38,14 +38,13 @@ ONNX_MD5 = "819b25b19cd8e59080c10892689750ca"
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(UserFilesProfile, OneGraph):
     """BERT-large with the files a user names."""
 
     options: BertOptions
-    reference_f1: ClassVar[float] = 90.874
-    """Of the fp32 model. Source: submission_checker.py."""
+    weights: Weights
 
-    def check(self, weights: Weights) -> None:
+    def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""
         options = self.options
         if (options.data is None) != (options.vocab is None):
@@ -58,13 +57,7 @@ class FullProfile:
             raise UsageError(
                 "bert has a calibration list, but no questions.", hint="Give it with --set workload.data=PATH."
             )
-        if weights is Weights.RANDOM and options.weights:
-            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
-        if weights is Weights.TRAINED and not (options.data and options.weights):
-            missing = "weights" if options.data else "data"
-            raise UsageError(
-                f"the full profile of bert needs {missing}.", hint=f"Give it with --set workload.{missing}=PATH."
-            )
+        check_files("bert", self.weights, options, {"data": "data", "weights": "weights"})
 
     def dataset(self) -> Dataset:
         """Open the official questions; where none are given, random ones."""

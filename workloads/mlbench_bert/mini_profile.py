@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, OutputReference, Precision, Weights
-from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
+from mlbench import Graph, Precision, Weights
+from mlbench.toolkit import OneGraph, ShippedProfile
 from mlbench_bert.dataset import SquadWindows, calibration_samples
 from mlbench_bert.graphs import OUTPUTS, Architecture, build_reader, random_reader
 from mlbench_bert.program import Reading
@@ -23,22 +21,16 @@ OUTPUT_BOUNDS = {Precision.FP32: 3e-5, Precision.FP16: 3.3e-3, Precision.BF16: 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedProfile, OneGraph):
     """What `mini.toml` says, beside the files it describes."""
 
-    files: MiniFolder
-    reference_f1: float
-    """Percent, measured by the recipe: fp32, torch, the shipped weights."""
-    reference_exact_match: float
-    """Percent, of the same measurement; not a target."""
+    output_bounds = OUTPUT_BOUNDS
+    output_unit = "in a logit"
+
     validation_windows: int
     calibration_windows: int
     architecture: Architecture
     windows: Windows
-
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="in a logit")
 
     def dataset(self) -> SquadWindows:
         """Open the validation questions."""
@@ -75,9 +67,3 @@ class MiniProfile:
             windows=self.windows,
             count=count,
         )
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini(MiniProfile, Path(__file__).parent / "mini")

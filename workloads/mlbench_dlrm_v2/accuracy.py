@@ -9,12 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision
-from mlbench.toolkit import limits_by_precision, share_targets
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench.toolkit import limits_by_precision
 from mlbench_dlrm_v2.dataset import Truth
-
-REFERENCE_AUC = 80.31
-"""Percent, of the fp32 model. Source: MLPerf Inference v4.1, submission_checker.py."""
 
 LIMITS = limits_by_precision(
     fp32=DifferenceLimits(one=0.01, mean=0.001),
@@ -29,14 +26,14 @@ PREDICTION = np.dtype("<f4")
 class ClickAuc(Metric):
     """Scores ``AUC`` and ``accuracy`` in percent over all rows of the samples logged, with the counts behind them."""
 
-    def __init__(self, truth: Truth | None, reference: float) -> None:
+    def __init__(self, truth: Truth | None, targets: tuple[Target, ...]) -> None:
         """Store what to compare with.
 
         Args:
             truth: the labels of replies that are predictions alone; None: each prediction is followed by its label.
-            reference: AUC of the reference implementation, percent.
+            targets: what the scores must reach.
         """
-        self.targets = share_targets("AUC", reference, {"99": 0.99, "99.9": 0.999})
+        self.targets = targets
         self._truth = truth
 
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:

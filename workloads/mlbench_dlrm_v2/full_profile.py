@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Graph, UsageError, Weights
-from mlbench_dlrm_v2.accuracy import REFERENCE_AUC
+from mlbench.toolkit import OneGraph, UserFilesProfile, check_files
 from mlbench_dlrm_v2.architecture import OFFICIAL_TABLE_ROWS, Architecture, cap_tables
 from mlbench_dlrm_v2.dataset import (
     OFFICIAL_ROWS,
@@ -18,6 +18,7 @@ from mlbench_dlrm_v2.dataset import (
     validation_samples,
 )
 from mlbench_dlrm_v2.graphs import build_ranker, random_ranker
+from mlbench_dlrm_v2.program import Ranking
 from mlbench_dlrm_v2.snapshot import read_snapshot
 
 if TYPE_CHECKING:
@@ -27,16 +28,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
     options: DlrmV2Options
     weights: Weights
-
-    @property
-    def reference_auc(self) -> float:
-        """Percent, of the fp32 model."""
-        return REFERENCE_AUC
 
     @property
     def architecture(self) -> Architecture:
@@ -45,20 +41,19 @@ class FullProfile:
             return Architecture(table_rows=cap_tables(self.options.table_rows))
         return Architecture()
 
+    @property
+    def program(self) -> Ranking:
+        """What feeds the graph."""
+        return Ranking()
+
     def check(self) -> None:
         """Raise `UsageError` for options that are missing, would not be read, or do not fit together."""
         options, largest = self.options, max(OFFICIAL_TABLE_ROWS)
+        check_files("dlrm-v2", self.weights, options, {"data": "data", "weights": "weights"})
         if self.weights is Weights.TRAINED:
-            if not (options.data and options.weights):
-                missing = "weights" if options.data else "data"
-                raise UsageError(
-                    f"the full profile of dlrm-v2 needs {missing}.", hint=f"Give it with --set workload.{missing}=PATH."
-                )
             if options.table_rows != type(options)().table_rows:
                 raise UsageError("table_rows is for random weights.", hint="Leave out workload.table_rows.")
             return
-        if options.weights:
-            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
         if options.table_rows < 1:
             raise UsageError(f"table_rows is {options.table_rows}.", hint="Must be at least 1.")
         if options.data and options.table_rows < largest:

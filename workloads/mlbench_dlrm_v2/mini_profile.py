@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, OutputReference, Precision, Weights
-from mlbench.toolkit import MiniFolder, build_once, file_sha256, read_mini, read_output_reference
+from mlbench import Graph, Precision, Weights
+from mlbench.toolkit import OneGraph, ShippedProfile, build_once, file_sha256
 from mlbench_dlrm_v2 import clicks
 from mlbench_dlrm_v2.architecture import Architecture
 from mlbench_dlrm_v2.clicks import PlantedTruth
 from mlbench_dlrm_v2.dataset import AggregatedPairs, calibration_inputs, validation_samples
 from mlbench_dlrm_v2.day_files import write_day
 from mlbench_dlrm_v2.graphs import build_ranker, random_ranker, weights_file
+from mlbench_dlrm_v2.program import Ranking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,21 +28,22 @@ OUTPUT_BOUNDS = {Precision.FP32: 1e-6, Precision.FP16: 6e-5, Precision.BF16: 1.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedProfile, OneGraph):
     """What `mini.toml` says, beside the file it describes."""
 
-    files: MiniFolder
-    reference_auc: float
-    """Percent, measured by the recipe: fp32, torch, the shipped weights."""
+    output_bounds = OUTPUT_BOUNDS
+    output_unit = "in a probability"
+
     seed: int
     """Of the clicks."""
     rows: int
     """Of the day: the first half is validated on, the second calibrated on, neither was trained on."""
     architecture: Architecture
 
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="in a probability")
+    @property
+    def program(self) -> Ranking:
+        """What feeds the graph."""
+        return Ranking()
 
     def dataset(self) -> AggregatedPairs:
         """Open the validation rows, drawing the day first where the cache does not have it."""
@@ -71,9 +73,3 @@ class MiniProfile:
         """Return the folder with the day's files in the official form, which are made once."""
         made_from = [self.seed, self.rows, str(self.architecture), file_sha256(Path(clicks.__file__))]
         return build_once("dlrm_v2", made_from, lambda folder: write_day(folder, self.truth().day(self.rows)))
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini(MiniProfile, Path(__file__).parent / "mini")

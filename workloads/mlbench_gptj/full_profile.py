@@ -5,14 +5,13 @@ Source of the numbers: MLPerf Inference v4.1, language/gpt-j. The reference publ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mlbench import Dataset, Graph, Target, UsageError, Weights
-from mlbench.toolkit.language import TokenProgram, check_config, check_options, read_tokenizer, weights_fingerprint
-from mlbench_gptj.accuracy import OFFICIAL
+from mlbench import Dataset, UsageError, Weights
+from mlbench.toolkit.language import LanguageFilesProfile, TokenProgram, read_tokenizer
 from mlbench_gptj.dataset import OFFICIAL_ARTICLES, Articles, random_articles
 from mlbench_gptj.graphs import NETWORK, OFFICIAL_CONFIG
 from mlbench_gptj.program import summarising
@@ -33,41 +32,38 @@ _DECIDES = ("n_positions", "n_embd", "n_layer", "n_head", "rotary_dim", "bos_tok
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(LanguageFilesProfile):
     """GPT-J 6B, fine-tuned to summarise, with the files a user names."""
 
-    options: GptJOptions
+    workload = "gptj"
+    network = NETWORK
 
-    def check(self, weights: Weights) -> None:
+    options: GptJOptions
+    weights: Weights
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The official one."""
+        return OFFICIAL_CONFIG
+
+    @property
+    def allowed_config(self) -> Mapping[str, Collection[object]]:
+        """What decides the model; the size of the vocabulary depends on whether a padding token was added."""
+        return {"vocab_size": VOCABULARIES, **{name: (OFFICIAL_CONFIG[name],) for name in _DECIDES}}
+
+    def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""
+        LanguageFilesProfile.check(self)
         options = self.options
-        check_options(
-            "gptj",
-            weights,
-            data=options.data,
-            weights=options.weights,
-            layers=options.layers,
-            most_layers=OFFICIAL_CONFIG["n_layer"],
-        )
         if options.tokenizer and not options.data:
             raise UsageError(
                 "gptj has a tokenizer, but no articles to read.", hint="Give them with --set workload.data=PATH."
             )
-        if weights is Weights.RANDOM and options.data and not options.tokenizer:
+        if self.weights is Weights.RANDOM and options.data and not options.tokenizer:
             raise UsageError(
                 "gptj has no tokenizer, which it needs to read articles.",
                 hint="Give its folder with --set workload.tokenizer=PATH.",
             )
-
-    @property
-    def folder(self) -> Path | None:
-        """The Hugging Face folder; None for random weights."""
-        return Path(self.options.weights) if self.options.weights else None
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """The official ones."""
-        return OFFICIAL.targets()
 
     @property
     def program(self) -> TokenProgram:
@@ -85,13 +81,3 @@ class FullProfile:
         folder = self.options.tokenizer or self.options.weights
         assert folder
         return read_tokenizer(Path(folder), sizes=TOKENIZER_SIZES, end=END, end_id=OFFICIAL_CONFIG["eos_token_id"])
-
-    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
-        """Return ``prefill`` and ``decode``, with the user's weights or random ones."""
-        decoding = self.program.decoding
-        if weights is Weights.RANDOM:
-            layers = self.options.layers or OFFICIAL_CONFIG["n_layer"]
-            return NETWORK.random_graphs({**OFFICIAL_CONFIG, "n_layer": layers}, decoding)
-        assert self.folder
-        check_config(self.folder, {"vocab_size": VOCABULARIES, **{name: (OFFICIAL_CONFIG[name],) for name in _DECIDES}})
-        return NETWORK.build_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

@@ -1,24 +1,15 @@
-"""The mini profile's shipped files and numbers, as `recipe.py` wrote them."""
+"""The mini profile's shipped files and numbers, as its recipe wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mlbench import Graph, OutputReference, Precision, Target, Weights
-from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
-from mlbench.toolkit.language import TokenProgram
-from mlbench.toolkit.language_mini import mini_graphs, mini_tokenizer
-from mlbench_llama2_70b.accuracy import Reference
+from mlbench import Precision, Target
+from mlbench.toolkit import share_targets
+from mlbench.toolkit.language import ShippedLanguageProfile, TokenProgram
 from mlbench_llama2_70b.dataset import Conversations
 from mlbench_llama2_70b.graphs import NETWORK
 from mlbench_llama2_70b.program import conversing
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 DATA = "dataset.json"
 POSITIONS = 512
@@ -30,51 +21,22 @@ OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2e-3, Precision.BF16: 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedLanguageProfile):
     """What `mini.toml` says, beside the files it describes."""
 
-    files: MiniFolder
-    reference: Reference
-    """Measured by the recipe: fp32, torch, the shipped weights."""
-
-    @property
-    def folder(self) -> Path:
-        """The Hugging Face folder."""
-        return self.files.path
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """As the official ones, from the mini model's own reference, and exact answers besides."""
-        return self.reference.targets()
+    network = NETWORK
+    output_bounds = OUTPUT_BOUNDS
 
     @property
     def program(self) -> TokenProgram:
         """How answers are generated."""
         return conversing(positions=POSITIONS, max_new_tokens=MAX_NEW_TOKENS)
 
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the tokens")
+    def targets(self, rules: str) -> tuple[Target, ...]:
+        """Return the official targets around this profile's reference, and one for exact answers besides."""
+        exact = share_targets("exact_match", self.reference_score("exact_match"), {"97": 0.97})
+        return (*self.rescaled_targets(rules), *exact)
 
     def dataset(self) -> Conversations:
         """Open the validation conversations."""
         return Conversations(self.files.file(DATA), longest=POSITIONS - MAX_NEW_TOKENS)
-
-    def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer that the recipe made."""
-        return mini_tokenizer(self.files)
-
-    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
-        """Return ``prefill`` and ``decode``, with the shipped weights or random ones."""
-        return mini_graphs(NETWORK, self.files, self.program.decoding, weights)
-
-
-def read_mini_profile(folder: Path) -> MiniProfile:
-    """Read `mini.toml` in a folder that the recipe wrote."""
-    return read_mini(MiniProfile, folder)
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini_profile(Path(__file__).parent / "mini")

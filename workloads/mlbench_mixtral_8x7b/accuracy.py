@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlbench import LoggedReply, Profile, Target
-from mlbench.toolkit import Sandbox, share_targets
+from mlbench.toolkit import Sandbox
 from mlbench.toolkit.language import ROUGE_SCORES, Sentences, TokenMetric, decode_answers, text_scores
 from mlbench_mixtral_8x7b.dataset import GSM8K, MBXP, OPENORCA, Task
 from mlbench_mixtral_8x7b.gsm8k import is_right
@@ -22,43 +21,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """What the fp32 model reaches."""
-
-    rouge1: float
-    rouge2: float
-    rougeL: float
-    gsm8k: float
-    """Percent."""
-    mbxp: float
-    """Percent."""
-    tokens_per_sample: float
-
-    def targets(self, *, gsm8k_share: float = 0.99, mbxp_share: float = 0.99) -> tuple[Target, ...]:
-        """Return the targets of the one variant; fewer problems than the official ones need wider shares."""
-        return (
-            *share_targets("rouge1", self.rouge1, {"99": 0.99}),
-            *share_targets("rouge2", self.rouge2, {"99": 0.99}),
-            *share_targets("rougeL", self.rougeL, {"99": 0.99}),
-            *share_targets("gsm8k", self.gsm8k, {"99": gsm8k_share}),
-            *share_targets("mbxp", self.mbxp, {"99": mbxp_share}),
-            *share_targets("tokens_per_sample", self.tokens_per_sample, {"99": 0.9}, upper_share=1.1),
-        )
-
-
-OFFICIAL = Reference(rouge1=45.4911, rouge2=23.2829, rougeL=30.3615, gsm8k=73.78, mbxp=60.12, tokens_per_sample=145.9)
-"""Source: submission_checker.py."""
-
-
 class MixedScores(TokenMetric):
-    """Scores ROUGE over the answers to OpenOrca, ``gsm8k`` and ``mbxp`` in percent of their samples, and lengths.
+    """Scores ROUGE over the answers to OpenOrca, and lengths; in percent ``gsm8k_accuracy`` and ``mbxp_accuracy``.
 
-    Lengths are ``gen_len`` in characters of the answers to OpenOrca, ``gen_num`` in log entries, ``gen_tok_len`` in
-    tokens of all answers, and ``tokens_per_sample``. Without NLTK's sentence data ``rougeLsum`` is missing.
+    Lengths are ``GEN_LEN`` in characters of the answers to OpenOrca, ``gen_num`` in log entries, ``gen_tok_len`` in
+    tokens of all answers, and ``TOKENS_PER_SAMPLE``. Without NLTK's sentence data ``rougeLsum`` is missing.
     """
 
-    printed = (*ROUGE_SCORES, "gsm8k", "mbxp", "gen_len", "gen_num", "gen_tok_len", "tokens_per_sample")
+    printed = (
+        *ROUGE_SCORES,
+        "gsm8k_accuracy",
+        "mbxp_accuracy",
+        "GEN_LEN",
+        "gen_num",
+        "gen_tok_len",
+        "TOKENS_PER_SAMPLE",
+    )
 
     def __init__(  # noqa: PLR0913 - what is scored against, and how
         self,
@@ -104,15 +82,15 @@ class MixedScores(TokenMetric):
         return {
             **self._rouge(answers[OPENORCA]),
             **_gsm8k(answers[GSM8K]),
-            "mbxp": self._mbxp(answers[MBXP]),
+            "mbxp_accuracy": self._mbxp(answers[MBXP]),
             "gen_num": len(replies),  # a second reply to a sample counts here, and nowhere else
             "gen_tok_len": gen_tok_len,
-            "tokens_per_sample": round(gen_tok_len / len(replies), 1),
+            "TOKENS_PER_SAMPLE": round(gen_tok_len / len(replies), 1),
         }
 
     def _rouge(self, answers: Sequence[tuple[str, Task]]) -> Mapping[str, float]:
         if not answers:
-            return {"gen_len": 0}
+            return {"GEN_LEN": 0}
         texts, tasks = zip(*answers, strict=True)
         return text_scores(texts, [task.truth for task in tasks], self.sentences)
 
@@ -131,4 +109,4 @@ class MixedScores(TokenMetric):
 def _gsm8k(answers: Sequence[tuple[str, Task]]) -> Mapping[str, float]:
     if not answers:
         return {}
-    return {"gsm8k": 100 * sum(is_right(text, task.truth) for text, task in answers) / len(answers)}
+    return {"gsm8k_accuracy": 100 * sum(is_right(text, task.truth) for text, task in answers) / len(answers)}

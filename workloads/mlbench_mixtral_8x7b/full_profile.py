@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mlbench import Dataset, Graph, Target, Weights
+from mlbench import Dataset, Weights
 from mlbench.toolkit import verify_file
-from mlbench.toolkit.language import TokenProgram, check_config, check_options, read_tokenizer, weights_fingerprint
-from mlbench_mixtral_8x7b.accuracy import OFFICIAL
+from mlbench.toolkit.language import LanguageFilesProfile, TokenProgram, read_tokenizer
 from mlbench_mixtral_8x7b.dataset import LONGEST_PROMPT, OFFICIAL_SAMPLES, MixedPrompts, random_mixture
 from mlbench_mixtral_8x7b.graphs import NETWORK, OFFICIAL_CONFIG
 from mlbench_mixtral_8x7b.program import END_TOKEN, MAX_NEW_TOKENS, answering
@@ -29,31 +28,19 @@ DATA_MD5 = "78823c13e0e73e518872105c4b09628b"
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(LanguageFilesProfile):
     """Mixtral 8x7B Instruct with the files a user names."""
 
+    workload = "mixtral-8x7b"
+    network = NETWORK
+
     options: MixtralOptions
-
-    def check(self, weights: Weights) -> None:
-        """Raise `UsageError` for options that are missing or would not be read."""
-        check_options(
-            "mixtral-8x7b",
-            weights,
-            data=self.options.data,
-            weights=self.options.weights,
-            layers=self.options.layers,
-            most_layers=OFFICIAL_CONFIG["num_hidden_layers"],
-        )
+    weights: Weights
 
     @property
-    def folder(self) -> Path | None:
-        """The Hugging Face folder; None for random weights."""
-        return Path(self.options.weights) if self.options.weights else None
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """The official ones."""
-        return OFFICIAL.targets()
+    def config(self) -> Mapping[str, Any]:
+        """The official one."""
+        return OFFICIAL_CONFIG
 
     @property
     def program(self) -> TokenProgram:
@@ -73,13 +60,3 @@ class FullProfile:
         """Return the tokenizer that comes with the weights."""
         assert self.folder
         return read_tokenizer(self.folder, sizes=(OFFICIAL_CONFIG["vocab_size"],), end=END, end_id=END_TOKEN)
-
-    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
-        """Return ``prefill`` and ``decode``, with the user's weights or random ones."""
-        decoding = self.program.decoding
-        if weights is Weights.RANDOM:
-            layers = self.options.layers or OFFICIAL_CONFIG["num_hidden_layers"]
-            return NETWORK.random_graphs({**OFFICIAL_CONFIG, "num_hidden_layers": layers}, decoding)
-        assert self.folder
-        check_config(self.folder, {name: (value,) for name, value in OFFICIAL_CONFIG.items()})
-        return NETWORK.build_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, Dataset
-from mlbench.toolkit import read_text
-from mlbench_resnet50.preprocessing import read_image
+from mlbench.toolkit import read_image, read_text
 
 PERFORMANCE_COUNT = 1024
 """Source: MLPerf Inference v4.1, mlperf.conf: resnet50.*.performance_sample_count_override."""

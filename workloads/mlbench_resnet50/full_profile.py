@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlbench import Graph, UsageError, Weights
-from mlbench_resnet50.accuracy import REFERENCE_TOP1
+from mlbench.toolkit import OneGraph, UserFilesProfile, check_files
 from mlbench_resnet50.dataset import Prepare, PreparedImages, calibration_inputs, image_folder, random_images
 from mlbench_resnet50.graphs import (
+    IMAGE,
+    LOGITS,
     OFFICIAL_ONNX_INPUT,
+    OFFICIAL_ONNX_OUTPUT,
     Architecture,
     build_classifier,
     official_onnx_classifier,
     random_classifier,
 )
 from mlbench_resnet50.preprocessing import prepare_for_onnx, prepare_for_torchvision
-from mlbench_resnet50.program import LabelReader, labels_from_classes, labels_from_logits
+from mlbench_resnet50.program import Classification, labels_from_classes, labels_from_logits
 
 if TYPE_CHECKING:
     from mlbench_resnet50.workload import ResNet50Options
@@ -35,15 +38,11 @@ ARCHITECTURE = Architecture(planes=64, classes=1000, image_size=224)
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
     options: ResNet50Options
-
-    @property
-    def reference_top1(self) -> float:
-        """Percent; the same for either family."""
-        return REFERENCE_TOP1
+    weights: Weights
 
     @property
     def is_onnx(self) -> bool:
@@ -56,26 +55,20 @@ class FullProfile:
         return prepare_for_onnx if self.is_onnx else prepare_for_torchvision
 
     @property
-    def labels(self) -> LabelReader:
-        """How labels are read from the graph's output."""
-        return labels_from_classes if self.is_onnx else labels_from_logits
+    def program(self) -> Classification:
+        """What feeds the graph and reads labels from its output."""
+        if self.is_onnx:
+            return Classification(image=OFFICIAL_ONNX_INPUT, output=OFFICIAL_ONNX_OUTPUT, labels=labels_from_classes)
+        return Classification(image=IMAGE, output=LOGITS, labels=labels_from_logits)
 
-    def check(self, weights: Weights) -> None:
+    def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""
         if self.options.calibration and not self.options.data:
             raise UsageError(
                 "resnet50 has a calibration list, but no images.", hint="Give it with --set workload.data=PATH."
             )
-        if weights is Weights.RANDOM and self.options.weights:
-            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
-        if weights is Weights.TRAINED and not self.options.weights:
-            raise UsageError(
-                "the full profile of resnet50 needs trained weights.", hint="Give it with --set workload.weights=PATH."
-            )
-        if weights is Weights.TRAINED and not self.options.data:
-            raise UsageError(
-                "the full profile of resnet50 needs ImageNet's images.", hint="Give it with --set workload.data=PATH."
-            )
+        needs = {"weights": "trained weights", "data": "ImageNet's images"}
+        check_files("resnet50", self.weights, self.options, needs)
 
     def dataset(self) -> PreparedImages:
         """Open ImageNet; without a path, noise in its shape."""
@@ -98,5 +91,5 @@ class FullProfile:
         """Yield the images of the official calibration list; nothing without one."""
         if self.options.calibration is None or self.options.data is None:
             return iter(())
-        tensor = OFFICIAL_ONNX_INPUT if self.is_onnx else "image"
+        tensor = OFFICIAL_ONNX_INPUT if self.is_onnx else IMAGE
         return calibration_inputs(Path(self.options.calibration), Path(self.options.data), self.prepare, tensor=tensor)

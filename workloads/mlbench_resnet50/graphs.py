@@ -18,7 +18,8 @@ BLOCKS = (3, 4, 6, 3)
 """Bottlenecks per stage: what makes a ResNet a ResNet-50."""
 
 RANDOM_SEED = 0
-OFFICIAL_ONNX_INPUT = "input_tensor:0"
+IMAGE, LOGITS = "image", "logits"
+OFFICIAL_ONNX_INPUT, OFFICIAL_ONNX_OUTPUT = "input_tensor:0", "ArgMax:0"
 
 BATCH = Dim(name="batch", smallest=1, usual=32, largest=256)
 
@@ -104,8 +105,8 @@ def _classifier(
     planes, classes, size = architecture.planes, architecture.classes, architecture.image_size
     return ModuleGraph(
         "classifier",
-        inputs=(TensorSpec(name="image", shape=(BATCH, 3, size, size), dtype="float32", layout="NCHW"),),
-        outputs=(TensorSpec(name="logits", shape=(BATCH, classes), dtype="float32"),),
+        inputs=(TensorSpec(name=IMAGE, shape=(BATCH, 3, size, size), dtype="float32", layout="NCHW"),),
+        outputs=(TensorSpec(name=LOGITS, shape=(BATCH, classes), dtype="float32"),),
         build=build,
         fingerprint=f"{weights_fingerprint}-{planes}-{classes}-{size}",
         calibrate=calibrate,
@@ -119,7 +120,7 @@ def official_onnx_classifier(file: Path, calibrate: Calibrate, *, md5: str) -> G
         file,
         md5=md5,
         inputs=(TensorSpec(name=OFFICIAL_ONNX_INPUT, shape=(BATCH, 3, 224, 224), dtype="float32", layout="NCHW"),),
-        outputs=(TensorSpec(name="ArgMax:0", shape=(BATCH,), dtype="int64"),),
+        outputs=(TensorSpec(name=OFFICIAL_ONNX_OUTPUT, shape=(BATCH,), dtype="int64"),),
         calibrate=calibrate,
         tolerances=dict.fromkeys(Precision, Tolerance(absolute=0, relative=0)),  # a class is right or wrong
         hint="Use a backend that runs ONNX files, or torchvision's weights.",

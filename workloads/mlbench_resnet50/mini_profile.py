@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from mlbench import Graph, OutputReference, Precision, Weights
-from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
+from mlbench import Graph, Precision, Weights
+from mlbench.toolkit import OneGraph, ShippedProfile
 from mlbench_resnet50.dataset import PreparedImages, calibration_inputs, image_folder
-from mlbench_resnet50.graphs import Architecture, build_classifier, random_classifier
+from mlbench_resnet50.graphs import IMAGE, LOGITS, Architecture, build_classifier, random_classifier
 from mlbench_resnet50.preprocessing import prepare_for_torchvision
-from mlbench_resnet50.program import LabelReader, labels_from_logits
+from mlbench_resnet50.program import Classification, labels_from_logits
 
 WEIGHTS = "weights.safetensors"
 VALIDATION = "validation.zip"
@@ -28,18 +26,18 @@ OUTPUT_BOUNDS = {Precision.FP32: 2.1e-3, Precision.FP16: 2.1e-3, Precision.BF16:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedProfile, OneGraph):
     """What `mini.toml` says, and how the files beside it are read."""
 
-    files: MiniFolder
+    output_bounds = OUTPUT_BOUNDS
+    output_unit = "of the labels"
+
     planes: int
     classes: int
     stored_size: int
     """Pixels along each side of the images on disk."""
     image_size: int
     """Pixels of their middle that the network sees."""
-    reference_top1: float
-    """Percent, measured by the recipe with the shipped weights in torch fp32."""
 
     @property
     def architecture(self) -> Architecture:
@@ -47,13 +45,9 @@ class MiniProfile:
         return Architecture(planes=self.planes, classes=self.classes, image_size=self.image_size)
 
     @property
-    def labels(self) -> LabelReader:
-        """How labels are read from the graph's output."""
-        return labels_from_logits
-
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the labels")
+    def program(self) -> Classification:
+        """What feeds the graph and reads labels from its output."""
+        return Classification(image=IMAGE, output=LOGITS, labels=labels_from_logits)
 
     def dataset(self) -> PreparedImages:
         """Open the validation images."""
@@ -78,10 +72,4 @@ class MiniProfile:
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield images drawn from training sources, never from validation ones."""
         folder = self.files.unpacked(CALIBRATION)
-        return calibration_inputs(folder / CALIBRATION_LIST, folder, self.prepare, tensor="image")
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini(MiniProfile, Path(__file__).parent / "mini")
+        return calibration_inputs(folder / CALIBRATION_LIST, folder, self.prepare, tensor=IMAGE)

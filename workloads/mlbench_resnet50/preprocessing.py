@@ -7,14 +7,9 @@ Source: MLPerf Inference v4.1, vision/classification_and_detection, `imagenet` a
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 from PIL import Image
-
-from mlbench import DataError
-from mlbench.toolkit import read_bytes
 
 IMAGE_SIZE = 224
 SHORTER_SIDE = 256
@@ -25,30 +20,6 @@ ONNX_MEAN = np.array([123.68, 116.78, 103.94], dtype=np.float32)
 TORCHVISION_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 TORCHVISION_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 """RGB, of values scaled to 0 .. 1."""
-
-
-def read_image(path: Path) -> np.ndarray:
-    """Return an image file as (H, W, 3) uint8 RGB.
-
-    Raises:
-        DataError: the file is missing, cut short, or no image.
-    """
-    return decode(read_bytes(path, what="image"), str(path))
-
-
-def decode(content: bytes, origin: str) -> np.ndarray:
-    """Return (H, W, 3) uint8 RGB, turned as the EXIF orientation says; grey and CMYK become RGB, alpha is dropped.
-
-    Raises:
-        DataError: this is no image, or a part of one; ``origin`` names it.
-    """
-    try:
-        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
-    except cv2.error:  # of more pixels than it takes
-        image = None
-    if image is None:
-        raise DataError(f"image is corrupt: {origin}.", hint="Copy it again from the original data set.")
-    return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
 
 
 def prepare_for_onnx(image: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mlbench import DataError, Dataset
-from mlbench.toolkit import DATA_BYTES, read_bytes, read_json, read_text
-from mlbench_retinanet.preprocessing import prepare, read_image
+from mlbench.toolkit import DATA_BYTES, read_bytes, read_image, read_json, read_text
+from mlbench_retinanet.preprocessing import prepare
 from mlbench_retinanet.program import PreparedImage
 
 PERFORMANCE_COUNT = 64

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlbench import BatchProgram, Dim, Graph, TensorSpec, UsageError, Weights
-from mlbench.toolkit import OnnxFileGraph
-from mlbench_retinanet.accuracy import REFERENCE_MAP
+from mlbench.toolkit import OneGraph, OnnxFileGraph, UserFilesProfile, check_files
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images, random_images
 from mlbench_retinanet.detection import Detections, Selection
 from mlbench_retinanet.graphs import IMAGE, Architecture, build_detector, random_detector
@@ -48,17 +47,13 @@ resnext50_32x4d_fpn.onnx, 6617879."""
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
     options: RetinaNetOptions
+    weights: Weights
 
-    @property
-    def reference_map(self) -> float:
-        """Percent; the same for all weights files."""
-        return REFERENCE_MAP
-
-    def check(self, weights: Weights) -> None:
+    def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""
         options = self.options
         if (options.calibration is None) != (options.calibration_data is None):
@@ -67,13 +62,7 @@ class FullProfile:
                 "retinanet needs both a calibration list and the images that it names.",
                 hint=f"Give the other with --set workload.{missing}=PATH.",
             )
-        if weights is Weights.RANDOM and options.weights:
-            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
-        if weights is Weights.TRAINED and not (options.weights and options.data):
-            missing, what = ("data", "OpenImages' images") if options.weights else ("weights", "trained weights")
-            raise UsageError(
-                f"the full profile of retinanet needs {what}.", hint=f"Give it with --set workload.{missing}=PATH."
-            )
+        check_files("retinanet", self.weights, options, {"weights": "trained weights", "data": "OpenImages' images"})
         if options.weights and self._kind not in MD5:
             raise UsageError(
                 f"{options.weights} is none of the official weights files of retinanet.",

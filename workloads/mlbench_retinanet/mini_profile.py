@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from mlbench import Graph, OutputReference, Precision, Weights
-from mlbench.toolkit import MiniFolder, load_weights, read_mini, read_output_reference
+from mlbench import Graph, Precision, Weights
+from mlbench.toolkit import OneGraph, ShippedProfile, load_weights
 from mlbench_retinanet.dataset import PreparedImages, calibration_inputs, open_images
 from mlbench_retinanet.detection import Selection
 from mlbench_retinanet.graphs import IMAGE, Architecture, build_detector, random_detector
@@ -24,18 +22,14 @@ OUTPUT_BOUNDS = {Precision.FP32: 5e-5, Precision.FP16: 1e-3, Precision.BF16: 7e-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedProfile, OneGraph):
     """What `mini.toml` says, and how the files beside it are read."""
 
-    files: MiniFolder
-    reference_map: float
-    """Percent, measured by the recipe with the shipped weights in torch fp32."""
+    output_bounds = OUTPUT_BOUNDS
+    output_unit = "in a class's sum of scores"
+
     architecture: Architecture
     selection: Selection
-
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="in a class's sum of scores")
 
     def dataset(self) -> PreparedImages:
         """Open the validation scenes."""
@@ -63,14 +57,3 @@ class MiniProfile:
         folder = self.files.unpacked(CALIBRATION)
         image_hw = self.architecture.image_hw
         return calibration_inputs(folder / CALIBRATION_LIST, folder, image_hw=image_hw, tensor=IMAGE)
-
-
-def read_mini_profile(folder: Path) -> MiniProfile:
-    """Read `mini.toml` in a folder that the recipe wrote."""
-    return read_mini(MiniProfile, folder)
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini_profile(Path(__file__).parent / "mini")

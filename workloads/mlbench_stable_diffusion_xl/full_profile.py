@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlbench import Graph, UsageError, Weights
-from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_TARGETS, ImageQuality, Judges
+from mlbench import Graph, Target, UsageError, Weights
+from mlbench.toolkit import UserFilesProfile, check_files
+from mlbench_stable_diffusion_xl.accuracy import ImageQuality, Judges
 from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, read_captions
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
@@ -29,22 +30,19 @@ SIZES = Sizes(OFFICIAL)
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(UserFilesProfile):
     """The official model over the files that the options name."""
 
     options: StableDiffusionXLOptions
+    weights: Weights
 
-    def check(self, weights: Weights) -> None:
+    def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""
         options = self.options
-        if weights is Weights.RANDOM and (given := [name for name in PATHS_OF_TRAINED if getattr(options, name)]):
+        if self.weights is Weights.RANDOM and (given := [name for name in PATHS_OF_TRAINED if getattr(options, name)]):
             raise UsageError(f"random weights read no files, but workload.{given[0]} is given.", hint="Leave it out.")
-        for name, what in {"data": "the captions", "weights": "trained weights"}.items():
-            if weights is Weights.TRAINED and not getattr(options, name):
-                raise UsageError(
-                    f"the full profile of stable-diffusion-xl needs {what}.",
-                    hint=f"Give them with --set workload.{name}=PATH.",
-                )
+        needs = {"data": "the captions", "weights": "trained weights"}
+        check_files("stable-diffusion-xl", self.weights, options, needs)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -54,9 +52,9 @@ class FullProfile:
         checkpoint.check(OFFICIAL)
         return checkpoint
 
-    def dataset(self, weights: Weights) -> Prompts | RandomPrompts:
+    def dataset(self) -> Prompts | RandomPrompts:
         """Open the captions; for random weights, random tokens."""
-        if weights is Weights.RANDOM:
+        if self.weights is Weights.RANDOM:
             return RandomPrompts(tokens=SIZES.tokens, vocabulary=OFFICIAL["text_encoder"]["vocab_size"])
         assert self.options.data is not None
         captions = read_captions(Path(self.options.data), count=OFFICIAL_CAPTIONS)
@@ -66,13 +64,14 @@ class FullProfile:
         """Return the four graphs, with the user's weights or random ones."""
         return random_graphs(OFFICIAL) if weights is Weights.RANDOM else build_graphs(self.checkpoint)
 
-    def program(self, weights: Weights) -> TextToImage:
-        """Return how prompts become images."""
-        if weights is Weights.TRAINED:
+    @property
+    def program(self) -> TextToImage:
+        """How prompts become images."""
+        if self.weights is Weights.TRAINED:
             return TextToImage(constants_of(self.checkpoint, self._start(), GUIDANCE))
         constants = Constants(
             start=self._start(),
-            negative_tokens=self.dataset(weights).sample(OFFICIAL_CAPTIONS),
+            negative_tokens=self.dataset().sample(OFFICIAL_CAPTIONS),
             schedule=euler_schedule(SCHEDULER, STEPS),
             guidance=GUIDANCE,
             scaling=OFFICIAL["vae"]["scaling_factor"],
@@ -80,7 +79,7 @@ class FullProfile:
         )
         return TextToImage(constants)
 
-    def metric(self, captions: Sequence[str]) -> ImageQuality:
+    def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> ImageQuality:
         """Return FID and CLIP score over these captions.
 
         Raises:
@@ -92,7 +91,7 @@ class FullProfile:
                     f"the accuracy of stable-diffusion-xl needs {what}.",
                     hint=f"Give it with --set workload.{name}=PATH, or measure without: --no-accuracy.",
                 )
-        return ImageQuality(self.judges, captions, SIZES.image_hw, OFFICIAL_TARGETS)
+        return ImageQuality(self.judges, captions, SIZES.image_hw, targets)
 
     def judges(self) -> Judges:
         """Read the networks that look at images, and the statistics of real ones."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Graph, OutputReference, Precision, Target, Weights
-from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
+from mlbench import Graph, Precision, Target, Weights
+from mlbench.toolkit import ShippedProfile
 from mlbench_stable_diffusion_xl.accuracy import CLIP_SCORE, DIGIT_RATE, FID_SCORE, ImageQuality, Judges
 from mlbench_stable_diffusion_xl.captions import read_captions
 from mlbench_stable_diffusion_xl.checkpoint import MODELS, Checkpoint
@@ -31,49 +29,22 @@ CLIP_MARGIN = 0.01
 """Of the reference, both ways."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """Scores that the recipe measured with the shipped weights in torch, fp32, and the limits around them."""
-
-    fid: float
-    clip: float
-    digit_rate: float
-    """Percent."""
-    fid_margin: float
-    """How far FID may be from the reference, both ways, as a share of it."""
-    lowest_digit_rate: float
-    """Percent."""
-
-    def targets(self) -> tuple[Target, ...]:
-        """Return the limits: all three are needed, since no score sees every fault."""
-        around = ((CLIP_SCORE, self.clip, CLIP_MARGIN), (FID_SCORE, self.fid, self.fid_margin))
-        return (
-            *(
-                Target(
-                    score=name,
-                    reference=value,
-                    lower=value * (1 - share),
-                    upper=value * (1 + share),
-                    name="range",
-                    lower_is_better=name == FID_SCORE,
-                )
-                for name, value, share in around
-            ),
-            Target(score=DIGIT_RATE, reference=self.digit_rate, lower=self.lowest_digit_rate, name="digits"),
-        )
-
-
 OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2.5e-2, Precision.BF16: 0.78}
 """How far images may be from the fp32 model's; README.md has what honest and damaged runs give. There is no int8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedProfile):
     """What `mini.toml` says, beside the files it describes."""
 
-    files: MiniFolder
+    output_bounds = OUTPUT_BOUNDS
+    output_unit = "levels of 255"
+
     samples: int
-    reference: Reference
+    fid_margin: float
+    """How far FID may be from the reference, both ways, as a share of it."""
+    lowest_digit_rate: float
+    """Percent."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -92,9 +63,25 @@ class MiniProfile:
         """Of the tensors."""
         return Sizes({part: self.checkpoint.config(part) for part in MODELS})
 
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="levels of 255")
+    def targets(self, rules: str) -> tuple[Target, ...]:
+        """Return limits around this profile's reference: all three are needed, since no score sees every fault."""
+        around = ((CLIP_SCORE, CLIP_MARGIN), (FID_SCORE, self.fid_margin))
+        digits = self.reference_score(DIGIT_RATE)
+        return (
+            *(self._range(name, share) for name, share in around),
+            Target(score=DIGIT_RATE, reference=digits, lower=self.lowest_digit_rate, name="digits"),
+        )
+
+    def _range(self, name: str, share: float) -> Target:
+        reference = self.reference_score(name)
+        return Target(
+            score=name,
+            reference=reference,
+            lower=reference * (1 - share),
+            upper=reference * (1 + share),
+            name="range",
+            lower_is_better=name == FID_SCORE,
+        )
 
     def dataset(self) -> Prompts:
         """Open the captions."""
@@ -108,14 +95,15 @@ class MiniProfile:
             return random_graphs({part: checkpoint.config(part) for part in MODELS})
         return build_graphs(checkpoint)
 
+    @property
     def program(self) -> TextToImage:
-        """Return how prompts become images."""
+        """How prompts become images."""
         start = read_latents(self.files.file(LATENTS), self.sizes.latents)
         return TextToImage(constants_of(self.checkpoint, start, GUIDANCE))
 
-    def metric(self, captions: Sequence[str]) -> ImageQuality:
+    def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> ImageQuality:
         """Return FID, CLIP score and digit rate over these captions."""
-        return ImageQuality(self.judges, captions, self.sizes.image_hw, self.reference.targets())
+        return ImageQuality(self.judges, captions, self.sizes.image_hw, targets)
 
     def judges(self) -> Judges:
         """Read the networks that look at images, and the statistics of real ones."""
@@ -143,14 +131,3 @@ class MiniProfile:
             clip=scorer_of_folder(self.files.path / CLIP, tokenize).score,
             is_right=is_right,
         )
-
-
-def read_mini_profile(folder: Path) -> MiniProfile:
-    """Read `mini.toml` in a folder that the recipe wrote."""
-    return read_mini(MiniProfile, folder)
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini_profile(Path(__file__).parent / "mini")

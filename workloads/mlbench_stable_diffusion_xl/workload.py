@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import Profile, UsageError, Variant, Weights, Workload
+from mlbench import Variant
+from mlbench.toolkit import ProfiledWorkload
 
 if TYPE_CHECKING:
-    from mlbench import Dataset, Metric, Model
+    from mlbench import BatchProgram, GenerationProgram, Graph, Metric, Target
+    from mlbench_stable_diffusion_xl.dataset import Prompts
     from mlbench_stable_diffusion_xl.full_profile import FullProfile
     from mlbench_stable_diffusion_xl.mini_profile import MiniProfile
 
@@ -32,7 +35,7 @@ class StableDiffusionXLOptions:
     """Weights of OpenAI's ViT-B/32, open_clip_model.safetensors or ViT-B-32.pt."""
 
 
-class StableDiffusionXL(Workload):
+class StableDiffusionXL(ProfiledWorkload):
     """Stable Diffusion XL on captions of COCO 2014, and a small copy of it that paints digits."""
 
     name = "stable-diffusion-xl"
@@ -41,56 +44,19 @@ class StableDiffusionXL(Workload):
     options = StableDiffusionXLOptions()
     tuning = Path(__file__).parent / "tuning.toml"
 
-    def dataset(self, variant: Variant) -> Dataset:
-        """Open the captions; a sample is the tokens of one for both text encoders, (2, T) int64."""
-        if variant.profile is Profile.FULL:
-            return _full(variant).dataset(variant.weights)
-        return _mini(variant).dataset()
+    def build_metric(
+        self, variant: Variant, profile: MiniProfile | FullProfile, dataset: Prompts, targets: tuple[Target, ...]
+    ) -> Metric:
+        """Return FID and CLIP score over the captions; on mini the rate of right digits too."""
+        return profile.metric(dataset.captions, targets)
 
-    def model(self, variant: Variant) -> Model:
-        """Return the graphs of text encoders, denoiser and decoder, and the program that loops over steps."""
+    def weights_fingerprint(self, graphs: Mapping[str, Graph], program: BatchProgram | GenerationProgram) -> str:
+        """Return a hash of all graphs, and of the latents: every image depends on them as on the weights."""
         import hashlib
 
-        from mlbench import Model
+        from mlbench_stable_diffusion_xl.program import TextToImage
 
-        if variant.profile is Profile.FULL:
-            full = _full(variant)
-            graphs, program = full.graphs(variant.weights), full.program(variant.weights)
-        else:
-            mini = _mini(variant)
-            graphs, program = mini.graphs(variant.weights), mini.program()
+        assert isinstance(program, TextToImage)
         digest = hashlib.sha256("".join(graph.fingerprint for graph in graphs.values()).encode())
-        digest.update(program.constants.start.tobytes())  # every image depends on it as on the weights
-        return Model(name=self.name, graphs=graphs, program=program, weights_fingerprint=digest.hexdigest())
-
-    def metric(self, variant: Variant, dataset: Dataset) -> Metric | None:
-        """Return FID and CLIP score over the captions of ``dataset``, which this workload opened."""
-        if variant.weights is Weights.RANDOM:
-            return None
-        from mlbench_stable_diffusion_xl.dataset import Prompts
-        from mlbench_stable_diffusion_xl.mini_profile import load_mini_profile
-
-        assert isinstance(dataset, Prompts)
-        profile = _full(variant) if variant.profile is Profile.FULL else _mini(variant)
-        metric = profile.metric(dataset.captions)
-        if variant.profile is Profile.MINI:
-            metric.output_reference = load_mini_profile().output_reference()
-        return metric
-
-
-def _full(variant: Variant) -> FullProfile:
-    from mlbench_stable_diffusion_xl.full_profile import FullProfile
-
-    full = FullProfile(variant.options)
-    full.check(variant.weights)
-    return full
-
-
-def _mini(variant: Variant) -> MiniProfile:
-    from mlbench_stable_diffusion_xl.mini_profile import load_mini_profile
-
-    if variant.options != StableDiffusionXLOptions():
-        raise UsageError(
-            "the mini profile of stable-diffusion-xl ships its files and takes no paths.", hint="Use the full profile."
-        )
-    return load_mini_profile()
+        digest.update(program.constants.start.tobytes())
+        return digest.hexdigest()

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision
-from mlbench.toolkit import limits_by_precision, share_targets
+from mlbench import DifferenceLimits, InvalidRunError, LoggedReply, Metric, Precision, Target
+from mlbench.toolkit import limits_by_precision
 from mlbench_unet3d.preprocessing import KIDNEY, TUMOUR
-
-REFERENCE_DICE = 0.86170
-"""Of the fp32 model over the 43 samples. Source: MLPerf Inference v4.1, submission_checker.py."""
 
 SMOOTHING = 1e-6
 
@@ -42,20 +39,20 @@ class CaseDice:
 
 
 class Dice(Metric):
-    """Scores ``dice``, ``kidney`` and ``tumor``: means over all cases, with as many digits as the script prints."""
+    """Scores ``DICE``, ``kidney`` and ``tumor``: means over all cases, with as many digits as the script prints."""
 
     def __init__(
-        self, label: Callable[[int], np.ndarray], count: int, *, reference: float, dtype: str = "uint8"
+        self, label: Callable[[int], np.ndarray], count: int, targets: tuple[Target, ...], dtype: str = "uint8"
     ) -> None:
         """Store what to compare with.
 
         Args:
             label: returns what is right for a sample, (D, H, W) uint8.
             count: of the samples; each must have been answered once.
-            reference: mean DICE of the reference implementation.
+            targets: what the scores must reach.
             dtype: how a reply's labels are stored.
         """
-        self.targets = share_targets("dice", reference, {"99": 0.99, "99.9": 0.999})
+        self.targets = targets
         self._label = label
         self._count = count
         self._dtype = np.dtype(dtype).newbyteorder("<")
@@ -70,7 +67,7 @@ class Dice(Metric):
         cases = list(self.cases(replies).values())
         kidney, tumour = (float(np.mean([getattr(case, name) for case in cases])) for name in ("kidney", "tumour"))
         composite = float(np.mean([case.composite for case in cases]))
-        return {"dice": round(composite, 5), "kidney": round(kidney, 4), "tumor": round(tumour, 4)}
+        return {"DICE": round(composite, 5), "kidney": round(kidney, 4), "tumor": round(tumour, 4)}
 
     def cases(self, replies: Sequence[LoggedReply]) -> Mapping[int, CaseDice]:
         """Return the scores of each case, by the index of its sample; raises as `score`."""
@@ -89,7 +86,7 @@ class Dice(Metric):
 
     def line(self, scores: Mapping[str, float]) -> str:
         """Return ``Accuracy: mean = 0.86112, kidney = 0.9346, tumor = 0.7877``."""
-        return f"Accuracy: mean = {scores['dice']:.5f}, kidney = {scores['kidney']:.4f}, tumor = {scores['tumor']:.4f}"
+        return f"Accuracy: mean = {scores['DICE']:.5f}, kidney = {scores['kidney']:.4f}, tumor = {scores['tumor']:.4f}"
 
     def difference(self, reply: bytes, reference: bytes) -> float:
         """Return how many voxels differ, as a share of those that the reference found to be kidney or tumour.

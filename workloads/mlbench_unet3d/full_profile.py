@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mlbench import Dataset, Graph, UsageError, Weights
-from mlbench_unet3d.accuracy import REFERENCE_DICE
+from mlbench.toolkit import OneGraph, UserFilesProfile, check_files
 from mlbench_unet3d.dataset import PreparedCases, RandomVolumes, calibration_inputs
 from mlbench_unet3d.graphs import (
     IMAGE,
@@ -38,26 +38,20 @@ DYNAMIC = "dynbatch"
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile:
+class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
     options: UNet3DOptions
-    reference_dice: ClassVar[float] = REFERENCE_DICE
+    weights: Weights
 
-    def check(self, weights: Weights) -> None:
+    def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""
         options = self.options
         if options.calibration and not options.data:
             raise UsageError(
                 "3d-unet has a calibration list, but no scans.", hint="Give them with --set workload.data=PATH."
             )
-        if weights is Weights.RANDOM and options.weights:
-            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
-        if weights is Weights.TRAINED and not (options.data and options.weights):
-            missing, what = ("data", "KiTS19's scans") if options.weights else ("weights", "trained weights")
-            raise UsageError(
-                f"the full profile of 3d-unet needs {what}.", hint=f"Give it with --set workload.{missing}=PATH."
-            )
+        check_files("3d-unet", self.weights, options, {"weights": "trained weights", "data": "KiTS19's scans"})
         if options.weights and Path(options.weights).suffix not in (*TORCH_MD5, ".onnx"):
             raise UsageError(
                 f"{options.weights} is none of the official weights files of 3d-unet.",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from mlbench import Graph, OutputReference, Precision, Weights
-from mlbench.toolkit import MiniFolder, read_mini, read_output_reference
+from mlbench import Graph, Precision, Weights
+from mlbench.toolkit import OneGraph, ShippedProfile
 from mlbench_unet3d.dataset import PreparedCases, calibration_inputs
 from mlbench_unet3d.graphs import IMAGE, Architecture, build_segmenter, random_segmenter
 from mlbench_unet3d.preprocessing import Grid
@@ -23,15 +21,12 @@ OUTPUT_BOUNDS = {Precision.FP32: 1e-5, Precision.BF16: 4e-5, Precision.INT8: 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
+class MiniProfile(ShippedProfile, OneGraph):
     """What `mini.toml` says, and how the files beside it are read."""
 
-    files: MiniFolder
-    reference_dice: float
-    """Mean over kidneys and tumours, measured by the recipe with the shipped weights in torch fp32."""
-    reference_kidney: float
-    reference_tumour: float
-    """Of the same measurement; not targets."""
+    output_bounds = OUTPUT_BOUNDS
+    output_unit = "of the voxels"
+
     spacing: tuple[float, float, float]
     """Of the grid's voxels, mm."""
     cases: tuple[str, ...]
@@ -42,10 +37,6 @@ class MiniProfile:
     def grid(self) -> Grid:
         """What scans are brought to."""
         return Grid(spacing=self.spacing, window=self.architecture.window)
-
-    def output_reference(self) -> OutputReference | None:
-        """Return the fp32 model's outputs, and how far honest runs are from them."""
-        return read_output_reference(self.files, bounds=OUTPUT_BOUNDS, unit="of the voxels")
 
     def dataset(self) -> PreparedCases:
         """Open the validation scans."""
@@ -66,14 +57,3 @@ class MiniProfile:
         """Yield windows of scans that serve neither training nor validation."""
         folder = self.files.unpacked(CALIBRATION)
         return calibration_inputs(folder / CALIBRATION_LIST, folder, self.grid, tensor=IMAGE)
-
-
-def read_mini_profile(folder: Path) -> MiniProfile:
-    """Read `mini.toml` in a folder that the recipe wrote."""
-    return read_mini(MiniProfile, folder)
-
-
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    return read_mini_profile(Path(__file__).parent / "mini")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Dim, Graph, TensorSpec
 from mlbench.toolkit import ModuleGraph, load_weights
 from mlbench_digits.dataset import calibration_inputs
-from mlbench_digits.mini_profile import load_mini_profile
 
 if TYPE_CHECKING:
     import torch
@@ -27,16 +27,15 @@ def build_network() -> torch.nn.Module:
         return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
-def trained_classifier() -> Graph:
-    """Return the network with the shipped weights; its module raises `DataError` when their file is damaged."""
-    profile = load_mini_profile()
+def trained_classifier(weights: Path, *, sha256: str) -> Graph:
+    """Return the network with weights from a file; its module raises `DataError` when that is damaged."""
 
     def build() -> torch.nn.Module:
         network = build_network()
-        network.load_state_dict(load_weights(profile.weights, sha256=profile.weights_sha256))
+        network.load_state_dict(load_weights(weights, sha256=sha256))
         return network
 
-    return _classifier(build, fingerprint=profile.weights_sha256)
+    return _classifier(build, fingerprint=sha256)
 
 
 def random_classifier() -> Graph:

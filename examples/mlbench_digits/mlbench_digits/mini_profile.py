@@ -1,30 +1,33 @@
-"""What the recipe wrote: the shipped weights, and what they reach."""
+"""The mini profile: the shipped weights, and what the recipe measured of them."""
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+
+from mlbench import Graph, Weights
+from mlbench.toolkit import OneGraph, ShippedProfile
+from mlbench_digits.dataset import HeldOutDigits
+from mlbench_digits.graphs import random_classifier, trained_classifier
+from mlbench_digits.program import Classification
+
+WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniProfile:
-    """A folder with `mini.toml` and the file beside it."""
-
-    folder: Path
-    reference_top1: float
-    """Percent, measured by the recipe in torch, fp32."""
-    weights_sha256: str
+class MiniProfile(ShippedProfile, OneGraph):
+    """What `mini.toml` says, beside the file it describes."""
 
     @property
-    def weights(self) -> Path:
-        """The shipped weights."""
-        return self.folder / "weights.safetensors"
+    def program(self) -> Classification:
+        """What feeds the graph and reads digits from its output."""
+        return Classification()
 
+    def dataset(self) -> HeldOutDigits:
+        """Open the digits that nobody trained on."""
+        return HeldOutDigits()
 
-@cache
-def load_mini_profile() -> MiniProfile:
-    """Return the mini profile of this package."""
-    folder = Path(__file__).parent / "mini"
-    return MiniProfile(folder=folder, **tomllib.loads((folder / "mini.toml").read_text(encoding="utf-8")))
+    def graph(self, weights: Weights) -> Graph:
+        """Return the network, with the shipped weights or random ones."""
+        if weights is Weights.RANDOM:
+            return random_classifier()
+        return trained_classifier(self.files.path / WEIGHTS, sha256=self.files.sha256[WEIGHTS])

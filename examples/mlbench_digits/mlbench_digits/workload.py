@@ -1,16 +1,19 @@
-"""The workload: which parts make up each variant."""
+"""The workload: what it is called, whose rules it borrows, and its metric."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlbench import Profile, UsageError, Variant, Weights, Workload
+from mlbench import Variant
+from mlbench.toolkit import ProfiledWorkload
 
 if TYPE_CHECKING:
-    from mlbench import Dataset, Metric, Model
+    from mlbench import Metric, Target
+    from mlbench_digits.dataset import HeldOutDigits
+    from mlbench_digits.mini_profile import MiniProfile
 
 
-class Digits(Workload):
+class Digits(ProfiledWorkload):
     """A perceptron on handwritten digits."""
 
     name = "digits"
@@ -18,31 +21,10 @@ class Digits(Workload):
     rules = "resnet50"
     mini_server_latency_ms = 100
 
-    def dataset(self, variant: Variant) -> Dataset:
-        """Open the digits that nobody trained on."""
-        from mlbench_digits.dataset import HeldOutDigits
+    def build_metric(
+        self, variant: Variant, profile: MiniProfile, dataset: HeldOutDigits, targets: tuple[Target, ...]
+    ) -> Metric:
+        """Return the share of right answers."""
+        from mlbench_digits.accuracy import Accuracy
 
-        if variant.profile is Profile.FULL:
-            raise UsageError("digits has no full profile.", hint="Use --profile mini.")
-        return HeldOutDigits()
-
-    def model(self, variant: Variant) -> Model:
-        """Return the graph ``classifier`` and the program that reads digits from it."""
-        from mlbench import Model
-        from mlbench_digits.graphs import random_classifier, trained_classifier
-        from mlbench_digits.program import Classification
-
-        graph = random_classifier() if variant.weights is Weights.RANDOM else trained_classifier()
-        graphs = {graph.name: graph}
-        return Model(name=self.name, graphs=graphs, program=Classification(), weights_fingerprint=graph.fingerprint)
-
-    def metric(self, variant: Variant, dataset: Dataset) -> Metric | None:
-        """Return the share of right answers; None with random weights, which claim nothing."""
-        from mlbench_digits.accuracy import Top1
-        from mlbench_digits.dataset import HeldOutDigits
-        from mlbench_digits.mini_profile import load_mini_profile
-
-        if variant.weights is Weights.RANDOM:
-            return None
-        assert isinstance(dataset, HeldOutDigits)
-        return Top1(dataset.labels, reference=load_mini_profile().reference_top1)
+        return Accuracy(dataset.labels, targets)

@@ -1,7 +1,7 @@
 """For authors of language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
 
 from mlbench.toolkit.language.hugging_face import check_config, listed_weights, weight_files, weights_fingerprint
-from mlbench.toolkit.language.profile_options import check_options
+from mlbench.toolkit.language.language_profiles import LanguageFilesProfile, LanguageProfile, ShippedLanguageProfile
 from mlbench.toolkit.language.prompt_datasets import RandomPrompts, StoredPrompts, check_count
 from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
 from mlbench.toolkit.language.tables import ColumnTable, read_table
@@ -14,14 +14,16 @@ __all__ = [
     "ROUGE_SCORES",
     "TOKENIZER_FILE",
     "ColumnTable",
+    "LanguageFilesProfile",
+    "LanguageProfile",
     "RandomPrompts",
     "Sentences",
+    "ShippedLanguageProfile",
     "StoredPrompts",
     "TokenMetric",
     "TokenProgram",
     "check_config",
     "check_count",
-    "check_options",
     "decode_answers",
     "listed_weights",
     "read_logged_tokens",

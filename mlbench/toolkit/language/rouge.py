@@ -15,8 +15,11 @@ logger = logging.getLogger(__name__)
 Sentences = Callable[[str], Sequence[str]]
 """Splits a text into its sentences."""
 
-ROUGE_SCORES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-"""The last needs sentences, the others do not."""
+_ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+"""As rouge-score calls them; the last needs sentences, the others do not."""
+
+ROUGE_SCORES = ("ROUGE1", "ROUGE2", "ROUGEL", "rougeLsum")
+"""By the submission checker's names; it does not know the last."""
 
 _AFTER_SENTENCE = re.compile(r"(?<=[.?!\"')\]}])\s+")
 
@@ -47,7 +50,7 @@ def sentence_lines(text: str, sentences: Sentences | None) -> str:
 def text_scores(
     texts: Sequence[str], references: Sequence[str], sentences: Sentences | None = None
 ) -> Mapping[str, float]:
-    """Return ROUGE in percent and ``gen_len``, the characters of all texts with a line for each sentence.
+    """Return ROUGE in percent and ``GEN_LEN``, the characters of all texts with a line for each sentence.
 
     Args:
         texts: what was generated; at least one.
@@ -58,8 +61,9 @@ def text_scores(
     sentences = sentences or punkt_sentences()
     predictions = [sentence_lines(text, sentences) for text in texts]
     wanted = [sentence_lines(reference, sentences) for reference in references]
-    scores = rouge(predictions, wanted, has_sentences=sentences is not None)
-    return {**scores, "gen_len": sum(map(len, predictions))}
+    found = rouge(predictions, wanted, has_sentences=sentences is not None)
+    scores = {name: found[kind] for name, kind in zip(ROUGE_SCORES, _ROUGE_TYPES, strict=True) if kind in found}
+    return {**scores, "GEN_LEN": sum(map(len, predictions))}
 
 
 def rouge(predictions: Sequence[str], references: Sequence[str], *, has_sentences: bool) -> Mapping[str, float]:
@@ -73,7 +77,7 @@ def rouge(predictions: Sequence[str], references: Sequence[str], *, has_sentence
     import numpy as np
     from rouge_score.rouge_scorer import RougeScorer
 
-    names = ROUGE_SCORES if has_sentences else ROUGE_SCORES[:-1]
+    names = _ROUGE_TYPES if has_sentences else _ROUGE_TYPES[:-1]
     scorer = RougeScorer(names, use_stemmer=True)
     scores = [scorer.score(wanted, found) for found, wanted in zip(predictions, references, strict=True)]
     # NumPy's mean and its rounding, as in the official scripts: another order of summation may turn the last digit

@@ -16,11 +16,23 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+_PRINTED_NAMES = {
+    "ROUGE1": "rouge1",
+    "ROUGE2": "rouge2",
+    "ROUGEL": "rougeL",
+    "GEN_LEN": "gen_len",
+    "TOKENS_PER_SAMPLE": "tokens_per_sample",
+    "gsm8k_accuracy": "gsm8k",
+    "mbxp_accuracy": "mbxp",
+}
+"""What the official scripts print for a score, where that is not the submission checker's name of it."""
+
+
 class TokenMetric(Metric):
     """Scores replies of tokens; a subclass says how."""
 
     printed: ClassVar[tuple[str, ...]]
-    """The scores that the official script prints, in its order."""
+    """The scores that the official script prints, in its order; the names are the submission checker's."""
 
     def __init__(  # noqa: PLR0913 - what is compared with, and how replies are stored
         self,
@@ -61,7 +73,7 @@ class TokenMetric(Metric):
 
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the printed scores, those that are there, as Python prints a dictionary of plain numbers."""
-        return str({name: scores[name] for name in self.printed if name in scores})
+        return str({_PRINTED_NAMES.get(name, name): scores[name] for name in self.printed if name in scores})
 
     def difference(self, reply: bytes, reference: bytes) -> float:
         """Return which share of two answers is not the same; see `token_difference`."""

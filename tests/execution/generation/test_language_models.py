@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from mlbench_pytorch.backend import PyTorch  # noqa: E402
+from mlbench_recipes.language_reference import answers  # noqa: E402
 
 from mlbench.toolkit import TorchOptions  # noqa: E402
 from mlbench.toolkit.language import TokenProgram  # noqa: E402
-from mlbench.toolkit.language_reference import answers  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "data"
 WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]

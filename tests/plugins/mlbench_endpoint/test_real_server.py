@@ -14,13 +14,13 @@ import mlbench_llama2_70b
 import pytest
 from mlbench_endpoint.backend import Endpoint, EndpointOptions
 from mlbench_llama2_70b.graphs import NETWORK
+from mlbench_recipes.language_reference import answers
 
 from mlbench import EnginePlan, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, run_benchmark
-from mlbench.toolkit.language_reference import answers
 
 for package in ("aiohttp", "fastapi", "openai", "uvicorn"):  # the last three are `transformers serve`'s
     pytest.importorskip(package, reason="transformers serve needs transformers[serving]")

@@ -1,9 +1,9 @@
 import re
 
 import pytest
-from mlbench_bert import corpus, recipe
-from mlbench_bert.mini_profile import load_mini_profile
+from mlbench_bert.mini_profile import MiniProfile
 from mlbench_bert.squad import Vocabulary
+from mlbench_recipes.bert import corpus, recipe
 
 
 def values(articles):
@@ -44,11 +44,11 @@ def test_the_vocabulary_has_1700_different_tokens_and_reads_the_corpus_without_u
 def test_the_shipped_text_and_vocabulary_are_what_the_recipe_writes(tmp_path):
     recipe.write_data(tmp_path)
     for name in ("dev.json", "vocab.txt", "calibration.json", "calibration.txt"):
-        assert (tmp_path / name).read_bytes() == (load_mini_profile().files.path / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (MiniProfile.shipped().files.path / name).read_bytes(), name
 
 
 def test_one_question_in_five_needs_two_windows():
-    features = load_mini_profile().dataset().features
+    features = MiniProfile.shipped().dataset().features
     windows = [feature.question for feature in features]
     several = {question for question in windows if windows.count(question) > 1}
     assert len(several) == 96

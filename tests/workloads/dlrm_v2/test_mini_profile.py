@@ -9,25 +9,25 @@ from mlbench_dlrm_v2.accuracy import ClickAuc
 from mlbench_dlrm_v2.architecture import DENSE_FEATURES
 from mlbench_dlrm_v2.embedding_tables import EmbeddingTable, SeparateTables
 from mlbench_dlrm_v2.graphs import TABLE
-from mlbench_dlrm_v2.mini_profile import MiniProfile, load_mini_profile
+from mlbench_dlrm_v2.mini_profile import MiniProfile
 from mlbench_dlrm_v2.program import Ranking
 from torch import nn
 from torch.nn import functional
 
 from mlbench import DataError, LoggedReply, Precision, Weights
-from mlbench.toolkit import load_weights, read_mini
+from mlbench.toolkit import load_weights
 
 
 class Pipeline:
     """The shipped network in torch, whole, or with one fault."""
 
     def __init__(self, *, change=lambda dense: dense, mend=lambda network: None):
-        self.profile = load_mini_profile()
+        self.profile = MiniProfile.shipped()
         self.data = self.profile.dataset()
         self.network = self.profile.graph(Weights.TRAINED).module()
         mend(self.network)
         self.change = change
-        self.metric = ClickAuc(self.data.truth, self.profile.reference_auc)
+        self.metric = ClickAuc(self.data.truth, self.profile.targets("dlrm-v2"))
 
     def execute(self, inputs):
         with torch.inference_mode():
@@ -67,7 +67,7 @@ def pooling(pooled):
     """Replace what is done with a feature's indices."""
 
     def mend(network):
-        profile = load_mini_profile()
+        profile = MiniProfile.shipped()
         state = load_weights(profile.files.file("weights.safetensors"))
         tables = [OtherTable(state[TABLE.format(number)], pooled) for number in range(26)]
         network.sparse_arch = SeparateTables(tables, profile.architecture.hot_sizes)
@@ -116,7 +116,7 @@ FAULTS = {
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     pipeline = Pipeline()
     auc = pipeline.auc()
-    assert auc == pytest.approx(pipeline.profile.reference_auc, abs=0.002)
+    assert auc == pytest.approx(pipeline.profile.reference["AUC"], abs=0.002)
     assert all(target.is_met_by(auc) for target in pipeline.metric.targets)
 
 
@@ -134,7 +134,7 @@ def test_a_fault_in_the_pipeline_misses_these_targets(fault):
 def test_the_parts_of_the_fault_tests_make_the_unbroken_pipeline():
     unbroken = pooling(lambda table, indices: functional.embedding_bag(indices, table, mode="sum"))
     pipeline = Pipeline(change=swapped(4, 4), mend=unbroken)
-    assert pipeline.auc() == pytest.approx(pipeline.profile.reference_auc, abs=0.002)
+    assert pipeline.auc() == pytest.approx(pipeline.profile.reference["AUC"], abs=0.002)
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_weights_with_noise_that_no_score_shows_give_replies_that_differ():
 
 
 def test_the_day_is_drawn_once_and_drawn_the_same_again(cache, monkeypatch, tmp_path):
-    profile = replace(load_mini_profile(), rows=1000)
+    profile = replace(MiniProfile.shipped(), rows=1000)
     folder = profile.day()
     assert folder.is_relative_to(cache)
     assert profile.day() == folder
@@ -175,7 +175,7 @@ def test_the_day_is_drawn_once_and_drawn_the_same_again(cache, monkeypatch, tmp_
 
 
 def test_calibration_rows_are_the_other_half_of_the_day():
-    profile = replace(load_mini_profile(), rows=1000)
+    profile = replace(MiniProfile.shipped(), rows=1000)
     (inputs,) = profile.calibration_inputs()
     assert {name: array.shape for name, array in inputs.items()} == {"dense": (500, 13), "indices": (500, 214)}
     dense = np.load(profile.day() / "day_23_dense.npy")
@@ -184,16 +184,16 @@ def test_calibration_rows_are_the_other_half_of_the_day():
 
 
 def test_a_changed_byte_in_the_weights_is_noticed(tmp_path):
-    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(MiniProfile.shipped().files.path, tmp_path / "mini")
     content = bytearray((folder / "weights.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "weights.safetensors").write_bytes(content)
     with pytest.raises(DataError, match=r"corrupt or another version: .*weights\.safetensors"):
-        read_mini(MiniProfile, folder).graph(Weights.TRAINED).module()
+        MiniProfile.read(folder).graph(Weights.TRAINED).module()
 
 
 def test_missing_weights_are_named(tmp_path):
-    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(MiniProfile.shipped().files.path, tmp_path / "mini")
     (folder / "weights.safetensors").unlink()
     with pytest.raises(DataError, match=r"not found: .*weights\.safetensors"):
-        read_mini(MiniProfile, folder).graph(Weights.TRAINED).module()
+        MiniProfile.read(folder).graph(Weights.TRAINED).module()

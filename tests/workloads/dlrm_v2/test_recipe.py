@@ -3,8 +3,8 @@ import pytest
 import torch
 from mlbench_dlrm_v2 import clicks
 from mlbench_dlrm_v2.clicks import TRAINING, VALIDATION, PlantedTruth
-from mlbench_dlrm_v2.mini_profile import load_mini_profile
-from mlbench_dlrm_v2.recipe import ARCHITECTURE, BATCH, DAY_ROWS, SEED, train, training_batches
+from mlbench_dlrm_v2.mini_profile import MiniProfile
+from mlbench_recipes.dlrm_v2.recipe import ARCHITECTURE, BATCH, DAY_ROWS, SEED, train, training_batches
 from safetensors.torch import load_file
 from sklearn.metrics import roc_auc_score
 
@@ -74,7 +74,7 @@ def test_training_gives_the_same_weights_again():
 
 
 def test_the_shipped_weights_are_of_the_recipes_network_and_day():
-    profile = load_mini_profile()
+    profile = MiniProfile.shipped()
     assert (profile.architecture, profile.seed, profile.rows) == (ARCHITECTURE, SEED, DAY_ROWS)
     shipped = load_file(profile.files.file("weights.safetensors"))
     trained = train(truth(), steps=1)
@@ -89,7 +89,7 @@ def test_training_learns_what_decides_the_clicks():
     from mlbench_dlrm_v2.program import join_indices
 
     state = {name: tensor.float() for name, tensor in train(truth(), steps=60).items()}
-    network = build_network(ARCHITECTURE, StateDict(state, load_mini_profile().files.path))
+    network = build_network(ARCHITECTURE, StateDict(state, MiniProfile.shipped().files.path))
     rows = next(truth().chunks(VALIDATION, ROWS))
     with torch.inference_mode():
         logits = network(torch.from_numpy(rows.dense), torch.from_numpy(join_indices([rows.hot])))

@@ -125,8 +125,8 @@ class TestFilesInTheOfficialForm:
         (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
         (full(Weights.RANDOM, data=DATA), "need all rows of the tables, not the first 1000000"),
         (full(Weights.RANDOM, table_rows=0), "table_rows is 0"),
-        (mini(data=DATA), "takes no options"),
-        (mini(table_rows=5), "takes no options"),
+        (mini(data=DATA), "takes no workload"),
+        (mini(table_rows=5), "takes no workload"),
     ],
 )
 def test_options_that_are_missing_or_would_not_be_read_are_refused(variant, complaint):

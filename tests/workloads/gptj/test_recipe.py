@@ -3,13 +3,13 @@ import random
 import re
 
 import pytest
-from mlbench_gptj import recipe
-from mlbench_gptj.mini_profile import DATA, END_TOKEN, load_mini_profile
+from mlbench_gptj.mini_profile import DATA, END_TOKEN, MiniProfile
+from mlbench_recipes.gptj import recipe
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return json.loads((load_mini_profile().folder / DATA).read_text())
+    return json.loads((MiniProfile.shipped().folder / DATA).read_text())
 
 
 def test_articles_have_the_official_form(rows):
@@ -43,13 +43,13 @@ def test_the_first_two_sentences_are_no_news(rows):
 
 
 def test_a_digit_is_a_token_and_the_end_is_the_last_one():
-    tokenizer = load_mini_profile().tokenizer()
+    tokenizer = MiniProfile.shipped().tokenizer()
     assert tokenizer.encode("Fire destroys 47 houses").tokens[-3:-1] == ["4", "7"]
     assert tokenizer.token_to_id("<|endoftext|>") == END_TOKEN == tokenizer.get_vocab_size() - 1
 
 
 def test_highlights_are_longer_than_the_fewest_tokens_that_may_be_generated(rows):
-    lengths = [len(load_mini_profile().tokenizer().encode(row["output"]).ids) for row in rows]
+    lengths = [len(MiniProfile.shipped().tokenizer().encode(row["output"]).ids) for row in rows]
     assert min(lengths) >= 30
     assert max(lengths) < 80
 

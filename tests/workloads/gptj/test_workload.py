@@ -73,10 +73,10 @@ class TestFilesInTheOfficialForm:
         assert dataset.count == 12
         targets = workload.metric(variant, dataset).targets
         assert {target.score: target.reference for target in targets} == {
-            "rouge1": 42.9865,
-            "rouge2": 20.1235,
-            "rougeL": 29.9881,
-            "gen_len": 4016878,
+            "ROUGE1": 42.9865,
+            "ROUGE2": 20.1235,
+            "ROUGEL": 29.9881,
+            "GEN_LEN": 4016878,
         }
 
     def test_a_native_engine_gets_the_folder(self, options):

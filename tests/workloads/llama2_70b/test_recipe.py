@@ -2,8 +2,8 @@ import json
 import re
 
 import pytest
-from mlbench_llama2_70b import corpus, recipe
-from mlbench_llama2_70b.mini_profile import DATA, load_mini_profile
+from mlbench_llama2_70b.mini_profile import DATA, MiniProfile
+from mlbench_recipes.llama2_70b import corpus, recipe
 
 OFFICIAL_COLUMNS = [
     "id",
@@ -21,7 +21,7 @@ OFFICIAL_COLUMNS = [
 
 @pytest.fixture(scope="module")
 def rows():
-    return json.loads((load_mini_profile().folder / DATA).read_text())
+    return json.loads((MiniProfile.shipped().folder / DATA).read_text())
 
 
 def test_rows_are_those_of_the_official_table(rows):
@@ -32,7 +32,7 @@ def test_rows_are_those_of_the_official_table(rows):
 
 
 def test_a_prompt_begins_with_bos_twice_and_ends_with_a_lone_blank(rows):
-    tokenizer = load_mini_profile().tokenizer()
+    tokenizer = MiniProfile.shipped().tokenizer()
     for row in rows:
         assert row["tok_input"][:2] == [1, 1]
         assert row["tok_output"].count(1) == 1

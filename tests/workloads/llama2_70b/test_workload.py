@@ -70,10 +70,10 @@ class TestFilesInTheOfficialForm:
         dataset = workload.dataset(variant)
         targets = workload.metric(variant, dataset).targets
         assert {target.score: target.reference for target in targets} == {
-            "rouge1": 44.4312,
-            "rouge2": 22.0352,
-            "rougeL": 28.6162,
-            "tokens_per_sample": 294.45,
+            "ROUGE1": 44.4312,
+            "ROUGE2": 22.0352,
+            "ROUGEL": 28.6162,
+            "TOKENS_PER_SAMPLE": 294.45,
         }
 
     def test_a_native_engine_gets_the_folder(self, options):

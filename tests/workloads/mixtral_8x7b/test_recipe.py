@@ -2,9 +2,9 @@ import json
 import random
 
 import pytest
-from mlbench_mixtral_8x7b import corpus_code, recipe
 from mlbench_mixtral_8x7b.gsm8k import is_right
-from mlbench_mixtral_8x7b.mini_profile import DATA, load_mini_profile
+from mlbench_mixtral_8x7b.mini_profile import DATA, MiniProfile
+from mlbench_recipes.mixtral_8x7b import corpus_code, recipe
 
 OFFICIAL_COLUMNS = [
     "dataset",
@@ -24,7 +24,7 @@ OFFICIAL_COLUMNS = [
 
 @pytest.fixture(scope="module")
 def rows():
-    return json.loads((load_mini_profile().folder / DATA).read_text())
+    return json.loads((MiniProfile.shipped().folder / DATA).read_text())
 
 
 def of(rows, dataset):
@@ -39,7 +39,7 @@ def test_rows_are_those_of_the_official_table_in_mixed_order(rows):
 
 
 def test_a_prompt_begins_with_bos_twice_and_a_blank(rows):
-    tokenizer = load_mini_profile().tokenizer()
+    tokenizer = MiniProfile.shipped().tokenizer()
     for row in rows:
         assert row["tok_input"][:2] == [1, 1]
         assert tokenizer.decode(row["tok_input"][2:]) == f" [INST] {row['question']} [/INST]"

@@ -72,12 +72,12 @@ class TestFilesInTheOfficialForm:
         dataset = workload.dataset(variant)
         targets = workload.metric(variant, dataset).targets
         assert {target.score: target.reference for target in targets} == {
-            "rouge1": 45.4911,
-            "rouge2": 23.2829,
-            "rougeL": 30.3615,
-            "gsm8k": 73.78,
-            "mbxp": 60.12,
-            "tokens_per_sample": 145.9,
+            "ROUGE1": 45.4911,
+            "ROUGE2": 23.2829,
+            "ROUGEL": 30.3615,
+            "gsm8k_accuracy": 73.78,
+            "mbxp_accuracy": 60.12,
+            "TOKENS_PER_SAMPLE": 145.9,
         }
 
     def test_a_native_engine_gets_the_folder(self, options):

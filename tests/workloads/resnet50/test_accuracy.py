@@ -8,6 +8,9 @@ from mlbench_resnet50.accuracy import Top1
 from mlbench_resnet50.dataset import read_label_list
 
 from mlbench import InvalidRunError, LoggedReply
+from mlbench.rules.official import official_rules
+
+TARGETS = official_rules("resnet50").targets
 
 LOGS = [
     "accuracy_duplicates_first_wins",
@@ -24,7 +27,7 @@ def replies(*labels: float) -> list[LoggedReply]:
 
 
 def top1(labels: Sequence[int] = (5, 6, 7)) -> Top1:
-    return Top1(labels, reference=76.46)
+    return Top1(labels, TARGETS)
 
 
 @pytest.mark.parametrize("log", LOGS)
@@ -32,19 +35,19 @@ def test_the_official_script_prints_the_same_line_for_the_same_log(golden: Path,
     case = json.loads((golden / log / "expected.json").read_text())
     entries = json.loads((golden / log / "mlperf_log_accuracy.json").read_text())
     labels = [file.label for file in read_label_list(golden / log / "val_map.txt", classes=1000)]
-    metric = Top1(labels, reference=76.46, dtype=case["dtype"])
+    metric = Top1(labels, TARGETS, dtype=case["dtype"])
 
     scores = metric.score([LoggedReply(index=e["qsl_idx"], data=bytes.fromhex(e["data"])) for e in entries])
 
     assert metric.line(scores) == case["last_line"]
     assert (scores["good"], scores["total"]) == (case["good"], case["total"])
-    assert scores["top1"] == pytest.approx(case["accuracy_percent"], abs=5e-4)
+    assert scores["acc"] == pytest.approx(case["accuracy_percent"], abs=5e-4)
 
 
 def test_int64_replies_are_read_too():
-    metric = Top1([5, 6], reference=76.46, dtype="int64")
+    metric = Top1([5, 6], TARGETS, dtype="int64")
     log = [LoggedReply(index=i, data=np.int64(5).tobytes()) for i in range(2)]
-    assert metric.score(log) == {"top1": 50, "good": 1, "total": 2}
+    assert metric.score(log) == {"acc": 50, "good": 1, "total": 2}
 
 
 def test_a_fractional_label_is_truncated_not_rounded():

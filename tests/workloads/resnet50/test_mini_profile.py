@@ -8,17 +8,15 @@ import pytest
 import torch
 from mlbench_resnet50.accuracy import Top1
 from mlbench_resnet50.dataset import image_folder
-from mlbench_resnet50.mini_profile import MiniProfile, load_mini_profile
+from mlbench_resnet50.mini_profile import MiniProfile
 from mlbench_resnet50.preprocessing import TORCHVISION_MEAN, TORCHVISION_STD, crop_for_torchvision
-from mlbench_resnet50.program import Classification
 
 from mlbench import DataError, LoggedReply, Weights
-from mlbench.toolkit import read_mini
 
 
 def top1_with(prepare: Callable[[np.ndarray], np.ndarray]) -> tuple[float, Top1]:
     """The score of the shipped network, in torch, when images are prepared like this; and the metric."""
-    profile = load_mini_profile()
+    profile = MiniProfile.shipped()
     folder = profile.files.unpacked("validation.zip")
     dataset = image_folder(folder, prepare, size=profile.image_size, classes=profile.classes)
     dataset.load(range(dataset.count))
@@ -28,16 +26,15 @@ def top1_with(prepare: Callable[[np.ndarray], np.ndarray]) -> tuple[float, Top1]
         with torch.inference_mode():
             return {"logits": network(torch.from_numpy(inputs["image"])).numpy()}
 
-    program = Classification(image="image", output="logits", labels=profile.labels)
-    metric = Top1(dataset.labels, reference=profile.reference_top1)
+    metric = Top1(dataset.labels, profile.targets("resnet50"))
     replies = []
     for start in range(0, dataset.count, 71):
         indices = range(start, start + 71)
-        labels = program.run([dataset.sample(index) for index in indices], {"classifier": classifier})
+        labels = profile.program.run([dataset.sample(index) for index in indices], {"classifier": classifier})
         replies += [
             LoggedReply(index=index, data=label.tobytes()) for index, label in zip(indices, labels, strict=True)
         ]
-    return metric.score(replies)["top1"], metric
+    return metric.score(replies)["acc"], metric
 
 
 def crop(image: np.ndarray) -> np.ndarray:
@@ -59,8 +56,8 @@ FAULTS = {
 
 @pytest.mark.slow
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
-    score, metric = top1_with(load_mini_profile().prepare)
-    assert score == pytest.approx(load_mini_profile().reference_top1, abs=0.21)  # one image of 497 more or less
+    score, metric = top1_with(MiniProfile.shipped().prepare)
+    assert score == pytest.approx(MiniProfile.shipped().reference["acc"], abs=0.21)  # one image of 497 more or less
     assert metric.targets[0].is_met_by(score)
 
 
@@ -73,11 +70,11 @@ def test_a_fault_in_preprocessing_misses_the_target(fault: str):
 
 def test_the_parts_of_the_fault_tests_make_the_unbroken_recipe():
     image = np.random.default_rng(0).integers(0, 256, (72, 72, 3), dtype=np.uint8)
-    np.testing.assert_allclose(normalised(crop(image)), load_mini_profile().prepare(image), atol=1e-6)
+    np.testing.assert_allclose(normalised(crop(image)), MiniProfile.shipped().prepare(image), atol=1e-6)
 
 
 def test_calibration_images_are_120_and_none_of_them_is_a_validation_image():
-    profile = load_mini_profile()
+    profile = MiniProfile.shipped()
     images = np.concatenate([inputs["image"] for inputs in profile.calibration_inputs()])
     assert images.shape == (120, 3, 64, 64)
     contents = {}
@@ -89,20 +86,20 @@ def test_calibration_images_are_120_and_none_of_them_is_a_validation_image():
 
 
 def test_a_flipped_byte_in_the_weights_is_noticed(tmp_path: Path):
-    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(MiniProfile.shipped().files.path, tmp_path / "mini")
     content = bytearray((folder / "weights.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "weights.safetensors").write_bytes(content)
     with pytest.raises(DataError, match=r"corrupt or another version: .*weights\.safetensors"):
-        read_mini(MiniProfile, folder).graph(Weights.TRAINED).module()
+        MiniProfile.read(folder).graph(Weights.TRAINED).module()
 
 
 def test_a_damaged_data_archive_is_noticed(tmp_path: Path):
-    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(MiniProfile.shipped().files.path, tmp_path / "mini")
     (folder / "validation.zip").write_bytes(b"no archive")
-    sha256 = load_mini_profile().files.sha256["validation.zip"]
+    sha256 = MiniProfile.shipped().files.sha256["validation.zip"]
     description = (folder / "mini.toml").read_text().replace(sha256, "0" * 64)  # the intact one is in the cache
     (folder / "mini.toml").write_text(description)
-    profile = read_mini(MiniProfile, folder)
+    profile = MiniProfile.read(folder)
     with pytest.raises(DataError, match=r"corrupt or another version: .*validation\.zip"):
         profile.dataset()

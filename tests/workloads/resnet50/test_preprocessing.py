@@ -8,11 +8,11 @@ from mlbench_resnet50.preprocessing import (
     crop_for_torchvision,
     prepare_for_onnx,
     prepare_for_torchvision,
-    read_image,
     size_after_resize,
 )
 
 from mlbench import DataError
+from mlbench.toolkit import read_image
 
 PICTURES = [
     "jpeg_cmyk.jpg",

@@ -7,6 +7,9 @@ from mlbench_retinanet.accuracy import MeanAveragePrecision
 from mlbench_retinanet.dataset import ANNOTATIONS, read_annotations
 
 from mlbench import InvalidRunError, LoggedReply
+from mlbench.rules.official import official_rules
+
+TARGETS = official_rules("retinanet").targets
 
 LOGS = [
     "accuracy_basic",
@@ -29,7 +32,7 @@ DOG = [1, 0, 0, 1, 0.5, 0.8, 1]
 
 
 def metric():
-    return MeanAveragePrecision(copy.deepcopy(TRUTH), reference=37.55)
+    return MeanAveragePrecision(copy.deepcopy(TRUTH), TARGETS)
 
 
 def packed(*rows):
@@ -53,7 +56,7 @@ def changed(row, **values):
 def test_the_official_script_prints_the_same_line_for_the_same_log(golden, name, capfd):
     case = json.loads((golden / name / "expected.json").read_text())
     entries = json.loads((golden / name / "mlperf_log_accuracy.json").read_text())
-    metric = MeanAveragePrecision(read_annotations(golden / name / ANNOTATIONS, classes=264), reference=37.55)
+    metric = MeanAveragePrecision(read_annotations(golden / name / ANNOTATIONS, classes=264), TARGETS)
 
     scores = metric.score([LoggedReply(index=e["qsl_idx"], data=bytes.fromhex(e["data"])) for e in entries])
 

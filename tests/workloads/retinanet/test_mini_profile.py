@@ -8,7 +8,7 @@ import pytest
 import torch
 from mlbench_retinanet.accuracy import MeanAveragePrecision
 from mlbench_retinanet.graphs import MEAN, STD
-from mlbench_retinanet.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, load_mini_profile, read_mini_profile
+from mlbench_retinanet.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, MiniProfile
 from mlbench_retinanet.program import detection
 
 from mlbench import DataError, LoggedReply, Precision, Weights
@@ -20,7 +20,7 @@ class Pipeline:
     """The shipped network in torch, whole, or with one fault."""
 
     def __init__(self, *, change=lambda pixels: pixels, overlap=0.5, **constants):
-        self.profile = load_mini_profile()
+        self.profile = MiniProfile.shipped()
         self.data = self.profile.dataset()
         self.data.load(range(self.data.count))
         self.module = self.profile.graph(Weights.TRAINED).module()
@@ -29,7 +29,7 @@ class Pipeline:
         self.change = change
         selection = replace(self.profile.selection, largest_overlap=overlap)
         self.program = detection(self.profile.architecture, selection)
-        self.metric = MeanAveragePrecision(self.data.annotations, reference=self.profile.reference_map)
+        self.metric = MeanAveragePrecision(self.data.annotations, self.profile.targets("retinanet"))
 
     def detector(self, inputs):
         with torch.inference_mode():
@@ -59,7 +59,7 @@ FAULTS = {
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     pipeline = Pipeline()
     score = pipeline.score()
-    assert score == pytest.approx(pipeline.profile.reference_map, abs=0.1)
+    assert score == pytest.approx(pipeline.profile.reference["mAP"], abs=0.1)
     assert pipeline.metric.targets[0].is_met_by(score)
 
 
@@ -85,7 +85,7 @@ def test_a_reply_agrees_with_the_reply_in_another_batch_and_with_no_other_sample
 
 
 def test_calibration_images_are_64_and_none_of_them_is_a_validation_image():
-    profile = load_mini_profile()
+    profile = MiniProfile.shipped()
     inputs = list(profile.calibration_inputs())
     assert [each["images"].shape for each in inputs] == [(1, 3, 128, 128)] * 64
     contents = {}
@@ -99,11 +99,11 @@ def test_calibration_images_are_64_and_none_of_them_is_a_validation_image():
 @pytest.mark.parametrize("name", [WEIGHTS, VALIDATION, CALIBRATION])
 def test_a_changed_byte_in_a_shipped_file_is_noticed(tmp_path, monkeypatch, name):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))  # where no archive is unpacked yet
-    folder = shutil.copytree(load_mini_profile().files.path, tmp_path / "mini")
+    folder = shutil.copytree(MiniProfile.shipped().files.path, tmp_path / "mini")
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
-    profile = read_mini_profile(folder)
+    profile = MiniProfile.read(folder)
     with pytest.raises(DataError, match=f"corrupt or another version: .*{name}"):
         profile.dataset()
         profile.graph(Weights.TRAINED).module()

@@ -2,9 +2,10 @@ import json
 
 import numpy as np
 import pytest
-from mlbench_retinanet.preprocessing import prepare, read_image
+from mlbench_retinanet.preprocessing import prepare
 
 from mlbench import DataError
+from mlbench.toolkit import read_image
 
 PICTURES = ["cmyk.jpg", "gray.jpg", "rgb_landscape.png", "rgb_portrait.jpg"]
 

@@ -5,17 +5,13 @@ from itertools import islice
 import cv2
 import numpy as np
 import pytest
+from mlbench_recipes.handwritten_digits import SEED, validation_and_training_digits
+from mlbench_recipes.retinanet.recipe import ARCHITECTURE, SELECTION, training_batches
+from mlbench_recipes.retinanet.scenes import draw_ink, draw_scenes, write_validation
 from mlbench_retinanet.dataset import ANNOTATIONS
-from mlbench_retinanet.mini_profile import VALIDATION, load_mini_profile
-from mlbench_retinanet.preprocessing import decode
-from mlbench_retinanet.recipe import ARCHITECTURE, SELECTION, training_batches
-from mlbench_retinanet.scenes import (
-    SEED,
-    draw_ink,
-    draw_scenes,
-    validation_and_training_digits,
-    write_validation,
-)
+from mlbench_retinanet.mini_profile import VALIDATION, MiniProfile
+
+from mlbench.toolkit import decode_image
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +28,7 @@ def test_no_digit_serves_both_validation_and_training():
 
 
 def test_the_shipped_boxes_are_the_drawn_ones_and_the_images_look_the_same(scenes):
-    with zipfile.ZipFile(load_mini_profile().files.file(VALIDATION)) as archive:
+    with zipfile.ZipFile(MiniProfile.shipped().files.file(VALIDATION)) as archive:
         document = json.loads(archive.read(ANNOTATIONS))
         for number, (scene, image) in enumerate(zip(scenes, document["images"], strict=False), start=1):
             assert (image["id"], image["height"], image["width"]) == (number, scene.height, scene.width)
@@ -40,8 +36,8 @@ def test_the_shipped_boxes_are_the_drawn_ones_and_the_images_look_the_same(scene
             assert [each["category_id"] for each in found] == scene.labels
             corners = [[x, y, x + width, y + height] for x, y, width, height in (each["bbox"] for each in found)]
             assert np.abs(np.array(corners) - scene.boxes).max() <= 1  # another OpenCV rounds differently
-            shipped = decode(archive.read(f"validation/data/{image['file_name']}"), "shipped").astype(int)
-            apart = np.abs(decode(scene.jpeg, "drawn") - shipped)
+            shipped = decode_image(archive.read(f"validation/data/{image['file_name']}"), "shipped").astype(int)
+            apart = np.abs(decode_image(scene.jpeg, "drawn") - shipped)
             assert apart.mean() <= 1
     assert len(document["images"]) == 200
     assert [category["id"] for category in document["categories"]] == list(range(10))
@@ -61,7 +57,7 @@ def test_boxes_lie_within_their_image_around_ink_and_do_not_overlap(scenes):
 def test_what_is_to_be_found_is_in_a_warm_ink(scenes):
     warmth = []
     for scene in scenes:
-        image = decode(scene.jpeg, "drawn").astype(int)
+        image = decode_image(scene.jpeg, "drawn").astype(int)
         for left, top, right, bottom in scene.boxes.astype(int):
             part = image[top:bottom, left:right].reshape(-1, 3)
             warmth.append(np.percentile(part[:, 0] - part[:, 2], 90))
@@ -99,10 +95,10 @@ def test_boxes_of_a_training_batch_are_where_the_resized_images_have_them(scenes
     np.testing.assert_allclose(targets[0]["boxes"], first.boxes * scale, rtol=1e-6)
     np.testing.assert_allclose(
         images[0].permute(1, 2, 0),
-        cv2.resize(decode(first.jpeg, "").astype(np.float32), (128, 128), interpolation=cv2.INTER_LINEAR) / 255,
+        cv2.resize(decode_image(first.jpeg, "").astype(np.float32), (128, 128), interpolation=cv2.INTER_LINEAR) / 255,
         atol=1e-6,
     )
 
 
 def test_the_shipped_network_has_the_recipes_dimensions():
-    assert (load_mini_profile().architecture, load_mini_profile().selection) == (ARCHITECTURE, SELECTION)
+    assert (MiniProfile.shipped().architecture, MiniProfile.shipped().selection) == (ARCHITECTURE, SELECTION)

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlbench_stable_diffusion_xl import recipe
+from mlbench_recipes.stable_diffusion_xl import recipe
 from mlbench_stable_diffusion_xl.digits import all_captions
-from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, load_mini_profile
+from mlbench_stable_diffusion_xl.mini_profile import CLIP_FILES, MiniProfile
 from mlbench_stable_diffusion_xl.program import TextToImage
 
 from mlbench import DataError, LoggedReply, Precision, Weights
 from mlbench.scoring import score
 
-PROFILE = load_mini_profile()
+PROFILE = MiniProfile.shipped()
 BATCH = 32
 
 
@@ -30,7 +30,7 @@ class Shipped:
 
     def painted(self, **changes: Any) -> np.ndarray:
         """What it paints with other constants."""
-        return painted(TextToImage(replace(PROFILE.program().constants, **changes)), self.samples, self.graphs)
+        return painted(TextToImage(replace(PROFILE.program.constants, **changes)), self.samples, self.graphs)
 
     def judged(self, images: np.ndarray) -> Any:
         """Scores of images, and whether they meet the targets."""
@@ -51,23 +51,23 @@ def shipped(compiled):
     metric = PROFILE.metric(dataset.captions)
     judges = PROFILE.judges()
     metric._judges = lambda: judges  # read once for all tests
-    return Shipped(graphs, metric, samples, painted(PROFILE.program(), samples, graphs))
+    return Shipped(graphs, metric, samples, painted(PROFILE.program, samples, graphs))
 
 
 @pytest.mark.slow
 def test_the_shipped_model_reaches_the_scores_that_the_recipe_measured(shipped):
     found = shipped.judged(shipped.images)
     reference = PROFILE.reference
-    assert found.scores["FID_SCORE"] == pytest.approx(reference.fid, rel=0.005)
-    assert found.scores["CLIP_SCORE"] == pytest.approx(reference.clip, rel=0.001)
-    assert found.scores["DIGIT_RATE"] == pytest.approx(reference.digit_rate, abs=0.5)
+    assert found.scores["FID_SCORE"] == pytest.approx(reference["FID_SCORE"], rel=0.005)
+    assert found.scores["CLIP_SCORE"] == pytest.approx(reference["CLIP_SCORE"], rel=0.001)
+    assert found.scores["DIGIT_RATE"] == pytest.approx(reference["DIGIT_RATE"], abs=0.5)
     assert found.is_met
 
 
 FAULTS: dict[str, Callable[[Shipped], np.ndarray]] = {
     "guidance off": lambda shipped: shipped.painted(guidance=1.0),
     "3 steps": lambda shipped: shipped.painted(schedule=PROFILE.checkpoint.schedule(3)),
-    "a start of half the noise": lambda shipped: shipped.painted(start=PROFILE.program().constants.start / 2),
+    "a start of half the noise": lambda shipped: shipped.painted(start=PROFILE.program.constants.start / 2),
     "an untrained negative prompt": lambda shipped: shipped.painted(
         negative_tokens=PROFILE.checkpoint.token_ids(["zebras quarrel"])[0]
     ),
@@ -85,11 +85,11 @@ def test_a_fault_misses_a_target(shipped, fault):
 
 @pytest.mark.slow
 def test_what_is_painted_alone_agrees_with_what_is_painted_in_a_batch_and_with_nothing_else(shipped):
-    (alone,) = PROFILE.program().run(shipped.samples[7:8], shipped.graphs)
+    (alone,) = PROFILE.program.run(shipped.samples[7:8], shipped.graphs)
     difference, limits = shipped.metric.difference, shipped.metric.difference_limits
     assert difference(alone.tobytes(), shipped.images[7].tobytes()) <= limits(Precision.FP32).mean / 10
     assert difference(alone.tobytes(), shipped.images[8].tobytes()) > limits(Precision.INT8).one
-    fewer_steps = TextToImage(replace(PROFILE.program().constants, schedule=PROFILE.checkpoint.schedule(3)))
+    fewer_steps = TextToImage(replace(PROFILE.program.constants, schedule=PROFILE.checkpoint.schedule(3)))
     (hasty,) = fewer_steps.run(shipped.samples[7:8], shipped.graphs)
     assert difference(hasty.tobytes(), shipped.images[7].tobytes()) > limits(Precision.INT8).one
 
@@ -114,8 +114,8 @@ def test_a_shipped_file_with_a_changed_byte_is_noticed(tmp_path, name):
 
 def test_the_recipe_measures_what_the_metric_scores():
     assert recipe.BATCH < PROFILE.samples
-    assert PROFILE.reference.lowest_digit_rate == pytest.approx(PROFILE.reference.digit_rate - recipe.DIGIT_MARGIN)
-    assert PROFILE.reference.fid_margin == recipe.FID_MARGIN
+    assert PROFILE.lowest_digit_rate == pytest.approx(PROFILE.reference["DIGIT_RATE"] - recipe.DIGIT_MARGIN)
+    assert PROFILE.fid_margin == recipe.FID_MARGIN
 
 
 def test_no_shipped_file_names_a_folder_of_the_machine_that_made_it():

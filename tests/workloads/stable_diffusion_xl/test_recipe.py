@@ -1,17 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from mlbench_stable_diffusion_xl import recipe, training
+from mlbench_recipes.handwritten_digits import validation_and_training_digits
+from mlbench_recipes.stable_diffusion_xl import recipe, training
+from mlbench_recipes.stable_diffusion_xl.pictures import draw
 from mlbench_stable_diffusion_xl.dataset import draw_latents
-from mlbench_stable_diffusion_xl.digits import (
-    COLOURS,
-    Motif,
-    all_captions,
-    draw,
-    motif_of,
-    validation_and_training_digits,
-)
-from mlbench_stable_diffusion_xl.mini_profile import CAPTIONS, LATENTS, STATISTICS, load_mini_profile
+from mlbench_stable_diffusion_xl.digits import COLOURS, Motif, all_captions, motif_of
+from mlbench_stable_diffusion_xl.mini_profile import CAPTIONS, LATENTS, STATISTICS, MiniProfile
 from mlbench_stable_diffusion_xl.program import NEGATIVE_PROMPT
 
 
@@ -51,7 +46,7 @@ def test_every_word_is_a_token_and_every_caption_and_the_negative_prompt_fit():
 
 
 def test_the_shipped_captions_latents_and_statistics_are_those_that_the_recipe_makes():
-    files = load_mini_profile().files
+    files = MiniProfile.shipped().files
     assert files.file(CAPTIONS).read_text() == recipe.choose_captions().as_tsv()
     np.testing.assert_allclose(np.load(files.file(LATENTS)), draw_latents((4, 8, 8)), atol=1e-6)
     with np.load(files.file(STATISTICS)) as shipped:

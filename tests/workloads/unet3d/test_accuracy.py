@@ -6,6 +6,9 @@ import pytest
 from mlbench_unet3d.accuracy import Dice, case_dice
 
 from mlbench import InvalidRunError, LoggedReply
+from mlbench.rules.official import official_rules
+
+TARGETS = official_rules("3d-unet").targets
 
 LOGS = ["accuracy_int32_unsorted", "accuracy_uint8"]
 
@@ -18,8 +21,8 @@ def cube(*labels):
 HALVES = cube(0, 0, 0, 0, 1, 1, 2, 2)
 
 
-def dice(*labels, reference=0.8617):
-    return Dice(labels.__getitem__, len(labels), reference=reference)
+def dice(*labels):
+    return Dice(labels.__getitem__, len(labels), TARGETS)
 
 
 def reply(index, label):
@@ -35,7 +38,7 @@ def test_the_official_script_prints_the_same_line_for_the_same_log(golden, log):
         np.asarray(nibabel.load(golden / log / "nifti" / name / "segmentation.nii.gz").dataobj, np.uint8)
         for name in names
     ]
-    metric = Dice(labels.__getitem__, len(labels), reference=0.8617, dtype=case["dtype"])
+    metric = Dice(labels.__getitem__, len(labels), TARGETS, dtype=case["dtype"])
     replies = [LoggedReply(index=entry["qsl_idx"], data=bytes.fromhex(entry["data"])) for entry in entries]
 
     scores = metric.score(replies)
@@ -67,19 +70,19 @@ def test_a_tumour_that_is_called_kidney_costs_both_scores():
 def test_scores_are_means_over_the_cases_with_the_digits_that_the_script_prints():
     third = cube(0, 0, 0, 0, 0, 0, 1, 2)  # kidney 0 of 2, tumour 1 of 2
     scores = dice(HALVES, HALVES, HALVES).score([reply(2, third), reply(0, HALVES), reply(1, HALVES)])
-    assert scores == {"dice": 0.77778, "kidney": 0.6667, "tumor": 0.8889}
+    assert scores == {"DICE": 0.77778, "kidney": 0.6667, "tumor": 0.8889}
 
 
 def test_a_case_listed_twice_counts_twice():
     once = dice(HALVES, cube(*[0] * 8)).score([reply(0, HALVES), reply(1, HALVES)])
     twice = dice(HALVES, HALVES, cube(*[0] * 8)).score([reply(0, HALVES), reply(1, HALVES), reply(2, HALVES)])
-    assert (once["dice"], twice["dice"]) == (0.5, 0.66667)
+    assert (once["DICE"], twice["DICE"]) == (0.5, 0.66667)
 
 
 def test_the_official_targets_are_99_and_999_per_mille_of_the_reference():
     required, stricter = dice(HALVES).targets
-    assert (required.score, required.name, required.required) == ("dice", "99", True)
-    assert (stricter.score, stricter.name, stricter.required) == ("dice", "99.9", False)
+    assert (required.score, required.name, required.required) == ("DICE", "99", True)
+    assert (stricter.score, stricter.name, stricter.required) == ("DICE", "99.9", False)
     assert required.lower == pytest.approx(0.853083, abs=1e-12)
     assert stricter.lower == pytest.approx(0.8608383, abs=1e-12)
     assert required.is_met_by(0.85309)

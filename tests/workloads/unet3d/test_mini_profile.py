@@ -7,13 +7,13 @@ import torch
 from mlbench_unet3d import preprocessing
 from mlbench_unet3d.accuracy import Dice
 from mlbench_unet3d.kits19 import read_case
-from mlbench_unet3d.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, load_mini_profile, read_mini_profile
+from mlbench_unet3d.mini_profile import CALIBRATION, VALIDATION, WEIGHTS, MiniProfile
 from mlbench_unet3d.preprocessing import DEVIATION, MEAN
 from mlbench_unet3d.program import segmentation
 
 from mlbench import DataError, LoggedReply, Weights
 
-PROFILE = load_mini_profile()
+PROFILE = MiniProfile.shipped()
 
 
 def prepared_volumes():
@@ -36,19 +36,19 @@ def scores_of(volumes, *, before=lambda volume: volume, after=lambda labels: lab
     for index, volume in enumerate(volumes):
         (labels,) = program.run([before(volume)], {"segmenter": segmenter})
         replies.append(LoggedReply(index=index, data=after(labels).tobytes()))
-    return Dice(data.label, data.count, reference=PROFILE.reference_dice).score(replies)
+    return Dice(data.label, data.count, PROFILE.targets("3d-unet")).score(replies)
 
 
 def is_accurate(scores):
-    return scores["dice"] >= PROFILE.reference_dice * 0.99
+    return scores["DICE"] >= PROFILE.reference["DICE"] * 0.99
 
 
 @pytest.mark.slow
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     scores = scores_of(prepared_volumes())
-    assert scores["dice"] == pytest.approx(PROFILE.reference_dice, abs=2e-4)
-    assert scores["kidney"] == pytest.approx(PROFILE.reference_kidney, abs=2e-4)
-    assert scores["tumor"] == pytest.approx(PROFILE.reference_tumour, abs=2e-4)
+    assert scores["DICE"] == pytest.approx(PROFILE.reference["DICE"], abs=2e-4)
+    assert scores["kidney"] == pytest.approx(PROFILE.reference["kidney"], abs=2e-4)
+    assert scores["tumor"] == pytest.approx(PROFILE.reference["tumor"], abs=2e-4)
     assert is_accurate(scores)
 
 
@@ -91,7 +91,7 @@ def test_the_weights_with_a_changed_byte_are_noticed(tmp_path):
     content[-2] ^= 1
     (folder / WEIGHTS).write_bytes(content)
     with pytest.raises(DataError, match=f"corrupt or another version: .*{WEIGHTS}"):
-        read_mini_profile(folder).graph(Weights.TRAINED).module()
+        MiniProfile.read(folder).graph(Weights.TRAINED).module()
 
 
 @pytest.mark.parametrize("name", [VALIDATION, CALIBRATION])

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mlbench_unet3d.phantoms import AIR, GREY_STEP, draw_scan
+from mlbench_recipes.unet3d.phantoms import AIR, GREY_STEP, draw_scan
 
 
 @pytest.fixture(scope="module")

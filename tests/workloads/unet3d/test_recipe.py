@@ -6,9 +6,9 @@ import nibabel
 import numpy as np
 import pytest
 import torch
-from mlbench_unet3d import recipe
+from mlbench_recipes.unet3d import recipe
 from mlbench_unet3d.kits19 import read_case
-from mlbench_unet3d.mini_profile import CALIBRATION, CALIBRATION_LIST, VALIDATION, load_mini_profile
+from mlbench_unet3d.mini_profile import CALIBRATION, CALIBRATION_LIST, VALIDATION, MiniProfile
 from mlbench_unet3d.preprocessing import Scan
 
 
@@ -25,7 +25,7 @@ def test_no_scan_serves_two_purposes():
     ("archive", "purpose", "count"), [(VALIDATION, recipe.VALIDATION, 12), (CALIBRATION, recipe.CALIBRATION, 4)]
 )
 def test_the_shipped_scans_are_the_drawn_ones(archive, purpose, count):
-    folder = load_mini_profile().files.unpacked(archive)
+    folder = MiniProfile.shipped().files.unpacked(archive)
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     assert len(names) == count
     for name, scan in zip(names, first_scans(purpose, count), strict=True):
@@ -41,7 +41,7 @@ def test_an_archive_is_the_same_bytes_each_time_and_holds_its_list(tmp_path):
     scan = Scan(image=volume, label=volume.astype(np.uint8), spacing=(5.0, 0.9, 0.8))
     cases = {"case_00001": scan, "case_00002": scan}
     for name in ("one.zip", "other.zip"):
-        recipe.write_archive(tmp_path / name, cases, list_name=CALIBRATION_LIST)
+        recipe.write_scans(tmp_path / name, cases, list_name=CALIBRATION_LIST)
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "other.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}

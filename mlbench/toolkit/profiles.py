@@ -1,0 +1,161 @@
+"""What the two profiles of a workload have in common: one of shipped files, one of files that the user names."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.metric import OutputReference, Target
+from mlbench.contracts.workload import Weights
+from mlbench.errors import DataError, UsageError
+from mlbench.rules.official import rescaled_targets
+from mlbench.toolkit.mini_folder import DESCRIPTION, MiniFolder, read_mini
+from mlbench.toolkit.output_references import read_output_reference
+
+if TYPE_CHECKING:
+    from mlbench.contracts.dataset import Dataset
+    from mlbench.contracts.graph import Graph
+
+
+class ProfileParts(ABC):
+    """What a run of one profile is made of.
+
+    Most have a property ``program`` too: what calls the graphs. Where options decide it, the workload builds it.
+    """
+
+    @property
+    def folder(self) -> Path | None:
+        """What a native engine loads (a Hugging Face folder), where there is one."""
+        return None
+
+    @abstractmethod
+    def dataset(self) -> Dataset:
+        """Open the data; with random weights and no files given, seeded samples of the official shape."""
+
+    @abstractmethod
+    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
+        """Return the graphs by name, with the profile's weights or random ones."""
+
+
+class OneGraph(ProfileParts):
+    """A profile whose model is one graph."""
+
+    @abstractmethod
+    def graph(self, weights: Weights) -> Graph:
+        """Return the graph, with the profile's weights or random ones."""
+
+    def graphs(self, weights: Weights) -> Mapping[str, Graph]:
+        """Return the graph by its name."""
+        graph = self.graph(weights)
+        return {graph.name: graph}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedProfile(ProfileParts):
+    """The mini profile: the files in the package's folder `mini`, and what its `mini.toml` says of them.
+
+    A subclass is a frozen dataclass, whose further fields are further entries of `mini.toml`.
+    """
+
+    files: MiniFolder
+    reference: Mapping[str, float]
+    """What the recipe measured: fp32, torch, the shipped weights; by the names of the scores."""
+
+    output_bounds: ClassVar[Mapping[Precision, float]] = {}
+    """How far outputs may be from the fp32 model's, by precision."""
+    output_unit: ClassVar[str] = ""
+    """Of that, as in `OutputReference`."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return the profile in a folder that a recipe wrote.
+
+        Raises:
+            DataError: its `mini.toml` is missing, no TOML, or says something else.
+        """
+        return read_mini(cls, folder)
+
+    @classmethod
+    def shipped(cls) -> Self:
+        """Return the profile that comes with the package; read once."""
+        found: Self = _read_shipped(cls)
+        return found
+
+    def targets(self, rules: str) -> tuple[Target, ...]:
+        """Return what the scores must reach: the official shares of this profile's own reference.
+
+        Args:
+            rules: LoadGen's name of the workload.
+
+        Raises:
+            DataError: `mini.toml` has no reference for an official score.
+        """
+        return self.rescaled_targets(rules)
+
+    def rescaled_targets(self, rules: str, **factors: Mapping[str, float]) -> tuple[Target, ...]:
+        """Return the official targets around this profile's reference; ``factors`` are those of `rescaled_targets`."""
+        return rescaled_targets(rules, self.reference_score, **factors)
+
+    def reference_score(self, name: str) -> float:
+        """Return what the recipe measured of a score.
+
+        Raises:
+            DataError: `mini.toml` does not say it.
+        """
+        if name not in self.reference:
+            raise DataError(
+                f"shipped file {self.files.path / DESCRIPTION} has no reference {name}.", hint="Install mlbench again."
+            )
+        return self.reference[name]
+
+    def output_reference(self) -> OutputReference | None:
+        """Return the fp32 model's outputs, and how far honest runs are from them; None where none are shipped."""
+        return read_output_reference(self.files, bounds=self.output_bounds, unit=self.output_unit)
+
+
+class UserFilesProfile(ProfileParts):
+    """The full profile: the official model over the files that the options name.
+
+    A subclass is constructed with the workload's options and the kind of weights.
+    """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `UsageError` for options that are missing, would not be read, or do not fit together."""
+
+
+def check_files(workload: str, weights: Weights, options: Any, needs: Mapping[str, str]) -> None:
+    """Check which files of a full profile are given.
+
+    Args:
+        workload: its name.
+        weights: which weights the run uses; random ones come from no file.
+        options: the workload's own, among them ``weights``.
+        needs: which options trained weights need, and what each holds.
+
+    Raises:
+        UsageError: a file is missing or would not be read.
+    """
+    if weights is Weights.RANDOM:
+        if options.weights:
+            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
+        return
+    for name, what in needs.items():
+        if not getattr(options, name):
+            raise UsageError(
+                f"the full profile of {workload} needs {what}.", hint=f"Give it with --set workload.{name}=PATH."
+            )
+
+
+P = TypeVar("P", bound=ShippedProfile)
+
+
+@cache
+def _read_shipped(kind: type[P]) -> P:
+    return kind.read(Path(inspect.getfile(kind)).parent / "mini")

@@ -1,0 +1,1 @@
+"""How the mini profiles were made: data, training, reference scores. Part of the repository, not of the wheel."""

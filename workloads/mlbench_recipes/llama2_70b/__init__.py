@@ -1,0 +1,1 @@
+"""The mini profile of Llama 2."""

@@ -1,0 +1,1 @@
+"""The mini profile of Mixtral."""

@@ -1,0 +1,96 @@
+"""What shipped weights reach in torch, fp32, on one thread: the reference of a mini profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mlbench import BatchProgram, LoggedReply, Profile, Variant, Weights
+from mlbench.toolkit import ProfiledWorkload, ShippedProfile, write_mini
+from mlbench.toolkit.language import ShippedLanguageProfile
+from mlbench_recipes.language_reference import reference_replies
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlbench import Dataset, Executable, Graph
+
+P = TypeVar("P", bound=ShippedProfile)
+
+
+def write_profile(workload: ProfiledWorkload, profile: P, names: Sequence[str], *, batch: int = 1) -> P:
+    """Measure what a profile's weights reach, write its `mini.toml`, and return the profile with its reference.
+
+    Args:
+        workload: whose program and metric are measured with.
+        profile: all files are in its folder; its reference is not known yet.
+        names: of the scores that are the reference.
+        batch: samples at a time; language models are measured by Hugging Face's ``generate``.
+    """
+    scores = measure(workload, profile, batch=batch)
+    described: Any = profile  # a dataclass, which the type does not say
+    found: P = replace(described, reference={name: scores[name] for name in names})
+    write_mini(
+        found, recipe=f"mlbench_recipes.{type(workload).__module__.split('.')[0].removeprefix('mlbench_')}.recipe"
+    )
+    return found
+
+
+def recipe_of(workload: ProfiledWorkload) -> str:
+    """Return the module that makes a workload's mini profile."""
+    package = type(workload).__module__.split(".")[0]
+    return f"mlbench_recipes.{package.removeprefix('mlbench_')}.recipe"
+
+
+def measure(workload: ProfiledWorkload, profile: ShippedProfile, *, batch: int = 1) -> Mapping[str, float]:
+    """Return the official scores of a profile's weights."""
+    import torch
+
+    torch.set_num_threads(1)
+    variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
+    dataset, graphs = profile.dataset(), profile.graphs(Weights.TRAINED)
+    program = workload.build_program(variant, profile, graphs)
+    if isinstance(profile, ShippedLanguageProfile):
+        network = profile.network.trained(profile.folder)
+        replies = reference_replies(network, dataset, profile.program)
+    else:
+        assert isinstance(program, BatchProgram)
+        replies = program_replies(program, graphs, dataset, batch=batch)
+    return workload.build_metric(variant, profile, dataset, ()).score(replies)
+
+
+def program_replies(
+    program: BatchProgram, graphs: Mapping[str, Graph], dataset: Dataset, *, batch: int = 1
+) -> list[LoggedReply]:
+    """Return the replies to all samples, as an accuracy log would hold them.
+
+    Args:
+        program: calls the graphs.
+        graphs: by name.
+        dataset: of which all samples are loaded.
+        batch: samples at a time.
+    """
+    modules = {name: executable(graph) for name, graph in graphs.items()}
+    dataset.load(range(dataset.count))
+    replies = []
+    for first in range(0, dataset.count, batch):
+        indices = range(first, min(first + batch, dataset.count))
+        found = program.run([dataset.sample(index) for index in indices], modules)
+        replies += [LoggedReply(index=index, data=each.tobytes()) for index, each in zip(indices, found, strict=True)]
+    return replies
+
+
+def executable(graph: Graph) -> Executable:
+    """Return a graph's torch module as a function of arrays."""
+    import torch
+
+    module = graph.module()
+
+    def run(inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+        with torch.inference_mode():
+            found = module(*(torch.from_numpy(inputs[spec.name]) for spec in graph.inputs))
+        outputs = (found,) if isinstance(found, torch.Tensor) else found
+        return {spec.name: output.numpy() for spec, output in zip(graph.outputs, outputs, strict=True)}
+
+    return run
