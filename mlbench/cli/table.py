@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mlbench.cli.options import results_option
-from mlbench.cli.output import echo
+from mlbench.cli.output import echo, terminal_width
 
 
 def _list_installed() -> dict[str, Any]:
@@ -44,9 +44,11 @@ def command(runs: tuple[str, ...], results: Path, markdown: bool) -> None:
     from mlbench.records.selection import load_records
     from mlbench.reports.console import table
     from mlbench.reports.matrix import matrix
+    from mlbench.reports.text_table import WIDTH
 
     records = [read(find_run(results, run)) for run in runs] or load_records(results)
     if markdown:
         echo(matrix(records) if runs else matrix(records, **_list_installed()))
     else:
-        Console(width=160).print(table(records))
+        console = Console(width=terminal_width() or WIDTH)
+        console.print(table(records, console.width))
