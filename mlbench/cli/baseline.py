@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mlbench.cli.options import results_option
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +58,14 @@ def show(name: str, results: Path, as_json: bool) -> None:
 
     from mlbench.records.baselines import read_baseline
     from mlbench.reports.console import table
+    from mlbench.reports.text_table import WIDTH
 
     baseline = read_baseline(results, name)
     if as_json:
         echo_json(baseline.model_dump_json(indent=2))
     else:
-        Console(width=160).print(table(baseline.records))
+        console = Console(width=terminal_width() or WIDTH)
+        console.print(table(baseline.records, console.width))
 
 
 @command.command("remove")

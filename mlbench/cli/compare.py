@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
-from mlbench.cli.output import echo, echo_json
+from mlbench.cli.output import echo, echo_json, terminal_width
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -64,7 +64,7 @@ def command(
     elif markdown:
         echo(comparison_markdown(comparison, title=f"{new} against {base}"))
     else:
-        print_comparison(comparison)
+        print_comparison(comparison, terminal_width())
     return 0
 
 

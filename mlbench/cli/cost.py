@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import results_option
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 if TYPE_CHECKING:
     from mlbench.comparison.cost import Yields
@@ -41,7 +41,7 @@ def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) ->
     if as_json:
         echo_json(cost_json(yields))
         return
-    Console(width=160).print(cost_table(yields))
+    Console(width=terminal_width() or 160).print(cost_table(yields))
     for note in cost_notes(yields):
         echo_line(f"  {note}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import Word, margin_option, results_option
-from mlbench.cli.output import echo_json
+from mlbench.cli.output import echo_json, terminal_width
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
@@ -48,7 +48,7 @@ def command(
     if as_json:
         echo_json(histories_json(histories))
     else:
-        print_histories(histories)
+        print_histories(histories, terminal_width())
 
 
 def _select_records(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:

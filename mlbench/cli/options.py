@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,28 @@ accuracy_margin_option = click.option(
     show_default=True,
     help="A score that is worse by a smaller share is called as good.",
 )
+
+
+def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that choose among runs, as a `Filter` called ``wanted``."""
+
+    @click.option("--workload", metavar="NAME", help="Only runs of this workload.")
+    @click.option("--backend", metavar="NAME", help="Only runs on this backend.")
+    @click.option("--scenario", metavar="NAME", help="Only runs in this scenario.")
+    @click.option("--tier", type=click.Choice(["smoke", "dev", "valid"]), help="Only runs of this tier.")
+    @click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest of these.")
+    @functools.wraps(function)
+    def with_filter(
+        workload: str | None,
+        backend: str | None,
+        scenario: str | None,
+        tier: str | None,
+        newest: int | None,
+        **others: Any,
+    ) -> Any:
+        from mlbench.records.selection import Filter
+
+        wanted = Filter(workload=workload, backend=backend, scenario=scenario, tier=tier, newest=newest)
+        return function(wanted=wanted, **others)
+
+    return with_filter

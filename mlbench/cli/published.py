@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mlbench.cli.options import results_option
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 
 @click.command("published")
@@ -42,7 +42,7 @@ def command(
     from mlbench.records.published import CLAIMS, NVIDIA_TABLES, place_of, select_published, table
     from mlbench.records.run_folder import find_run
     from mlbench.records.run_record import read
-    from mlbench.reports.published import build_published_table, place_lines, rows_table
+    from mlbench.reports.published import PUBLISHED_WIDTH, build_published_table, place_lines, rows_table
 
     if variant and not place:
         raise UsageError("--variant belongs to --place.", hint="`mlbench query` selects by accuracy_variant.")
@@ -51,7 +51,7 @@ def command(
         if as_json:
             echo_json(json.dumps(rows, indent=2))
         else:
-            Console(width=240).print(rows_table(rows))
+            Console(width=terminal_width() or 240).print(rows_table(rows))
         return
     if place:
         found = place_of(read(find_run(results, place)), variant=variant)
@@ -67,4 +67,5 @@ def command(
     if as_json:
         echo_json(json.dumps([dataclasses.asdict(each) for each in rows_found], indent=2))
     else:
-        Console(width=200).print(build_published_table(rows_found))
+        console = Console(width=terminal_width() or PUBLISHED_WIDTH)
+        console.print(build_published_table(rows_found, console.width))

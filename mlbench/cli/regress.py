@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
@@ -202,4 +202,4 @@ def _show(comparison: Comparison, baseline: str, *, junit: Path | None, markdown
     if as_json:
         echo_json(comparison_json(comparison))
     else:
-        print_comparison(comparison)
+        print_comparison(comparison, terminal_width())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from mlbench.cli.options import (
     tier_option,
     weights_option,
 )
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo_json, echo_line, terminal_width
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
@@ -224,10 +223,10 @@ def _print(records: Sequence[RunRecord], as_json: bool) -> None:
         from rich.console import Console
 
         from mlbench.reports.console import conditions, precision_table, table
-        from mlbench.reports.text_table import print_line
+        from mlbench.reports.text_table import WIDTH, print_line
 
-        console = Console(width=None if sys.stdout.isatty() else 160)
-        console.print(table(records))
+        console = Console(width=terminal_width() or WIDTH)
+        console.print(table(records, console.width))
         if len({record.precision for record in records}) > 1:
             console.print(precision_table(records))
         print_line(console, conditions(records))

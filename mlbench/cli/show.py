@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import results_option
+from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo, echo_json
+
+if TYPE_CHECKING:
+    from mlbench.records.selection import Filter
 
 
 @click.command("show")
-@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@filter_options
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print the record as it is stored.")
-def command(run: str, results: Path, as_json: bool) -> None:
-    """Show RUN: a run folder, a run id, or the beginning or end of one."""
-    from mlbench.records.run_folder import find_run
-    from mlbench.records.run_record import read
+def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool) -> None:
+    """Show each RUN: a run by its folder, its id, or either end of one; a folder of runs, a baseline or a tag.
+
+    With --json one run is an object, several are an array.
+    """
+    from mlbench.records.selection import select_records
     from mlbench.reports.page import page
 
-    record = read(find_run(results, run))
+    records = select_records(results, runs, wanted)
     if as_json:
-        echo_json(record.text())
+        texts = [record.text() for record in records]
+        echo_json(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
     else:
-        echo(page(record))
+        echo("\n\n".join(map(page, records)))

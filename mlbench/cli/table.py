@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlbench.cli.options import results_option
-from mlbench.cli.output import echo
+from mlbench.cli.options import filter_options, results_option
+from mlbench.cli.output import echo, terminal_width
+
+if TYPE_CHECKING:
+    from mlbench.records.selection import Filter
 
 
 def _list_installed() -> dict[str, Any]:
@@ -33,20 +36,22 @@ def _list_installed() -> dict[str, Any]:
 
 @click.command("table")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
+@filter_options
 @results_option
 @click.option("--markdown", is_flag=True, help="Workloads and backends, with how many scenarios pass.")
-def command(runs: tuple[str, ...], results: Path, markdown: bool) -> None:
-    """Print RUNs, or all runs of the results folder, as a table."""
+def command(runs: tuple[str, ...], wanted: Filter, results: Path, markdown: bool) -> None:
+    """Print RUNs (runs, folders, baselines, tags), or all runs of the results folder, as a table."""
     from rich.console import Console
 
-    from mlbench.records.run_folder import find_run
-    from mlbench.records.run_record import read
-    from mlbench.records.selection import load_records
+    from mlbench.records.selection import Filter, select_records
     from mlbench.reports.console import table
     from mlbench.reports.matrix import matrix
+    from mlbench.reports.text_table import WIDTH
 
-    records = [read(find_run(results, run)) for run in runs] or load_records(results)
+    records = select_records(results, runs, wanted)
+    is_all = not runs and wanted == Filter()
     if markdown:
-        echo(matrix(records) if runs else matrix(records, **_list_installed()))
+        echo(matrix(records, **_list_installed()) if is_all else matrix(records))
     else:
-        Console(width=160).print(table(records))
+        console = Console(width=terminal_width() or WIDTH)
+        console.print(table(records, console.width))

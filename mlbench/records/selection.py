@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import UsageError, is_unicode
@@ -13,6 +14,7 @@ from mlbench.records.reading import no_runs, read_all, read_runs, warn_of
 from mlbench.records.run_folder import find_run, has_record, names_in, runs_in
 from mlbench.records.run_record import RunRecord, read
 
+_FILTERED = ("workload", "backend", "scenario", "tier")
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
 
@@ -37,6 +39,39 @@ def records_named(results: Path, name: str) -> list[RunRecord]:
             return read_runs(tagged)
         raise UsageError(error.message, hint=f"It is not a folder, a baseline or a tag either. {error.hint}") from None
     return [read(found)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which of several runs are wanted; what is None does not matter."""
+
+    workload: str | None = None
+    backend: str | None = None
+    scenario: str | None = None
+    tier: str | None = None
+    newest: int | None = None
+    """So many of those that fit."""
+
+
+def select_records(results: Path, names: Iterable[str], wanted: Filter) -> list[RunRecord]:
+    """Return the records that names stand for (none: all of the folder) and a filter lets through, as they come.
+
+    Raises:
+        UsageError: a name fits nothing, or no run fits the filter.
+        DataError: as `records_named`.
+    """
+    named = [*names]
+    found = [record for name in named for record in records_named(results, name)] if named else load_records(results)
+    each = {record.run_id: record for record in found}  # a run named twice is one
+    facts = {name: value for name in _FILTERED if (value := getattr(wanted, name)) is not None}
+    fitting = [run for run in each.values() if all(getattr(run, name) == value for name, value in facts.items())]
+    if not fitting:
+        asked = ", ".join(f"{name} {value!r}" for name, value in facts.items())
+        raise UsageError(f"none of {len(each)} runs has {asked}.", hint="`mlbench table` lists all.")
+    if wanted.newest is None:
+        return fitting
+    kept = {run.run_id for run in sorted(fitting, key=lambda run: run.created)[-wanted.newest :]}
+    return [run for run in fitting if run.run_id in kept]
 
 
 def load_records(results: Path) -> list[RunRecord]:

@@ -13,24 +13,33 @@ from mlbench.comparison.scores import Score
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.plain_text import markdown_text, single_line
-from mlbench.reports.text_table import TextTable, print_line
+from mlbench.reports.text_table import WIDTH, Column, TextTable, build_table, fit_columns, print_line
 from mlbench.reports.units import finite, quantity, tell_apart
 
 COLUMNS = ("runs", "measure", "base", "new", "change", "interval", "detectable", "verdict")
+
+LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("detectable",), ("detectable", "interval"))
+"""Columns that a narrower and narrower terminal does without."""
 
 WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
 
 
-def comparison_table(comparison: Comparison) -> TextTable:
-    """Return a row per number, then one per score; what cannot be told says why below."""
-    table = TextTable(title="mlbench compare", caption=DISCLAIMER, title_justify="left", caption_justify="left")
-    for heading in COLUMNS:
-        table.add_column(heading, justify="right" if heading in COLUMNS[2:7] else "left")
-    for cells in comparison_rows(comparison):
-        style = "red" if cells[-1] in WORSE else "yellow" if cells[-1] == SpeedVerdict.SUSPECTED else ""
-        table.add_row(*cells, style=style)
-    return table
+def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
+    """Return a row per number, then one per score, with as many columns as fit; what cannot be told says why below."""
+    rows = list(comparison_rows(comparison))
+    columns = [
+        Column(
+            heading=heading,
+            cells=[row[number] for row in rows],
+            justify="right" if heading in COLUMNS[2:7] else "left",
+            wraps=heading in COLUMNS[:2],
+        )
+        for number, heading in enumerate(COLUMNS)
+    ]
+    fitting = fit_columns(([each for each in columns if each.heading not in left_out] for left_out in LEFT_OUT), width)
+    styles = ["red" if row[-1] in WORSE else "yellow" if row[-1] == SpeedVerdict.SUSPECTED else "" for row in rows]
+    return build_table(fitting, width, styles=styles, title="mlbench compare", caption=DISCLAIMER)
 
 
 def comparison_counts(comparison: Comparison) -> str:
@@ -62,13 +71,13 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
     yield f"Called no change: of a speed {margins}."
 
 
-def print_comparison(comparison: Comparison) -> None:
-    """Print counts, table and notes to standard output."""
+def print_comparison(comparison: Comparison, width: int | None = None) -> None:
+    """Print counts, table and notes to standard output, in so many columns."""
     from rich.console import Console
 
-    console = Console(width=160)
+    console = Console(width=width or WIDTH)
     print_line(console, comparison_counts(comparison), style="bold")
-    console.print(comparison_table(comparison))
+    console.print(comparison_table(comparison, console.width))
     for note in comparison_notes(comparison):
         print_line(console, f"  {note}")
 

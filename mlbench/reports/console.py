@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from rich.text import Text
+from dataclasses import replace
 
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, TargetRecord
-from mlbench.reports.text_table import TextTable
+from mlbench.reports.text_table import WIDTH, Column, TextTable, build_table, fit_columns
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
@@ -23,6 +22,9 @@ _ESTIMATES = {
 """Scenarios whose result is LoadGen's early-stopping estimate: of which percentile, and under which key that stands."""
 
 ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
+
+SHORT_PRECISION = "in"
+"""Heading of the precision where columns are scarce."""
 
 
 def one_line(record: RunRecord) -> str:
@@ -100,35 +102,57 @@ def is_good(record: RunRecord) -> bool:
     return bool(record.verdict and record.verdict.is_valid and record.verdict.is_accurate is not False)
 
 
-def table(records: Sequence[RunRecord]) -> TextTable:
-    """Return a table with a row per run."""
-    caption = "\n".join([ESTIMATE_NOTE, DISCLAIMER] if any(map(estimate_note, records)) else [DISCLAIMER])
-    shown = TextTable(title="mlbench", caption=caption, title_justify="left", caption_justify="left")
-    for heading in ("workload", "backend", "scenario", "precision"):
-        shown.add_column(heading)
-    shown.add_column("result", justify="right")
-    shown.add_column("p99 latency", justify="right")
-    shown.add_column("harness", justify="right")
-    extras = [(heading, cell) for heading, cell in _EXTRAS.items() if any(map(cell, records))]
-    for heading, _ in extras:
-        shown.add_column(heading, justify="right")
-    for heading in ("performance", "accuracy"):
-        shown.add_column(heading)
-    for record in records:
-        style = "" if is_good(record) else "red"
-        shown.add_row(
-            record.workload,
-            record.backend,
-            record.scenario,
-            record.precision,
-            result(record),
-            p99(record),
-            overhead(record),
-            *(cell(record) or "-" for _, cell in extras),
-            Text(standing(record), style=style),
-            accuracy(record),
-        )
-    return shown
+def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
+    """Return a table with a row of one line per run, and as many columns as fit; `show` has the others."""
+    choices = list(_column_choices(records))
+    columns = fit_columns(choices, width)
+    shown = {"precision" if column.heading == SHORT_PRECISION else column.heading for column in columns}
+    missing = [each.heading for each in choices[0] if each.heading not in shown]
+    captions = [ESTIMATE_NOTE] if any(map(estimate_note, records)) else []
+    if missing:
+        captions.append(f"Not shown at this width: {', '.join(missing)}; `mlbench show RUN` has all.")
+    styles = ["" if is_good(record) else "red" for record in records]
+    caption = "\n".join([*captions, DISCLAIMER])
+    return build_table(columns, width, styles=styles, title="mlbench", caption=caption)
+
+
+def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[Column]]:
+    """Yield all columns, then fewer and fewer."""
+    name = [
+        Column(heading="workload", cells=[record.workload for record in records], is_cropped=True),
+        Column(heading="backend", cells=[record.backend for record in records], is_cropped=True),
+        Column(heading="scenario", cells=[record.scenario for record in records], is_cropped=True),
+        Column(heading="precision", cells=[record.precision for record in records]),
+        Column(heading="result", cells=[*map(result, records)], justify="right", is_cropped=True),
+    ]
+    times = [
+        Column(heading="p99 latency", cells=[*map(p99, records)], justify="right"),
+        Column(heading="harness", cells=[*map(overhead, records)], justify="right"),
+    ]
+    extras = [
+        Column(heading=heading, cells=[cell(record) or "-" for record in records], justify="right")
+        for heading, cell in _EXTRAS.items()
+        if any(map(cell, records))
+    ]
+    ends = [
+        Column(heading="performance", cells=[*map(standing, records)]),
+        Column(heading="accuracy", cells=[*map(accuracy, records)]),
+    ]
+    yield [*name, *times, *extras, *ends]
+    yield [*name, *times[:1], *extras, *ends]
+    yield [*name, *extras, *ends]
+    yield [*name, *ends]
+    counts = Column(heading="counts", cells=[*map(_counts, records)])
+    yield [*name, *times, *extras, counts]
+    yield [*name, *times, counts]
+    yield [*name, counts]
+    yield [*name[:3], replace(name[3], heading=SHORT_PRECISION), name[4], counts]
+
+
+def _counts(record: RunRecord) -> str:
+    """Return in a word whether a run counts, where there is no place for performance and accuracy."""
+    is_inaccurate = record.verdict and record.verdict.is_valid and record.verdict.is_accurate is False
+    return "inaccurate" if is_inaccurate else standing(record)
 
 
 def precision_table(records: Sequence[RunRecord]) -> TextTable:

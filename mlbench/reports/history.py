@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mlbench.comparison.history import History, Level, Step
-from mlbench.reports.text_table import TextTable, print_line
+from mlbench.reports.text_table import WIDTH, TextTable, print_line
 from mlbench.reports.units import quantity
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -69,11 +69,11 @@ def histories_json(histories: Sequence[History]) -> str:
     return json.dumps(content, indent=2, default=str)
 
 
-def print_histories(histories: Sequence[History]) -> None:
-    """Print them to standard output."""
+def print_histories(histories: Sequence[History], width: int | None = None) -> None:
+    """Print them to standard output, in so many columns."""
     from rich.console import Console
 
-    console = Console(width=160)
+    console = Console(width=width or WIDTH)
     for history in histories:
         print_line(console, history_heading(history), style="bold")
         print_line(console, sparkline(history))

@@ -6,35 +6,55 @@ from collections.abc import Iterator, Sequence
 
 from mlbench.records.published import Published, Rank, merge_variants
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.text_table import TextTable
+from mlbench.reports.text_table import Column, TextTable, build_table, fit_columns
 from mlbench.reports.units import three_digits
 
 SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see results/mlbench_published/README.md."
 
+HEADINGS = (
+    *("id", "division", "submitter", "status", "accelerator", "benchmark", "scenario"),
+    *("number", "value", "per accelerator", "unit"),
+)
+NUMBERS = ("number", "value", "per accelerator")
+DROPPED_FIRST = ("division", "status", "per accelerator", "number")
+"""Columns that a narrow console does without, in this order."""
+PUBLISHED_WIDTH = 200
+"""Columns of the whole table."""
 
-def build_published_table(results: Sequence[Published]) -> TextTable:
-    """Return a row per run, as published, with its value per accelerator; one for two accuracies is there once."""
-    table = TextTable(caption=SOURCE, caption_justify="left")
-    for heading in ("id", "division", "submitter", "status", "accelerator", "benchmark", "scenario"):
-        table.add_column(heading)
-    for heading in ("number", "value", "per accelerator"):
-        table.add_column(heading, justify="right")
-    table.add_column("unit")
-    for each, variants in merge_variants(results):
-        table.add_row(
-            each.result_id,
-            each.division,
-            each.submitter,
-            each.availability,
-            each.accelerator or each.processor,
-            f"{each.benchmark} {variants}",
-            each.scenario,
-            str(each.accelerators or "-"),
-            f"{each.value:,.6g}",
-            three_digits(each.per_accelerator) if each.accelerators and each.unit != "ms" else "-",
-            each.unit,
+
+def build_published_table(results: Sequence[Published], width: int = PUBLISHED_WIDTH) -> TextTable:
+    """Return a row per run, as published, with its value per accelerator; one for two accuracies is there once.
+
+    A narrow console gets fewer columns.
+    """
+    rows = [_cells(each, variants) for each, variants in merge_variants(results)]
+    columns = [
+        Column(
+            heading=heading,
+            cells=[row[number] for row in rows],
+            justify="right" if heading in NUMBERS else "left",
+            is_cropped=heading in ("accelerator", "submitter", "benchmark"),
         )
-    return table
+        for number, heading in enumerate(HEADINGS)
+    ]
+    choices = ([each for each in columns if each.heading not in DROPPED_FIRST[:count]] for count in range(5))
+    return build_table(fit_columns(choices, width), width, caption=SOURCE)
+
+
+def _cells(each: Published, variants: str) -> tuple[str, ...]:
+    return (
+        each.result_id,
+        each.division,
+        each.submitter,
+        each.availability,
+        each.accelerator or each.processor,
+        f"{each.benchmark} {variants}",
+        each.scenario,
+        str(each.accelerators or "-"),
+        f"{each.value:,.6g}",
+        three_digits(each.per_accelerator) if each.accelerators and each.unit != "ms" else "-",
+        each.unit,
+    )
 
 
 def place_lines(place: Rank) -> Iterator[str]:

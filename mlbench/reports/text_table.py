@@ -2,13 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+from rich.box import HEAVY_HEAD
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mlbench.reports.plain_text import single_line
+
+WIDTH = 160
+"""Columns of a table that goes to a file or a pipe."""
+LEAST_CROPPED = 8
+"""Columns that a cell keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table whose rows are one line each."""
+
+    heading: str
+    cells: Sequence[str]
+    justify: Literal["left", "right"] = "left"
+    is_cropped: bool = False
+    """Whether its cells may lose their ends, with an ellipsis in their place, where the table is too wide."""
+    wraps: bool = False
+    """Whether its cells may take several lines then."""
+
+    @property
+    def width(self) -> int:
+        """Of the widest cell, or the heading."""
+        return max(map(cell_len, (self.heading, *map(single_line, self.cells))))
+
+
+def fit_columns(choices: Iterable[Sequence[Column]], width: int) -> Sequence[Column]:
+    """Return the first of several sets of columns that fits a width without a frame; else the last, cropped."""
+    columns: Sequence[Column] = ()
+    for columns in choices:
+        if _plain_width(columns) <= width:
+            return columns
+    excess = _plain_width(columns) - width
+    fitting = []
+    for column in columns:
+        least = max(LEAST_CROPPED, cell_len(column.heading)) if column.is_cropped else column.width
+        kept = min(column.width, max(least, column.width - excess))
+        excess -= column.width - kept
+        fitting.append(replace(column, cells=[_crop(cell, kept) for cell in column.cells]))
+    return fitting
+
+
+def build_table(columns: Sequence[Column], width: int, *, styles: Sequence[str] = (), **titles: Any) -> TextTable:
+    """Return a table of these columns: in a frame where it fits into the width, else without one.
+
+    Args:
+        columns: with as many cells each.
+        width: of the console.
+        styles: of the rows; none: plain.
+        titles: ``title`` and ``caption``.
+    """
+    framed = _framed_width(columns) <= width
+    look = {"box": HEAVY_HEAD} if framed else {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
+    table = TextTable(title_justify="left", caption_justify="left", **look, **titles)
+    for column in columns:
+        table.add_column(column.heading, justify=column.justify, no_wrap=not column.wraps, overflow="fold")
+    for number, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
+        table.add_row(*row, style=styles[number] if styles else "")
+    return table
+
+
+def _framed_width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + 3 * len(columns) + 1
+
+
+def _plain_width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + 2 * (len(columns) - 1)
+
+
+def _crop(text: str, width: int) -> str:
+    line = single_line(text)
+    return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1)}…"
 
 
 class TextTable(Table):

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.reports.console import table
 
 
 def printed(command, columns):
@@ -28,3 +29,51 @@ def test_without_a_terminal_a_line_is_a_line():
     done = CliRunner(env={"COLUMNS": None}).invoke(main, ["list"])
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("  resnet50")]
     assert line.endswith("(SingleStream, MultiStream, Server, Offline)")
+
+
+LONG = {"workload": "stable-diffusion-xl", "backend": "onnxruntime", "scenario": "SingleStream"}
+
+
+@pytest.fixture
+def ten_runs(a_run, tmp_path):
+    """Ten stored runs with the longest names that the built-in plugins have."""
+    for number in range(10):
+        record = a_run(run_id=f"20261121T00450{number}Z-{number:04d}", **LONG, overhead_ns_per_sample=20_000)
+        folder = tmp_path / record.run_id
+        folder.mkdir()
+        (folder / "record.json").write_text(record.text())
+    return tmp_path
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 160])
+def test_a_run_is_one_line_of_a_table_whatever_the_width(ten_runs, columns):
+    lines = printed(["table", "--results", str(ten_runs)], columns)
+    assert max(map(len, lines)) <= columns
+    assert sum("samples/s" in line and "valid" in line for line in lines) == 10
+
+
+def test_at_80_columns_names_and_results_are_whole_and_what_is_left_out_is_said(ten_runs):
+    lines = printed(["table", "--results", str(ten_runs)], 80)
+    assert sum(all(name in line for name in LONG.values()) and "91.6 samples/s" in line for line in lines) == 10
+    assert "Not shown at this width: p99 latency, harness, performance, accuracy;" in " ".join(lines)
+
+
+@pytest.mark.parametrize(("is_accurate", "said"), [(True, "valid"), (False, "inaccurate")])
+def test_a_narrow_table_calls_no_inaccurate_run_valid(a_run, is_accurate, said):
+    verdict = {"rules": [], "not_applied": {}, "is_valid": True, "is_accurate": is_accurate, "is_conformant": False}
+    shown = table([a_run(verdict=verdict, **LONG)], width=80)
+    assert next(iter(shown.columns[-1].cells)).plain == said
+
+
+def test_published_results_are_one_line_each_at_80_columns():
+    lines = printed(["published", "resnet50", "--scenario", "Offline", "--accelerator", "H200"], 80)
+    assert max(map(len, lines)) <= 80
+    rows = [line for line in lines if line.startswith("4.1-")]
+    assert rows and all(row.rstrip().endswith("samples/s") for row in rows)
+
+
+def test_a_comparison_keeps_numbers_and_verdicts_whole_at_80_columns(ten_runs):
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["compare", "0001", "0002", "--results", str(ten_runs)])
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("91.6 samples/s  91.6 samples/s" in line for line in lines), done.output
