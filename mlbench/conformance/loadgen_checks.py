@@ -16,7 +16,7 @@ from mlbench.contracts.engine import Engine
 from mlbench.contracts.model import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 
-_OFFLINE_SAMPLES = 64
+_SAMPLES_AT_ONCE = 64
 _QUERIES = 24
 _SERVER_QPS = 400.0
 _SERVER_LATENCY_MS = 1000
@@ -96,7 +96,7 @@ def _drive(  # noqa: PLR0913 - a test has these parts
 
     load = LoadSettings(
         min_duration_ms=1,
-        min_query_count=_OFFLINE_SAMPLES if scenario.loadgen == "Offline" else _QUERIES,
+        min_query_count=_SAMPLES_AT_ONCE if scenario.sends_all_at_once else _QUERIES,
         target_qps=_SERVER_QPS,
         expected_latency_ns=1_000_000,
         stall_timeout_s=subject.patience_s,

@@ -176,7 +176,7 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate) -> Lo
 def _with_observed_speed(pace: SpeedEstimate, detail: DetailLog, scenario: Scenario) -> SpeedEstimate:
     """Return the pace as a test showed it, where that is quicker; in Server the rate was chosen, and shows nothing."""
     rate_per_s = samples_per_s(detail, scenario)
-    if scenario.loadgen == "Server" or not rate_per_s:
+    if scenario.sends_rate or not rate_per_s:
         return pace
     query_ns = round(detail.values["generated_samples_per_query"] * 1e9 / rate_per_s)
     return dataclasses.replace(

@@ -11,12 +11,13 @@ from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, Validation
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
+from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.stored import Count, Score, Stored
 
 _MOST_BYTES = 64 << 20
 """Of a record; a larger file is none of ours."""
 
-FORMAT = 2
+FORMAT = 3
 
 RECORD_FILE = "record.json"
 
@@ -33,6 +34,11 @@ class ResultRecord(Stored):
     """Percentiles, least, greatest and mean: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
     counts: dict[str, Count]
     """``queries``, ``late_queries``, ``samples_per_query``, ..."""
+
+    def percentile_ns(self, percentile: float) -> int | None:
+        """Return a percentile of the latency: of queries where LoadGen timed these, else of samples; None: of neither."""
+        name = f"{100 * percentile:.2f}_percentile"
+        return self.latency_ns.get(f"{name}_per_query_latency") or self.latency_ns.get(f"{name}_latency")
 
 
 class TargetRecord(Stored):
@@ -245,9 +251,10 @@ class RunRecord(Stored):
     - 1: the first.
     - 2: targets say whether a lower score is better; the environment has the container's image, and the commits of
       mlbench and of plugins; `AccuracyRecord.output_difference`.
+    - 3: `scenario_facts`.
     """
 
-    format: Literal[1, 2] = 2
+    format: Literal[1, 2, 3] = 3
     run_id: str
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""
@@ -259,6 +266,8 @@ class RunRecord(Stored):
     workload: str
     backend: str
     scenario: str
+    scenario_facts: ScenarioRecord = Field(default_factory=facts_of_older)
+    """What readers need of the scenario, which they may not have."""
     profile: Literal["mini", "full"]
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]
