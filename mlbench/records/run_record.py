@@ -36,7 +36,7 @@ class ResultRecord(Stored):
     """``queries``, ``late_queries``, ``samples_per_query``, ..."""
 
     def percentile_ns(self, percentile: float) -> int | None:
-        """Return a percentile of the latency: of queries where LoadGen timed these, else of samples; None: of neither."""
+        """Return a percentile of the latency: of queries where LoadGen timed these, else of samples; None: neither."""
         name = f"{100 * percentile:.2f}_percentile"
         return self.latency_ns.get(f"{name}_per_query_latency") or self.latency_ns.get(f"{name}_latency")
 
