@@ -44,6 +44,7 @@ from mlbench import (
     Weights,
 )
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.toolkit import CacheShape, language_graphs
 from mlbench.toolkit.language import TokenProgram
 
@@ -375,7 +376,7 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
     options = {"device": "cpu", "compile": is_compiled} if backend_name == "pytorch" else {}
     backend = backend.with_options(dataclasses.replace(backend.options, threads=threads, **options))
     console, everything = Console(width=120), list(range(len(case.prompts)))
-    with backend.engine(case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
+    with engine_of(backend, case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
         engine.warm_up(Samples(everything[:64], everything[:64], Listed(case.prompts)))
         in_flight(engine, case.prompts[: 2 * slots])
         found = compared(case, engine, rounds, CLOCKS[clock])

@@ -43,6 +43,7 @@ from mlbench import (
 from mlbench.conformance.recording import RecordingReply
 from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.scoring import output_difference, score
 from mlbench.toolkit import write_output_reference
 
@@ -226,7 +227,7 @@ class Mini:
         backend = backend.with_options(dataclasses.replace(backend.options, threads=1))
         query, reply = Samples(indices, indices, data), RecordingReply()
         plan = EnginePlan(precision=run.precision, batch=run.batch, batching="bucketed")
-        with backend.engine(model, plan) as engine:
+        with engine_of(backend, model, plan) as engine:
             engine.submit(query, reply)
             engine.flush()
             is_done = reply.wait(query, PATIENCE_S)

@@ -31,6 +31,7 @@ from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.model import BatchProgram
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.loadgen import drive as drive_module
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
@@ -163,7 +164,7 @@ def run_mlbench(test: Test, folder: Path, *, workers: int = 0, gather: bool = Tr
     plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]), batch=BATCH, workers=max(1, workers))
     backend = Free() if workers else Plugins.discover().backend("null")
     gather_s = drive_module._GATHER_S if gather else 0
-    with backend.engine(model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
+    with engine_of(backend, model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
         engine.warm_up(Samples([0], [0], Nothing()))
         traffic = drive(test, engine, Nothing(), folder, NoCallbacks())
     assert not traffic.faults, traffic.faults

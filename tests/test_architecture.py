@@ -51,10 +51,6 @@ ROOMS = {
     },
 }
 ALWAYS = {"contracts", "documents", "errors", "folders", "installed"}
-KNOWN_EXCEPTIONS = {
-    # the one method of the contract with a default that needs the core's engine
-    ("contracts", "execution"),
-}
 SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "records/scenario_record.py")
 """What LoadGen's four are, the official scenarios, and what records meant that have a name alone."""
 EXEMPT = [CORE / each for each in (*SCENARIO_DEFINITIONS, "conformance/loadgen_checks.py", "cli/settings.py")]
@@ -100,7 +96,7 @@ def test_a_room_imports_only_downwards(file):
         if not module.startswith("mlbench.") or is_typed:
             continue
         target = room_of(module)
-        if target in {None, room} | ALWAYS | ROOMS.get(room, set()) or (room, target) in KNOWN_EXCEPTIONS:
+        if target in {None, room} | ALWAYS | ROOMS.get(room, set()):
             continue
         pytest.fail(f"{room} imports {module}")
 

@@ -14,6 +14,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
+from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_speed, measure_speed
@@ -56,7 +57,7 @@ def open_engine(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dat
     """
     instances = job.plan.instances
     if instances == 1:
-        with job.backend.engine(model, job.plan) as engine:
+        with engine_of(job.backend, model, job.plan) as engine:
             yield RunningEngine(
                 engine=engine,
                 dataset=dataset,

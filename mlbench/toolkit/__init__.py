@@ -3,6 +3,7 @@
 from mlbench.documents import DATA_BYTES, open_regular, parse_json, read_bytes, read_json, read_json_object, read_text
 from mlbench.errors import first_line, printable
 from mlbench.execution.compile_cache import build_once
+from mlbench.execution.engine_choice import graph_engine
 from mlbench.execution.side_process import SideProcess
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
@@ -46,6 +47,7 @@ __all__ = [
     "file_sha256",
     "find_versions",
     "first_line",
+    "graph_engine",
     "host_array",
     "in_pieces",
     "language_graphs",

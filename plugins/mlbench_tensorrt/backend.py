@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge, Le
 
 from mlbench import Engine, EnginePlan, Executable, Graph, GraphBackend, Model, Precision, Probe, UsageError
-from mlbench.toolkit import CappedGraph, find_versions, in_pieces, onnx_identity, shape_ranges
+from mlbench.toolkit import CappedGraph, find_versions, graph_engine, in_pieces, onnx_identity, shape_ranges
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
 """What brings the module ``tensorrt``."""
@@ -82,7 +82,7 @@ class TensorRt(GraphBackend):
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Let the core know no larger sizes than the engines will take."""
         graphs = {name: CappedGraph(graph, self.options.largest) for name, graph in model.graphs.items()}
-        return super().engine(replace(model, graphs=graphs), plan)
+        return graph_engine(self, replace(model, graphs=graphs), plan)
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return an execution context of the graph's engine, which is built unless the cache has it.
