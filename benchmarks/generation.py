@@ -45,8 +45,7 @@ from mlbench import (
 )
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
-from mlbench.toolkit import CacheShape, language_graphs
-from mlbench.toolkit.language import TokenProgram
+from mlbench.toolkit.language import CacheShape, TokenProgram, language_graphs
 
 Clock = Callable[[], float]
 CLOCKS: Mapping[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}

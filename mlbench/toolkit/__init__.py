@@ -11,8 +11,6 @@ from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.difference_limits import limits_by_precision
 from mlbench.toolkit.distributions import find_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
-from mlbench.toolkit.language_graphs import CacheShape, language_graphs
-from mlbench.toolkit.language_network import LanguageNetwork
 from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
 from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
@@ -26,11 +24,9 @@ from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
 
 __all__ = [
     "DATA_BYTES",
-    "CacheShape",
     "CappedGraph",
     "Ending",
     "Folder",
-    "LanguageNetwork",
     "MiniFolder",
     "ModuleGraph",
     "OnnxFileGraph",
@@ -50,7 +46,6 @@ __all__ = [
     "graph_engine",
     "host_array",
     "in_pieces",
-    "language_graphs",
     "limits_by_precision",
     "load_weights",
     "onnx_identity",

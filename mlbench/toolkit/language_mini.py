@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mlbench.contracts.generation import Decoding
     from mlbench.contracts.graph import Graph
-    from mlbench.toolkit.language_network import LanguageNetwork
+    from mlbench.toolkit.language.network import LanguageNetwork
     from mlbench.toolkit.mini_folder import MiniFolder
 
 CONFIG_FILE = "config.json"

@@ -1,6 +1,8 @@
 """For authors of language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
 
+from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, listed_weights, weight_files, weights_fingerprint
+from mlbench.toolkit.language.network import LanguageNetwork
 from mlbench.toolkit.language.profile_options import check_options
 from mlbench.toolkit.language.prompt_datasets import RandomPrompts, StoredPrompts, check_count
 from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
@@ -13,7 +15,9 @@ from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, read_tokeni
 __all__ = [
     "ROUGE_SCORES",
     "TOKENIZER_FILE",
+    "CacheShape",
     "ColumnTable",
+    "LanguageNetwork",
     "RandomPrompts",
     "Sentences",
     "StoredPrompts",
@@ -23,6 +27,7 @@ __all__ = [
     "check_count",
     "check_options",
     "decode_answers",
+    "language_graphs",
     "listed_weights",
     "read_logged_tokens",
     "read_table",

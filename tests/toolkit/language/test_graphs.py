@@ -16,7 +16,7 @@ from mlbench.toolkit.onnx_quantization import saturates
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
 GREEDY = WORKLOADS[1:]
 VOCABULARY = 96
