@@ -183,6 +183,10 @@ class Heard(Reply):
         """End the benchmark."""
         raise RuntimeError(reason)
 
+    def invalidate(self, reason: str) -> None:
+        """End the benchmark."""
+        raise RuntimeError(reason)
+
 
 def in_flight(engine: Engine, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Answer all prompts, given at once."""

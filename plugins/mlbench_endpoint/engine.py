@@ -75,6 +75,10 @@ class _WarmUpReply(Reply):
         self.failure = reason
         self._count()
 
+    def invalidate(self, reason: str) -> None:
+        """Keep the reason."""
+        self.failure = reason
+
     def wait(self) -> None:
         """Return when all are answered."""
         self._done.wait()

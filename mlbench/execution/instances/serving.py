@@ -197,6 +197,10 @@ class _LineReply(Reply):
         except BaseException as error:  # as in `complete`
             self._refuse("fail", samples, error)
 
+    def invalidate(self, reason: str) -> None:
+        """Send why the run does not count."""
+        self._line.send("invalidate", test=self._test, reason=one_line(reason))
+
     def _complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
     ) -> None:

@@ -91,6 +91,9 @@ class Remembering(Reply):
     def fail(self, samples, reason):
         self._reply.fail(samples, reason)
 
+    def invalidate(self, reason):
+        self._reply.invalidate(reason)
+
 
 def by_index(index, sample):
     return index
@@ -150,6 +153,9 @@ class ChangedTokens(Reply):
 
     def fail(self, samples, reason):
         self._reply.fail(samples, reason)
+
+    def invalidate(self, reason):
+        self._reply.invalidate(reason)
 
 
 class Hasty(Tampering):

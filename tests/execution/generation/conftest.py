@@ -202,6 +202,9 @@ class Kept(Reply):
         with self._changed:
             self._note(self.failures, samples, [reason] * len(samples))
 
+    def invalidate(self, reason):
+        raise AssertionError(reason)
+
     def first_token(self, samples, tokens):
         with self._changed:
             for id_, token in zip(samples.ids, tokens.tolist(), strict=True):

@@ -160,6 +160,9 @@ class Heard(Reply):
         self.failures[samples.ids[0]] = reason
         self._count(samples)
 
+    def invalidate(self, reason):
+        raise AssertionError(reason)
+
     def _count(self, samples):
         self.at["end", samples.ids[0]] = time.monotonic()
         self._left -= 1

@@ -54,6 +54,9 @@ class Heard(Reply):
     def fail(self, samples, reason):
         raise AssertionError(reason)
 
+    def invalidate(self, reason):
+        raise AssertionError(reason)
+
 
 def engine(program=None, **options):
     model = Model(name="any", graphs={}, program=program or Talk(), weights_fingerprint="")

@@ -55,6 +55,9 @@ class TamperedReply(Reply):
     def fail(self, samples, reason):
         self._reply.fail(samples, reason)
 
+    def invalidate(self, reason):
+        self._reply.invalidate(reason)
+
 
 def poisoned_places(samples):
     return [place for place, index in enumerate(samples.indices) if index == POISONED_INDEX]
