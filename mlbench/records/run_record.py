@@ -123,9 +123,8 @@ class VerdictRecord(Stored):
 class FailureRecord(Stored):
     """Why there is no result."""
 
-    kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unsupported", "unavailable"]
-    """``crash``: by a signal; ``exit``: the process left early; ``unsupported``: the backend cannot compile a graph;
-    ``unavailable``: it cannot run here."""
+    kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unsupported"]
+    """``crash``: by a signal; ``exit``: the process left early; ``unsupported``: the backend cannot compile a graph."""
     message: str
     stage: str
     """What the run was doing: ``warm-up``."""

@@ -20,7 +20,8 @@ from mlbench.toolkit.padding import pad_rows, round_up
 from mlbench.toolkit.sandbox import Ending, Folder, Outcome, Sandbox, SandboxLimits, Wall
 from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
 from mlbench.toolkit.targets import share_targets
-from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
+from mlbench.toolkit.torch_backend.backend import TorchBackend
+from mlbench.toolkit.torch_backend.options import TorchOptions
 
 __all__ = [
     "DATA_BYTES",

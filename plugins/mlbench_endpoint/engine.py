@@ -19,7 +19,7 @@ from mlbench.toolkit import SideProcess
 from mlbench_endpoint.request_format import RequestFormat
 
 if TYPE_CHECKING:
-    from mlbench_endpoint.backend import EndpointOptions
+    from mlbench_endpoint.options import EndpointOptions
 
 _PATIENCE_S = 10.0
 _ENDED = "the process that talks to servers ended"

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlbench_endpoint.backend import Endpoint, EndpointOptions
+from mlbench_endpoint.backend import Endpoint
+from mlbench_endpoint.options import EndpointOptions
 
 from mlbench import (
     Decoding,

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlbench_tensorrt.backend import TensorRt, TensorRtOptions
+from mlbench_tensorrt.backend import TensorRt
+from mlbench_tensorrt.options import TensorRtOptions
 from mlbench_tensorrt.request import EngineRequest
 
 from mlbench import (

@@ -314,7 +314,8 @@ def test_weights_that_lack_a_tensor_are_refused_by_its_name(workload, copied, ca
 @pytest.fixture
 def onnxruntime_backend():
     pytest.importorskip("onnxruntime")
-    from mlbench_onnxruntime.backend import OnnxRuntime, OnnxRuntimeOptions
+    from mlbench_onnxruntime.backend import OnnxRuntime
+    from mlbench_onnxruntime.options import OnnxRuntimeOptions
 
     return OnnxRuntime().with_options(OnnxRuntimeOptions(threads=1))
 
