@@ -18,7 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Literal
@@ -31,6 +31,7 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError, UsageError
+from mlbench.records.expected_cost import ExpectedCost
 from mlbench.records.reading import read_each
 from mlbench.records.run_folder import Claim, names_in, runs_in
 from mlbench.records.run_record import RunRecord, read
@@ -238,21 +239,7 @@ def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What runs will take, from earlier runs of the same kind."""
-
-    runs: int
-    unknown_runs: int
-    """Runs of a kind that was never made here; of them only the least duration is counted."""
-    seconds: float
-    disk_bytes: int
-    """Of the run folders."""
-    peak_memory_bytes: int | None
-    """Of the largest; None where no earlier run says."""
-
-
-def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
+def cost_of(requests: Sequence[RunRequest], results: Path) -> ExpectedCost:
     """Return what these runs will take, guessed from those stored in a results folder."""
     seconds: dict[tuple[str, ...], list[float]] = {}
     sizes, peaks = [0], [0]
@@ -265,7 +252,7 @@ def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
         peaks.append(record.peak_memory_bytes or 0)
     known = [median(seconds[kind]) for request in requests if (kind := _kind(request)) in seconds]
     unknown = [request.tier.min_duration_ms / 1000 for request in requests if _kind(request) not in seconds]
-    return Cost(
+    return ExpectedCost(
         runs=len(requests),
         unknown_runs=len(unknown),
         seconds=sum(known) + sum(unknown),

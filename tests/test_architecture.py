@@ -23,7 +23,7 @@ ROOMS = {
     "scoring": set(),
     "discovery": {"rules"},
     "tuning": {"discovery"},
-    "measurement": {"discovery", "execution", "loadgen", "records", "rules", "scoring", "tuning"},
+    "measurement": {"discovery", "execution", "loadgen", "records", "roofline", "rules", "scoring", "tuning"},
     "roofline": {"execution", "records"},
     "runner": {"discovery", "execution", "records", "roofline", "rules", "tuning"},
     "suite": {"discovery", "records", "rules", "runner"},

@@ -14,7 +14,7 @@ from mlbench.contracts.workload import Profile
 from mlbench.rules.official import (
     OFFICIAL_MIN_DURATION_MS,
     SEEDS,
-    Seeds,
+    RoundSeeds,
     Tokens,
     WorkloadRules,
     official_rules,
@@ -65,7 +65,7 @@ class RunLimits:
     tpot_ms: int | None
     equal_issue: bool
     tokens: Tokens
-    seeds: Seeds
+    seeds: RoundSeeds
 
 
 def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Tier, profile: Profile) -> RunLimits:
