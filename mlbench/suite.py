@@ -15,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,10 +34,13 @@ from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError, UsageError
 from mlbench.records.expected_cost import ExpectedCost
 from mlbench.records.reading import read_each
-from mlbench.records.run_folder import Claim, names_in, runs_in
+from mlbench.records.run_folder import Claim, TakenError, names_in, runs_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
+
+_WAIT_S = 2.0
+"""Between two looks at runs that other processes make."""
 
 MOST_RUNS = 100_000
 """In a suite."""
@@ -187,6 +191,41 @@ class SharedRuns:
             if record.status == "completed":
                 self._done[_key_of_record(record)] = record
         return self._done.get(key_of_request(request, self._plugins))
+
+
+def run_all(
+    requests: Sequence[RunRequest],
+    run: Callable[[RunRequest, int], RunRecord | None],
+    shared: SharedRuns | None = None,
+    on_wait: Callable[[int], None] = lambda count: None,
+) -> list[RunRecord]:
+    """Make runs one after another, and return those that are stored.
+
+    Args:
+        requests: in their order.
+        run: makes the run of a request, which is the n-th from 1; None: it could not be stored. Raises `TakenError`
+            where another process makes it.
+        shared: where given, a run that another process makes meanwhile is waited for.
+        on_wait: told how many these are.
+    """
+    records: list[RunRecord] = []
+    left = list(enumerate(requests, 1))
+    while left:
+        taken = []
+        for number, request in left:
+            record = shared.find_new_record(request) if shared else None
+            try:
+                record = record or run(request, number)
+            except TakenError:
+                taken.append((number, request))
+            if record:
+                records.append(record)
+        if len(taken) == len(left):
+            time.sleep(_WAIT_S)
+        elif taken:
+            on_wait(len(taken))
+        left = taken
+    return records
 
 
 def key_of_request(request: RunRequest, plugins: Plugins) -> tuple[str, ...]:
