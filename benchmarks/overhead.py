@@ -37,7 +37,7 @@ from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test, loadgen_settings
-from mlbench.loadgen.watchdog import NoCallbacks
+from mlbench.loadgen.watchdog import ProgressCallbacks
 
 NULL = "mlbench, null backend"
 ONE_BY_ONE = "2 workers, replies one by one"
@@ -166,7 +166,7 @@ def run_mlbench(test: Test, folder: Path, *, workers: int = 0, gather: bool = Tr
     gather_s = drive_module._GATHER_S if gather else 0
     with engine_of(backend, model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
         engine.warm_up(Samples([0], [0], Nothing()))
-        traffic = drive(test, engine, Nothing(), folder, NoCallbacks())
+        traffic = drive(test, engine, Nothing(), folder, ProgressCallbacks())
     assert not traffic.faults, traffic.faults
     return measured(test.scenario, folder)
 

@@ -18,7 +18,7 @@ from mlbench.execution.speed_estimate import SpeedEstimate, measure_speed
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.job import ChannelCallbacks, Job, test_of
+from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.running_engine import RunningEngine, typical_indices
 from mlbench.rules.tiers import RunLimits
 
@@ -159,7 +159,7 @@ class _Trial:
         shutil.rmtree(folder, ignore_errors=True)
         engine.statistics(), engine.calls()
         test = test_of(self.job, self.model, self.limits, load, Mode.PERFORMANCE)
-        traffic = drive(test, engine, self.ready.dataset, folder, ChannelCallbacks(channel=self.channel, stage=_STAGE))
+        traffic = drive(test, engine, self.ready.dataset, folder, callbacks_to(self.channel, _STAGE))
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
         return dict(read_detail(folder / DETAIL).values)

@@ -301,6 +301,18 @@ def test_replies_may_come_from_threads_that_end_during_the_test(tmp_path):
     assert run(AnswersFromShortThreads(), tmp_path, SERVER).faults == []
 
 
+class LosesAWorker(Doubles):
+    def submit(self, samples, reply):
+        super().submit(samples, reply)
+        reply.invalidate("a worker has died with nothing to do\nTraceback")
+
+
+def test_a_run_is_invalid_for_a_reason_that_belongs_to_no_sample_and_all_are_answered(tmp_path):
+    traffic = run(LosesAWorker(), tmp_path, OFFLINE)
+    assert traffic.faults == ["a worker has died with nothing to do"]
+    assert traffic.answered == traffic.issued
+
+
 class AnswersLate(Doubles):
     """Keeps a query, to answer it once more when all is over."""
 

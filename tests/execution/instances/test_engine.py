@@ -22,7 +22,7 @@ from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.loadgen.settings import Mode, Seeds, Test
-from mlbench.loadgen.watchdog import NoCallbacks
+from mlbench.loadgen.watchdog import ProgressCallbacks
 
 HERE = Path(__file__).parent
 DEADLY, TIRING, WRONG, TWICE, UNREADABLE = 913, 914, 915, 916, 1917
@@ -236,7 +236,7 @@ def test_loadgen_finds_no_fault(three, tmp_path):
         reply=ReplySpec(dtype="int64", shape=(1,)),
         seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
     )
-    traffic = drive(test, three, three.library, tmp_path / "logs", NoCallbacks())
+    traffic = drive(test, three, three.library, tmp_path / "logs", ProgressCallbacks())
     three.library.load(range(1000))  # LoadGen has let its samples go
     assert (traffic.answered, traffic.faults) == (traffic.issued, [])
 
