@@ -30,6 +30,7 @@ from rich.table import Table
 
 from mlbench import Engine, EnginePlan, GraphBackend, LoggedReply, Model, Precision, Samples, Weights
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 
 SCORES = (FID_SCORE, CLIP_SCORE, DIGIT_RATE)
 
@@ -102,7 +103,7 @@ def ratios(
     """Return the medians of diffusers' rate, mlbench's rate, and their ratio, with these batches of the two."""
     theirs, ours = batches
     found = []
-    with backend.engine(bench.model, EnginePlan(batching="bucketed", batch=ours)) as engine:
+    with engine_of(backend, bench.model, EnginePlan(batching="bucketed", batch=ours)) as engine:
         engine.warm_up(bench.samples)
         bench.diffusers_per_s(pipeline, theirs)
         for _ in range(rounds):
@@ -140,7 +141,9 @@ def precisions(plugins: Plugins, batch: int) -> Table:
     for heading in ("precision", "images/s", "FID", "CLIP", "digits, %"):
         table.add_column(heading)
     for precision in (Precision.FP32, Precision.BF16):
-        with backend.engine(bench.model, EnginePlan(precision=precision, batching="bucketed", batch=batch)) as engine:
+        with engine_of(
+            backend, bench.model, EnginePlan(precision=precision, batching="bucketed", batch=batch)
+        ) as engine:
             engine.warm_up(bench.samples)
             rate = bench.mlbench_per_s(engine)
         scores = bench.scores(backend, precision, batch)

@@ -44,8 +44,8 @@ from mlbench import (
     Weights,
 )
 from mlbench.discovery import Plugins
-from mlbench.toolkit import CacheShape, language_graphs
-from mlbench.toolkit.language import TokenProgram
+from mlbench.execution.engine_choice import engine_of
+from mlbench.toolkit.language import CacheShape, TokenProgram, language_graphs
 
 Clock = Callable[[], float]
 CLOCKS: Mapping[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -180,6 +180,10 @@ class Heard(Reply):
         self.firsts_s.update(dict.fromkeys(samples.ids, time.perf_counter()))
 
     def fail(self, samples: Samples, reason: str) -> None:
+        """End the benchmark."""
+        raise RuntimeError(reason)
+
+    def invalidate(self, reason: str) -> None:
         """End the benchmark."""
         raise RuntimeError(reason)
 
@@ -375,7 +379,7 @@ def main(  # noqa: PLR0913, PLR0917 - one per option
     options = {"device": "cpu", "compile": is_compiled} if backend_name == "pytorch" else {}
     backend = backend.with_options(dataclasses.replace(backend.options, threads=threads, **options))
     console, everything = Console(width=120), list(range(len(case.prompts)))
-    with backend.engine(case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
+    with engine_of(backend, case.model, EnginePlan(batching="in_flight", batch=slots)) as engine:
         engine.warm_up(Samples(everything[:64], everything[:64], Listed(case.prompts)))
         in_flight(engine, case.prompts[: 2 * slots])
         found = compared(case, engine, rounds, CLOCKS[clock])

@@ -24,6 +24,7 @@ from rich.table import Table
 from mlbench import Dataset, Engine, Model, Samples
 from mlbench.discovery import Plugins
 from mlbench.execution.cores import physical_cores
+from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.measurement.job import Job
 
@@ -71,7 +72,7 @@ def opened(stack: ExitStack, payload: Mapping[str, Any], way: Way) -> tuple[Mode
         engine = stack.enter_context(ReplicatedEngine(building, way.processes, model, job.plan, dataset))
         dataset = engine.library
     else:
-        engine = stack.enter_context(job.backend.engine(model, job.plan))
+        engine = stack.enter_context(engine_of(job.backend, model, job.plan))
     everything = range(dataset.count)
     dataset.load(everything)
     engine.warm_up(Samples(everything, everything, dataset))

@@ -24,6 +24,7 @@ from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable
 from mlbench.discovery import Plugins
 from mlbench.execution.batching import by_length
+from mlbench.execution.engine_choice import engine_of
 
 
 def bare_rate(model: Model, graphs: Mapping[str, Executable], data: Sequence[Any], batch: int) -> float:
@@ -45,7 +46,7 @@ def ratios(backend: GraphBackend, model: Model, dataset: Dataset, batch: int, ro
     plan = EnginePlan(batching="bucketed", batch=batch)
     graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
     found = []
-    with backend.engine(model, plan) as engine:
+    with engine_of(backend, model, plan) as engine:
         engine.warm_up(samples)
         bare_rate(model, graphs, in_order, batch)
         for _ in range(rounds):

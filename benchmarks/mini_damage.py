@@ -45,6 +45,7 @@ from mlbench import (
 from mlbench.conformance.recording import RecordingReply
 from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.scoring import output_difference, score
 from mlbench.toolkit import write_output_reference
 
@@ -234,7 +235,7 @@ class Mini:
         query, reply = Samples(indices, indices, data), RecordingReply()
         plan = EnginePlan(precision=run.precision, batch=run.batch, batching="bucketed")
         weights = seven_bit_weights() if run.seven_bits else nullcontext()
-        with weights, backend.engine(model, plan) as engine:
+        with weights, engine_of(backend, model, plan) as engine:
             engine.submit(query, reply)
             engine.flush()
             is_done = reply.wait(query, PATIENCE_S)

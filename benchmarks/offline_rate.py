@@ -11,7 +11,7 @@ from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.loadgen.settings import Mode, Seeds, Test
-from mlbench.loadgen.watchdog import NoCallbacks
+from mlbench.loadgen.watchdog import ProgressCallbacks
 
 
 def batch_program(model: Model) -> BatchProgram:
@@ -37,7 +37,7 @@ def mlbench_rate(model: Model, engine: Engine, dataset: Dataset) -> float:
         seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
     )
     with tempfile.TemporaryDirectory() as folder:
-        traffic = drive(test, engine, dataset, Path(folder), NoCallbacks())
+        traffic = drive(test, engine, dataset, Path(folder), ProgressCallbacks())
         assert not traffic.faults, traffic.faults
         rate: float = read_detail(Path(folder) / "mlperf_log_detail.txt").values["result_samples_per_second"]
     return rate

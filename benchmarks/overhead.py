@@ -32,12 +32,13 @@ from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.model import BatchProgram
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.loadgen import drive as drive_module
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test, loadgen_settings
-from mlbench.loadgen.watchdog import NoCallbacks
+from mlbench.loadgen.watchdog import ProgressCallbacks
 
 NULL = "mlbench, null backend"
 ONE_BY_ONE = "2 workers, replies one by one"
@@ -168,9 +169,9 @@ def run_mlbench(test: Test, folder: Path, *, workers: int = 0, batch: int = 8, g
     plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]), batch=batch, workers=max(1, workers))
     backend = Free(batch) if workers else Plugins.discover().backend("null")
     gather_s = drive_module._GATHER_S if gather else 0
-    with backend.engine(model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
+    with engine_of(backend, model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):
         engine.warm_up(Samples([0], [0], Nothing()))
-        traffic = drive(test, engine, Nothing(), folder, NoCallbacks())
+        traffic = drive(test, engine, Nothing(), folder, ProgressCallbacks())
     assert not traffic.faults, traffic.faults
     return measured(test.scenario, folder)
 

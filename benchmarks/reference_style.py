@@ -28,6 +28,7 @@ from rich.table import Table
 
 from mlbench import Dataset, Dim, EnginePlan, Executable, GraphBackend, Model, Profile, Samples, Variant, Weights
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.toolkit import host_array, pad_rows
 
 
@@ -114,7 +115,7 @@ def rates(way: Way, backend: GraphBackend, model: Model, dataset: Dataset, round
     plan = EnginePlan(batching="bucketed", batch=way.ours, workers=2)  # as their tuning says
     graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
     found = []
-    with backend.engine(model, plan) as engine:
+    with engine_of(backend, model, plan) as engine:
         engine.warm_up(samples)
         reference_rate(way, model, graphs, samples.data())
         for _ in range(rounds):

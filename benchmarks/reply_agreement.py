@@ -48,6 +48,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply
 from mlbench.contracts.wrapped import WrappedDataset, WrappedGraph
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.scoring import Agreement, agreement
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class Bench:
         batching = "in_flight" if isinstance(self.model.program, GenerationProgram) else "inline"
         plan = EnginePlan(precision=self.precision, batching=batching, batch=way.batch)
         reply, samples = RecordingReply(), Samples(order, order, self.dataset)
-        with backend.engine(self.model, plan) as engine:
+        with engine_of(backend, self.model, plan) as engine:
             engine.submit(samples, reply)
             engine.flush()
             assert reply.wait(samples, PATIENCE_S)

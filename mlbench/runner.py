@@ -18,7 +18,7 @@ from mlbench import __version__
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
-from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import open_to_write
@@ -32,6 +32,7 @@ from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import FailureRecord, RooflineRecord, RunRecord, SettingRecord
+from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 from mlbench.rules.official import official_rules
@@ -147,7 +148,7 @@ def check(request: RunRequest, plugins: Plugins) -> Precision:
         MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
     """
     settings, scenario = settings_of(request, plugins), plugins.scenario(request.scenario)
-    check_demand(settings.fill("execution", EnginePlan()), scenario.loadgen)
+    check_demand(settings.fill("execution", EnginePlan()), scenario)
     if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
     probe = plugins.probe(request.backend)
@@ -179,7 +180,7 @@ def run_benchmark(
         TakenError: another process has the claim.
     """
     precision, settings = check(request, plugins), settings_of(request, plugins)
-    begun = _Begun.now(request, settings, precision)
+    begun = _Begun.now(request, settings, precision, plugins.scenario(request.scenario))
     remove_abandoned(request.results)
     with RunFolder.create(request.results, begun.run_id, claim) as folder:
         outcome = _measure(begun, folder, on_progress)
@@ -236,6 +237,7 @@ class _Begun:
     """What is known of a run before it is measured. Whatever may be wrong with these facts is found out by then."""
 
     request: RunRequest
+    scenario: Scenario
     settings: Settings
     precision: Precision
     run_id: str
@@ -245,12 +247,13 @@ class _Begun:
     ceilings: Ceilings | None
 
     @classmethod
-    def now(cls, request: RunRequest, settings: Settings, precision: Precision) -> Self:
+    def now(cls, request: RunRequest, settings: Settings, precision: Precision, scenario: Scenario) -> Self:
         """Return a run that begins now."""
         created, environment = datetime.now(UTC), observe_environment()
         names = (request.workload, request.backend, request.scenario, request.profile, precision, request.tier)
         return cls(
             request=request,
+            scenario=scenario,
             settings=settings,
             precision=precision,
             run_id=new_run_id(created, *names),
@@ -293,6 +296,7 @@ class _Begun:
                 key: SettingRecord(value=value, layer=self.settings.by_key[key].layer) for key, value in plain.items()
             },
             environment=environment,
+            scenario_facts=ScenarioRecord.of(self.scenario),
             **_request_fields(self.request),
             **fields,
         )

@@ -15,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Literal
@@ -31,11 +32,15 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError, UsageError
+from mlbench.records.expected_cost import ExpectedCost
 from mlbench.records.reading import read_each
-from mlbench.records.run_folder import Claim, names_in, runs_in
+from mlbench.records.run_folder import Claim, TakenError, names_in, runs_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
+
+_WAIT_S = 2.0
+"""Between two looks at runs that other processes make."""
 
 MOST_RUNS = 100_000
 """In a suite."""
@@ -188,6 +193,41 @@ class SharedRuns:
         return self._done.get(key_of_request(request, self._plugins))
 
 
+def run_all(
+    requests: Sequence[RunRequest],
+    run: Callable[[RunRequest, int], RunRecord | None],
+    shared: SharedRuns | None = None,
+    on_wait: Callable[[int], None] = lambda count: None,
+) -> list[RunRecord]:
+    """Make runs one after another, and return those that are stored.
+
+    Args:
+        requests: in their order.
+        run: makes the run of a request, which is the n-th from 1; None: it could not be stored. Raises `TakenError`
+            where another process makes it.
+        shared: where given, a run that another process makes meanwhile is waited for.
+        on_wait: told how many these are.
+    """
+    records: list[RunRecord] = []
+    left = list(enumerate(requests, 1))
+    while left:
+        taken = []
+        for number, request in left:
+            record = shared.find_new_record(request) if shared else None
+            try:
+                record = record or run(request, number)
+            except TakenError:
+                taken.append((number, request))
+            if record:
+                records.append(record)
+        if len(taken) == len(left):
+            time.sleep(_WAIT_S)
+        elif taken:
+            on_wait(len(taken))
+        left = taken
+    return records
+
+
 def key_of_request(request: RunRequest, plugins: Plugins) -> tuple[str, ...]:
     """Return what tells a run of a suite from all others, the same as its record's."""
     settings = settings_of(request, plugins)
@@ -238,21 +278,7 @@ def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> li
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What runs will take, from earlier runs of the same kind."""
-
-    runs: int
-    unknown_runs: int
-    """Runs of a kind that was never made here; of them only the least duration is counted."""
-    seconds: float
-    disk_bytes: int
-    """Of the run folders."""
-    peak_memory_bytes: int | None
-    """Of the largest; None where no earlier run says."""
-
-
-def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
+def cost_of(requests: Sequence[RunRequest], results: Path) -> ExpectedCost:
     """Return what these runs will take, guessed from those stored in a results folder."""
     seconds: dict[tuple[str, ...], list[float]] = {}
     sizes, peaks = [0], [0]
@@ -265,7 +291,7 @@ def cost_of(requests: Sequence[RunRequest], results: Path) -> Cost:
         peaks.append(record.peak_memory_bytes or 0)
     known = [median(seconds[kind]) for request in requests if (kind := _kind(request)) in seconds]
     unknown = [request.tier.min_duration_ms / 1000 for request in requests if _kind(request) not in seconds]
-    return Cost(
+    return ExpectedCost(
         runs=len(requests),
         unknown_runs=len(unknown),
         seconds=sum(known) + sum(unknown),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.contracts.load_pattern import LOAD_PATTERNS
+
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "mlbench"
 
@@ -21,7 +23,7 @@ ROOMS = {
     "scoring": set(),
     "discovery": {"execution", "rules"},
     "tuning": {"discovery"},
-    "measurement": {"discovery", "execution", "loadgen", "records", "rules", "scoring", "tuning"},
+    "measurement": {"discovery", "execution", "loadgen", "records", "roofline", "rules", "scoring", "tuning"},
     "roofline": {"execution", "records"},
     "runner": {"discovery", "execution", "records", "roofline", "rules", "tuning"},
     "suite": {"discovery", "records", "rules", "runner"},
@@ -49,10 +51,10 @@ ROOMS = {
     },
 }
 ALWAYS = {"contracts", "documents", "errors", "folders", "installed"}
-KNOWN_EXCEPTIONS = {
-    # the one method of the contract with a default that needs the core's engine
-    ("contracts", "execution"),
-}
+SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "records/scenario_record.py")
+"""What LoadGen's four are, the official scenarios, and what records meant that have a name alone."""
+EXEMPT = [CORE / each for each in (*SCENARIO_DEFINITIONS, "conformance/loadgen_checks.py", "cli/settings.py")]
+"""These, the checks that are about one of the four each, and a default of the command line."""
 HEAVY = ("torch", "onnxruntime", "transformers", "onnx", "cv2", "sklearn", "numpy", "pydantic", "scipy")
 PRINTING = {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"}
 WORKLOAD_FILES = {
@@ -99,7 +101,7 @@ def test_a_room_imports_only_downwards(file):
         if not module.startswith("mlbench.") or is_typed:
             continue
         target = room_of(module)
-        if target in {None, room} | ALWAYS | ROOMS.get(room, set()) or (room, target) in KNOWN_EXCEPTIONS:
+        if target in {None, room} | ALWAYS | ROOMS.get(room, set()):
             continue
         pytest.fail(f"{room} imports {module}")
 
@@ -114,6 +116,23 @@ def test_only_the_loadgen_room_imports_loadgen():
     }
     assert importers
     assert all(importer.startswith("mlbench/loadgen/") for importer in importers)
+
+
+def names_of_scenarios(file):
+    """Yield the places of a file where it names one of LoadGen's four scenarios: a text, or their object."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        is_text = isinstance(node, ast.Constant) and node.value in LOAD_PATTERNS
+        name = getattr(node, "attr", getattr(node, "id", ""))
+        if is_text or name in {"SINGLE_STREAM", "MULTI_STREAM", "SERVER", "OFFLINE"}:
+            yield f"{file.relative_to(ROOT)}:{node.lineno}"
+
+
+def test_a_scenario_answers_for_itself():
+    """Who asks for one of the four by its name has no answer for a plugin's."""
+    files = [file for folder in (CORE, ROOT / "plugins", ROOT / "workloads") for file in folder.rglob("*.py")]
+    found = {file: list(names_of_scenarios(file)) for file in files}
+    assert all(found[CORE / definition] for definition in SCENARIO_DEFINITIONS)
+    assert not [place for file, places in found.items() if file not in EXEMPT for place in places]
 
 
 @pytest.mark.parametrize("folder", ["plugins", "workloads"])

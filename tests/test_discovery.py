@@ -193,6 +193,22 @@ BROKEN = {
     ),
     "a scenario of a fifth kind": (of_another("mlbench_scenarios", SCENARIO % '"loadgen": "Batch"'), "none of Single"),
     "a scenario in hours": (of_another("mlbench_scenarios", SCENARIO % '"result_unit": "h"'), "none of ns, samples/s"),
+    "a latency of all at once": (
+        of_another("mlbench_scenarios", SCENARIO % '"percentile": 0.99'),
+        "percentile is 0.99, and LoadGen's Offline sends all samples in one query",
+    ),
+    "a comparison by a latency of all at once": (
+        of_another("mlbench_scenarios", SCENARIO % '"compared_by": "latency"'),
+        "compared_by is 'latency', and LoadGen's Offline",
+    ),
+    "a comparison by the weather": (
+        of_another("mlbench_scenarios", SCENARIO % '"compared_by": "weather"'),
+        "compared_by is 'weather', none of result, latency",
+    ),
+    "a rate without a percentile": (
+        of_another("mlbench_scenarios", SCENARIO % '"loadgen": "Server"'),
+        "percentile is None, and LoadGen's Server judges the latency at one",
+    ),
     "a command of our name": (of_another("mlbench_commands", COMMAND % "run"), "mlbench has a command 'run' itself"),
     "a command without a name": (of_another("mlbench_commands", COMMAND % None), "whose name is None, not text"),
 }

@@ -69,6 +69,22 @@ def test_functions_are_named_by_verbs():
     assert len(found) / len(names) < MOST_PARTICIPLES, found
 
 
+def classes(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each class, and the file that defines it."""
+    for file in SOURCES:
+        if file.relative_to(ROOT).parts[0] in folders:
+            nodes = ast.walk(ast.parse(file.read_text()))
+            yield from ((node.name, str(file.relative_to(ROOT))) for node in nodes if isinstance(node, ast.ClassDef))
+
+
+def test_a_class_shares_its_name_with_no_other():
+    """One name, one thing: in the core, and among the public classes of core and plugins."""
+    files: dict[str, list[str]] = {}
+    for name, file in [*classes("mlbench"), *(each for each in classes("plugins") if each[0][0] != "_")]:
+        files.setdefault(name, []).append(file)
+    assert {name: places for name, places in files.items() if len(places) > 1} == {}
+
+
 def test_private_words_are_no_names():
     found = {
         f"{file.relative_to(ROOT)}: {name}"

@@ -70,12 +70,12 @@ def command(
 
 def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], list[str]]:
     """Make the runs of two suites in turns; return both sides, and the facts in which the files differ."""
-    from mlbench.cli.run import run_all
+    from mlbench.cli.run import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.suite import differing_facts, in_pairs, read_suite, requests_of
 
     plugins = Plugins.discover()
     ours, theirs = (requests_of(read_suite(file), plugins, results=results) for file in (base, new))
-    records = run_all(in_pairs(ours, theirs), plugins)
+    records = run_and_print(in_pairs(ours, theirs), plugins)
     sides = ([record for record in records if record.tag == side[0].tag] for side in (ours, theirs))
     return next(sides), next(sides), differing_facts(ours, theirs)

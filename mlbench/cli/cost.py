@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
-
-if TYPE_CHECKING:
-    from mlbench.comparison.cost import Yields
-    from mlbench.records.run_record import RunRecord
 
 
 @click.command("cost")
@@ -35,6 +29,7 @@ def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) ->
     """
     from rich.console import Console
 
+    from mlbench.comparison.cost import compute_cost
     from mlbench.reports.cost import cost_json, cost_notes, cost_table
 
     yields = compute_cost(runs, price, results)
@@ -44,30 +39,3 @@ def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) ->
     Console(width=terminal_width() or 160).print(cost_table(yields))
     for note in cost_notes(yields):
         echo_line(f"  {note}")
-
-
-def compute_cost(runs: Sequence[str], price: Path, results: Path) -> Yields:
-    """Return what runs, each given as INSTANCE=RUNS, give for the money.
-
-    Raises:
-        UsageError: a run or price cannot be read, or no run has a throughput.
-    """
-    from mlbench.comparison.cost import read_prices, yields_of
-    from mlbench.errors import UsageError
-    from mlbench.records.selection import records_named
-
-    named, prices = [*map(_split_pair, runs)], read_prices(price)
-    records: dict[str, list[RunRecord]] = {}
-    for instance, name in named:
-        records.setdefault(instance, []).extend(records_named(results, name))
-    yields = yields_of(records, prices)
-    if not yields.rows:
-        raise UsageError(f"no run has a throughput that counts: {yields.left_out[0]}.", hint="See `mlbench table`.")
-    return yields
-
-
-def _split_pair(text: str) -> tuple[str, str]:
-    instance, equals, name = text.partition("=")
-    if not (instance and equals and name):
-        raise click.UsageError(f"{text!r} is not INSTANCE=RUNS.")
-    return instance, name

@@ -54,9 +54,9 @@ def command(backend: str | None, results: Path) -> int:
 
 def _measure(request: RunRequest, plugins: Plugins) -> RunRecord | None:
     """Make the run, in about half a minute; None where it cannot be stored."""
-    from mlbench.cli.run import run_all
+    from mlbench.cli.run import run_and_print
 
-    return next(iter(run_all([request], plugins)), None)
+    return next(iter(run_and_print([request], plugins)), None)
 
 
 def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:

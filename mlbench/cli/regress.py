@@ -144,7 +144,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     Raises:
         MlbenchError: a run failed to be made, or cannot be stored.
     """
-    from mlbench.cli.run import run_all
+    from mlbench.cli.run import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.errors import StorageError
     from mlbench.reports.console import one_line
@@ -160,7 +160,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
         return record
 
     def run_here(request: RunRequest) -> RunRecord:
-        if records := run_all([request], plugins):
+        if records := run_and_print([request], plugins):
             return records[0]
         raise StorageError("a run made in turns cannot be stored, so nothing can be judged by it.", hint="Make room.")
 

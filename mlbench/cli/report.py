@@ -51,8 +51,8 @@ def command(
     The file needs no network and no other file. Combinations that ran three times or more get a chart of their
     course in time.
     """
-    from mlbench.cli.cost import compute_cost
     from mlbench.comparison.compare import compare
+    from mlbench.comparison.cost import compute_cost
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
     from mlbench.records.selection import runs_like

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from mlbench.runner import RunRequest
     from mlbench.suite import SharedRuns
 
-_WAIT_S = 2.0
 _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 """What may stand beside ``--suite``; the file says the rest."""
 
@@ -121,7 +119,7 @@ def command(
             else:
                 echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
-    records = run_all(requests, plugins)
+    records = run_and_print(requests, plugins)
     _print(records, as_json)
     return _status(records, len(requests))
 
@@ -153,36 +151,23 @@ def _run_suite(
     stored = [] if fresh else read_runs(runs_in(results))
     wanted = missing(requests, stored, plugins)
     echo_line(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), to_stderr=True)
-    records = [*answers(requests, stored, plugins), *run_all(wanted, plugins, shared)]
+    records = [*answers(requests, stored, plugins), *run_and_print(wanted, plugins, shared)]
     _print(records, as_json)
     return _status(records, len(requests))
 
 
-def run_all(requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None) -> list[RunRecord]:
-    """Make runs one after another, each with a line of its own; return those that are stored.
+def run_and_print(
+    requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None
+) -> list[RunRecord]:
+    """Make runs one after another, each with a line of its own; return those that are stored."""
+    from mlbench.suite import run_all
 
-    A run that another process makes meanwhile (``shared``) is waited for.
-    """
-    from mlbench.records.run_folder import TakenError
-
-    records = []
-    left = list(enumerate(requests, 1))
-    while left:
-        taken = []
-        for number, request in left:
-            record = shared.find_new_record(request) if shared else None
-            try:
-                record = record or _run(request, number, len(requests), plugins, shared)
-            except TakenError:
-                taken.append((number, request))
-            if record:
-                records.append(record)
-        if len(taken) == len(left):
-            time.sleep(_WAIT_S)
-        elif taken:
-            echo_line(f"{len(taken)} runs are being made by another process: waiting for them.", to_stderr=True)
-        left = taken
-    return records
+    return run_all(
+        requests,
+        lambda request, number: _run(request, number, len(requests), plugins, shared),
+        shared,
+        lambda count: echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True),
+    )
 
 
 def _run(request: RunRequest, number: int, count: int, plugins: Plugins, shared: SharedRuns | None) -> RunRecord | None:

@@ -87,9 +87,11 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "model": _model,
     "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
     "loadgen": lambda record: record.loadgen_version,
+    "traffic": lambda record: str(record.scenario_facts),
 }
 """What must be the same on both sides besides. Tuning is the settings that plugins bring along; it follows from what
-makes runs repeats, so it may differ where one of those is compared across."""
+makes runs repeats, so it may differ where one of those is compared across. Traffic is what the scenario meant by its
+name when the run was made; it follows from the scenario."""
 
 INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "mlbench": lambda record: record.mlbench_version,
@@ -178,8 +180,9 @@ def _differing(
 
 
 def across_with_what_follows(across: Collection[str]) -> Collection[str]:
-    """Return the facts that may differ: those compared across, and tuning where it follows from one of them."""
-    return (*across, "tuning") if any(fact in IDENTITY for fact in across) else across
+    """Return the facts that may differ: those compared across, and tuning and traffic where they follow from these."""
+    found = [*across, *(["tuning"] if any(fact in IDENTITY for fact in across) else [])]
+    return [*found, "traffic"] if "scenario" in across else found
 
 
 def demand_comparable(base: RunRecord, new: RunRecord, across: Collection[str]) -> None:

@@ -16,6 +16,7 @@ from mlbench.comparison.measures import why_not_counted
 from mlbench.documents import first_problem, read_toml
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
+from mlbench.records.selection import records_named
 
 _SECONDS_PER_HOUR = 3600
 
@@ -82,6 +83,34 @@ def read_prices(file: Path) -> Prices:
         return Prices.model_validate(fields)
     except ValidationError as error:
         raise UsageError(f"{file}: {first_problem(error)}.", hint=hint) from None
+
+
+def compute_cost(runs: Sequence[str], price: Path, results: Path) -> Yields:
+    """Return what runs give for the money.
+
+    Args:
+        runs: each ``INSTANCE=RUNS``, where RUNS is a run, a folder, a baseline or a tag.
+        price: the price file.
+        results: the results folder.
+
+    Raises:
+        UsageError: a run or price cannot be read, or no run has a throughput.
+    """
+    named, prices = [*map(_split_pair, runs)], read_prices(price)
+    records: dict[str, list[RunRecord]] = {}
+    for instance, name in named:
+        records.setdefault(instance, []).extend(records_named(results, name))
+    yields = yields_of(records, prices)
+    if not yields.rows:
+        raise UsageError(f"no run has a throughput that counts: {yields.left_out[0]}.", hint="See `mlbench table`.")
+    return yields
+
+
+def _split_pair(text: str) -> tuple[str, str]:
+    instance, equals, name = text.partition("=")
+    if not (instance and equals and name):
+        raise UsageError(f"{text!r} is not INSTANCE=RUNS.")
+    return instance, name
 
 
 def yields_of(runs: Mapping[str, Sequence[RunRecord]], prices: Prices) -> Yields:

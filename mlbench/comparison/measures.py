@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import ResultRecord, RunRecord
 
 _SAME_LOAD = 0.01
 _TOKEN_LATENCIES = {
-    "99th percentile TTFT": "first_token_99.00_percentile_latency",
-    "99th percentile TPOT": "time_per_output_token_99.00_percentile",
+    "TTFT": "first_token_{percent:.2f}_percentile_latency",
+    "TPOT": "time_per_output_token_{percent:.2f}_percentile",
 }
+_DEFAULT_PERCENTILE = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +28,10 @@ class Measure:
 def measures_of(record: RunRecord) -> Iterator[Measure]:
     """Yield what a completed run is compared by.
 
-    Its result; in Server the 99th percentile of the latency instead, or those of first token and time per token where
-    the workload is judged by them, since the rate is what was asked for, not what the system can do. Where power was
-    measured, also the energy of a sample; runs that were measured by different meters share no such measure.
+    Its result; where the scenario says so, a percentile of the latency instead, or those of first token and time per
+    token where the workload is judged by them: in Server the rate is what was asked for, not what the system can do.
+    Where power was measured, also the energy of a sample; runs that were measured by different meters share no such
+    measure.
     """
     yield from _speeds(record)
     if record.energy and record.energy.joules_per_sample:
@@ -45,7 +47,7 @@ def _speeds(record: RunRecord) -> Iterator[Measure]:
     result = record.result
     if result is None or result.value is None:
         return
-    if record.scenario != "Server":
+    if record.scenario_facts.compared_by == "result":
         yield Measure(
             name="throughput" if result.higher_is_better else "latency",
             value=result.value,
@@ -53,11 +55,25 @@ def _speeds(record: RunRecord) -> Iterator[Measure]:
             higher_is_better=result.higher_is_better,
         )
         return
-    tokens = {name: result.latency_ns[key] for name, key in _TOKEN_LATENCIES.items() if key in result.latency_ns}
-    one = {"99th percentile latency": result.latency_ns.get("99.00_percentile_latency", 0)}
-    for name, value in (tokens or one).items():
+    for name, value in _latencies(result, record.scenario_facts.percentile or _DEFAULT_PERCENTILE).items():
         if value > 0:
             yield Measure(name=name, value=value, unit="ns", higher_is_better=False)
+
+
+def _latencies(result: ResultRecord, percentile: float) -> Mapping[str, int]:
+    """Return the percentile of the times of tokens where these were measured, else of the latency, by name."""
+    percent = 100 * percentile
+    keys = {name: key.format(percent=percent) for name, key in _TOKEN_LATENCIES.items()}
+    found = {name: result.latency_ns[key] for name, key in keys.items() if key in result.latency_ns}
+    named = found or {"latency": result.percentile_ns(percentile) or 0}
+    return {f"{_ordinal(percent)} percentile {name}": value for name, value in named.items()}
+
+
+def _ordinal(percent: float) -> str:
+    """Return 99 as ``99th``, 91 as ``91st``, 99.9 as ``99.9th``."""
+    text = f"{percent:g}"
+    ending = "" if text.endswith(("11", "12", "13")) else text[-1]
+    return text + {"1": "st", "2": "nd", "3": "rd"}.get(ending, "th")
 
 
 def why_not_counted(record: RunRecord) -> str:
@@ -70,7 +86,7 @@ def why_not_counted(record: RunRecord) -> str:
 
 
 def why_loads_differ(records: Sequence[RunRecord]) -> str:
-    """Return why the latencies of Server runs do not compare; empty when they do, and in the other scenarios."""
+    """Return why the latencies of runs at a rate do not compare; empty when they do, and in the other scenarios."""
     rates = [rate for record in records if (rate := _arrival_rate(record)) is not None]
     if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
         return ""
@@ -81,6 +97,6 @@ def why_loads_differ(records: Sequence[RunRecord]) -> str:
 
 
 def _arrival_rate(record: RunRecord) -> float | None:
-    """Return the arrivals per second that a Server run was sent; None in the other scenarios."""
+    """Return the arrivals per second that a run was sent; None where its scenario sends no rate."""
     rate = record.load.get("target_qps")
-    return float(rate) if record.scenario == "Server" and isinstance(rate, int | float) else None
+    return float(rate) if record.scenario_facts.sends_rate and isinstance(rate, int | float) else None

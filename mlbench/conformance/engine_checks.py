@@ -199,6 +199,11 @@ def _demand_promised_kinds(engine: Engine) -> None:
 def _demand_one_answer_each(sent: Sent, subject: Subject) -> None:
     reply, names = sent.reply, dict(zip(sent.samples.ids, sent.samples.indices, strict=True))
     demand(
+        not reply.invalidated,
+        f"the engine made the run invalid: {reply.invalidated and reply.invalidated[0]} ({sent.pattern}).",
+        "These samples are sound: see the reason.",
+    )
+    demand(
         not reply.refused,
         f"a reply is to what are no samples: {reply.refused and reply.refused[0]} ({sent.pattern}).",
         "Answer with the Samples that were submitted, or with parts of them.",

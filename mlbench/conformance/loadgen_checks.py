@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +15,7 @@ from mlbench.contracts.engine import Engine
 from mlbench.contracts.model import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 
-_OFFLINE_SAMPLES = 64
+_SAMPLES_AT_ONCE = 64
 _QUERIES = 24
 _SERVER_QPS = 400.0
 _SERVER_LATENCY_MS = 1000
@@ -93,10 +92,11 @@ def _drive(  # noqa: PLR0913 - a test has these parts
     """Run a short test; what is returned gives its faults, those too that come later."""
     from mlbench.loadgen.drive import drive
     from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
+    from mlbench.loadgen.watchdog import ProgressCallbacks
 
     load = LoadSettings(
         min_duration_ms=1,
-        min_query_count=_OFFLINE_SAMPLES if scenario.loadgen == "Offline" else _QUERIES,
+        min_query_count=_SAMPLES_AT_ONCE if scenario.sends_all_at_once else _QUERIES,
         target_qps=_SERVER_QPS,
         expected_latency_ns=1_000_000,
         stall_timeout_s=subject.patience_s,
@@ -111,22 +111,8 @@ def _drive(  # noqa: PLR0913 - a test has these parts
         tokens=TokenRules(ttft_ms=_TOKEN_LATENCY_MS, tpot_ms=_TOKEN_LATENCY_MS) if is_judged_by_tokens else None,
     )
     with tempfile.TemporaryDirectory() as folder:
-        traffic = drive(test, engine, dataset, Path(folder) / "logs", _Callbacks(subject.on_stuck))
+        traffic = drive(test, engine, dataset, Path(folder) / "logs", ProgressCallbacks(stuck=subject.on_stuck))
     return lambda: traffic.faults
-
-
-@dataclass(frozen=True, slots=True)
-class _Callbacks:
-    """Passes on that a test will never end."""
-
-    on_stuck: Callable[[str], None]
-
-    def answered(self, count: int, /) -> None:
-        """Take no notice: these tests are short."""
-
-    def stuck(self, reason: str, /) -> None:
-        """Pass it on."""
-        self.on_stuck(reason)
 
 
 def _demand_no_faults(subject: Subject, scenario: Scenario) -> None:

@@ -38,6 +38,8 @@ class RecordingReply(Reply):
         """Of samples that were answered or given up after `close`."""
         self.refused: list[str] = []
         """Why calls could not be taken, where it cannot be known which samples they were for."""
+        self.invalidated: list[str] = []
+        """Why the engine made the run invalid."""
 
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
@@ -73,6 +75,11 @@ class RecordingReply(Reply):
             self._give_up(samples, one_line(reason))
         except BaseException as error:  # as in `complete`
             self._refuse(samples, f"fail() raised {describe_error(error)}")
+
+    def invalidate(self, reason: str) -> None:
+        """Keep the reason."""
+        with self._changed:
+            self.invalidated.append(one_line(reason))
 
     def _refuse(self, samples: Samples, reason: str) -> None:
         try:

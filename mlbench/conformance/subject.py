@@ -14,6 +14,7 @@ from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.graph import Executable, Graph, Precision
 from mlbench.contracts.model import BatchProgram
 from mlbench.errors import ConformanceError, UsageError
+from mlbench.execution.engine_choice import engine_of
 
 BATCH = 4
 """Samples per batch in the checks."""
@@ -56,7 +57,7 @@ class Subject:
         everything = range(dataset.count)
         dataset.load(everything)
         plan = EnginePlan(precision=self.precision, batching=batching, batch=batch, max_wait_us=max_wait_us)
-        with self.backend.engine(scoring_model(program), plan) as engine:
+        with engine_of(self.backend, scoring_model(program), plan) as engine:
             self.on_compiled()
             if program is None:  # another one may fail on purpose
                 engine.warm_up(Samples(everything, everything, dataset))
@@ -67,7 +68,7 @@ class Subject:
         """Give an engine for generation that is warm, and its prompts; None where the backend takes no such model."""
         dataset = Prompts()
         try:
-            made = self.backend.engine(generating_model(), EnginePlan(precision=self.precision, batch=BATCH))
+            made = engine_of(self.backend, generating_model(), EnginePlan(precision=self.precision, batch=BATCH))
         except UsageError:
             yield None
             return

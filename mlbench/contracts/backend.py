@@ -82,8 +82,11 @@ class Backend(ABC):
         """Say what can run here, in milliseconds; imports no runtime: `importlib.metadata` and files suffice."""
 
     @abstractmethod
-    def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Make a model ready. Raises `GraphError`, or `UsageError` for an option that this machine cannot honour."""
+    def engine(self, model: Model, plan: EnginePlan) -> Engine | None:
+        """Return an engine for a model, not yet entered; None, from a `GraphBackend` alone: the core's.
+
+        Raises `GraphError`, or `UsageError` for an option that this machine cannot honour.
+        """
 
     def with_options(self, options: Any) -> Self:
         """Return this backend with other options; they are of the same dataclass as `options`."""
@@ -113,7 +116,7 @@ class Backend(ABC):
 
 
 class GraphBackend(Backend):
-    """A backend that only compiles graphs; it gets its engines for free."""
+    """A backend that compiles graphs; the core brings the engine that calls them."""
 
     @abstractmethod
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
@@ -131,12 +134,10 @@ class GraphBackend(Backend):
         """
         return self
 
-    def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Compile the model's graphs, and batch samples through its program or, for generation, keep them in flight."""
-        # the core's engines; the contract stays free of them
-        from mlbench.contracts.generation import GenerationProgram
-        from mlbench.execution.composed_engine import ComposedEngine
-        from mlbench.execution.generation.engine import GenerationEngine
+    def engine(self, model: Model, plan: EnginePlan) -> Engine | None:
+        """Return None: the core's engine batches samples through the program or, for generation, keeps them in flight.
 
-        kind = GenerationEngine if isinstance(model.program, GenerationProgram) else ComposedEngine
-        return kind(self, model, plan)
+        Override it to bring an engine of your own for some models, or to return `mlbench.toolkit.graph_engine`, the
+        core's, for a model that you changed.
+        """
+        return None

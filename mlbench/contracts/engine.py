@@ -102,6 +102,10 @@ class Reply(ABC):
     def fail(self, samples: Samples, reason: str) -> None:
         """Give these samples up; the run goes on, and is INVALID."""
 
+    @abstractmethod
+    def invalidate(self, reason: str) -> None:
+        """Make the run INVALID for a reason that belongs to no sample: a worker has died with nothing to do."""
+
 
 class Engine(ABC):
     """Answers samples between ``__enter__`` and ``__exit__``; threads that it starts end there."""

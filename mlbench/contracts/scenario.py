@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
+
+from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals, LoadPattern
 
 MOST_REPEATS = 10_000
 """Of a run. A hundred make an interval narrow; more than these are a slip of the hand."""
@@ -19,9 +21,8 @@ Positive = Annotated[float, Gt(0), Lt(float("inf"))]
 Seconds = Annotated[float, Gt(0), Le(1e9)]
 """More is no time that a clock can wait for."""
 
-
-LOADGEN_SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
-"""The traffic that LoadGen can generate, in the order of the rules."""
+ComparedBy = Literal["result", "latency"]
+"""What runs of a scenario are compared by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +36,70 @@ class Scenario:
     title: str
     """One line for `mlbench list`."""
     loadgen: str
-    """Which of LoadGen's four generates the traffic: SingleStream, MultiStream, Server or Offline."""
+    """Which of LoadGen's four generates the traffic: SingleStream, MultiStream, Server or Offline. Its rules hold."""
     result_key: str
     """The key of LoadGen's detail log that is the result."""
     result_unit: str
     """``ns`` (lower is better), or ``samples/s`` (higher is better)."""
     percentile: float | None
-    """Of the latency that is judged or reported, as a fraction; None where none is."""
+    """Of the latency that is judged or reported, as a fraction; None in LoadGen's Offline, and only there: all samples
+    are one query, and their latencies say nothing."""
     early_stopping: bool
     """Whether the early stopping rule applies."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Default settings of this scenario, by key: ``{"execution.batching": "dynamic"}``."""
+    compared_by: ComparedBy | None = None
+    """What `mlbench compare` holds against another run's: the result, or the latency at ``percentile`` (where tokens
+    are judged, those of the first token and per token). None: the latency where LoadGen sends a rate, since the rate is
+    what was asked for and not what the system can do; elsewhere the result."""
 
     @property
     def higher_is_better(self) -> bool:
         """Return whether a larger result is a better one."""
         return self.result_unit != "ns"
+
+    @property
+    def pattern(self) -> LoadPattern:
+        """Return how LoadGen sends queries.
+
+        Raises:
+            KeyError: ``loadgen`` names none of the four.
+        """
+        return LOAD_PATTERNS[self.loadgen]
+
+    @property
+    def sends_rate(self) -> bool:
+        """Return whether queries arrive at a rate that was asked for."""
+        return self.pattern.arrivals is Arrivals.AT_A_RATE
+
+    @property
+    def sends_all_at_once(self) -> bool:
+        """Return whether all samples are one query."""
+        return self.pattern.arrivals is Arrivals.ALL_AT_ONCE
+
+    @property
+    def waits_for_answers(self) -> bool:
+        """Return whether a query is sent when the one before was answered."""
+        return self.pattern.arrivals is Arrivals.ONE_BY_ONE
+
+    @property
+    def has_query_size(self) -> bool:
+        """Return whether ``load.samples_per_query`` says how many samples a query has."""
+        return "samples_per_query" in self.pattern.settings
+
+    def query_size(self, load: LoadSettings) -> int:
+        """Return how many samples are asked for together where LoadGen waits for the answer; 1 elsewhere."""
+        return load.samples_per_query if self.has_query_size else 1
+
+    @property
+    def has_estimate(self) -> bool:
+        """Return whether the result is LoadGen's early-stopping estimate of the percentile."""
+        return self.result_key.startswith("early_stopping_latency_")
+
+    @property
+    def is_compared_by_latency(self) -> bool:
+        """Return whether runs are compared by their latency, and not by their result."""
+        return self.compared_by == "latency" or (self.compared_by is None and self.sends_rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

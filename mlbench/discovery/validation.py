@@ -14,8 +14,9 @@ import click
 from mlbench.contracts.backend import Backend, Probe
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.hookspecs import OWN_COMMANDS
+from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.contracts.power import AUTO, NONE, PowerMeter
-from mlbench.contracts.scenario import LOADGEN_SCENARIOS, Scenario
+from mlbench.contracts.scenario import ComparedBy, Scenario
 from mlbench.contracts.workload import Workload
 from mlbench.errors import PluginError
 
@@ -100,16 +101,31 @@ def _check_workload(workload: Any) -> None:
 def _check_scenario(scenario: Any) -> None:
     for field in ("title", "result_key"):
         _text(getattr(scenario, field), field)
-    for field, known in (("loadgen", LOADGEN_SCENARIOS), ("result_unit", _UNITS)):
+    for field, known in (("loadgen", tuple(LOAD_PATTERNS)), ("result_unit", _UNITS)):
         value = _text(getattr(scenario, field), field)
         _demand(value in known, f"{field} is {value[:80]!r}, none of {', '.join(known)}")
     percentile = scenario.percentile
     is_share = isinstance(percentile, float) and 0 < percentile < 1
     _demand(percentile is None or is_share, f"percentile is {_kind_of(percentile)}, no share between 0 and 1")
     _demand(type(scenario.early_stopping) is bool, f"early_stopping is {_kind_of(scenario.early_stopping)}")
+    compared_by, kinds = scenario.compared_by, typing.get_args(ComparedBy)
+    _demand(compared_by in (None, *kinds), f"compared_by is {str(compared_by)[:80]!r}, none of {', '.join(kinds)}")
+    _check_latency(scenario)
     _demand(isinstance(scenario.settings, Mapping), f"settings is {_kind_of(scenario.settings)}")
     for key in scenario.settings:
         _text(key, "a key of settings")
+
+
+def _check_latency(scenario: Scenario) -> None:
+    """Check that a scenario speaks of latencies where LoadGen's has any that mean something, and only there."""
+    judged = f"LoadGen's {scenario.loadgen}"
+    if scenario.pattern.percentile_setting:
+        _demand(scenario.percentile is not None, f"percentile is None, and {judged} judges the latency at one")
+        return
+    why = f"{judged} sends all samples in one query, whose latencies say nothing"
+    _demand(scenario.percentile is None, f"percentile is {scenario.percentile}, and {why}; give None")
+    _demand(not scenario.early_stopping, f"early_stopping is True, and {why}; give False")
+    _demand(scenario.compared_by != "latency", f"compared_by is 'latency', and {why}; give 'result'")
 
 
 def _check_power_meter(meter: Any) -> None:

@@ -18,7 +18,7 @@ _STEP_PERIOD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ProgressMessage:
     """What the child is doing; also a sign of life."""
 
     stage: str
@@ -26,22 +26,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class OutcomeMessage:
     """The result of the child's work, as JSON values."""
 
     value: Mapping[str, Any]
 
 
-Message = Progress | Outcome | ErrorReport
+Message = ProgressMessage | OutcomeMessage | ErrorReport
 
 
 def message_from_values(values: Mapping[str, Any]) -> Message | None:
     """Return the message that JSON values stand for; None where they are none."""
     match values:
         case {"kind": "progress", "stage": str(stage), "facts": dict(facts), **rest} if not rest:
-            return Progress(stage=stage, facts=facts)
+            return ProgressMessage(stage=stage, facts=facts)
         case {"kind": "outcome", "value": dict(value), **rest} if not rest:
-            return Outcome(value=value)
+            return OutcomeMessage(value=value)
         case {"kind": "error", "error": dict(error), **rest} if not rest:
             return report_from_values(error)
     return None

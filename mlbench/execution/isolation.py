@@ -12,7 +12,7 @@ from typing import Any
 
 from mlbench.documents import open_regular, open_to_write
 from mlbench.errors import GraphError, UsageError
-from mlbench.execution.channel import Channel, Outcome, Progress, message_from_values
+from mlbench.execution.channel import Channel, OutcomeMessage, ProgressMessage, message_from_values
 from mlbench.execution.failures import (
     ErrorReport,
     Failure,
@@ -74,7 +74,7 @@ def call_isolated(
     with process:
         watch = _Watch(process, Receiver(key), limits, log, on_progress)
         watch.follow()
-    if isinstance(watch.last, Outcome):
+    if isinstance(watch.last, OutcomeMessage):
         return watch.last.value
     kind, message = _reason(watch, process.status, oom_kills)
     return Failure(kind=kind, message=message, stage=watch.stage, log_tail=tail_of(log))
@@ -119,7 +119,7 @@ class _Watch:
         self._next_look_s = 0.0
         self._leave_by_s = float("inf")
         self.stage = "start"
-        self.last: Outcome | ErrorReport | None = None
+        self.last: OutcomeMessage | ErrorReport | None = None
         """What the child had to say in the end; None when it said nothing."""
         self.ended: tuple[FailureKind, str] | None = None
         """Set when it was this watch that ended the child."""
@@ -153,11 +153,11 @@ class _Watch:
     def _take(self, received: Mapping[str, Any] | Stray) -> None:
         message = None if isinstance(received, Stray) else message_from_values(received)
         match message:
-            case Progress(stage=stage, facts=facts) if self.last is None:
+            case ProgressMessage(stage=stage, facts=facts) if self.last is None:
                 self._last_sign_s, self._computed_by_then_s = time.monotonic(), None
                 self.stage = stage
                 self._on_progress({"stage": stage, **facts})
-            case Outcome() | ErrorReport() if self.last is None:
+            case OutcomeMessage() | ErrorReport() if self.last is None:
                 self.last = message
                 self._leave_by_s = time.monotonic() + _LEAVE_WITHIN_S  # it has said all it had to say
             case None:

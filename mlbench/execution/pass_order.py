@@ -143,6 +143,10 @@ class _NotedReply(Reply):
         """Pass on; a run with a sample that failed is INVALID whatever the order."""
         self._reply.fail(samples, reason)
 
+    def invalidate(self, reason: str) -> None:
+        """Pass on."""
+        self._reply.invalidate(reason)
+
     def _note(self, samples: Samples, *, is_answer: bool) -> None:
         try:
             self._came.append((tuple(samples.ids), is_answer))

@@ -124,7 +124,12 @@ class _AwaitedReply(Reply):
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Stop waiting."""
-        self._failure = f"sample {samples.indices[0]}: {reason}"
+        self._failure = f"a sample failed in warm-up: sample {samples.indices[0]}: {reason}"
+        self._done.set()
+
+    def invalidate(self, reason: str) -> None:
+        """Stop waiting."""
+        self._failure = f"warm-up is not sound: {reason}"
         self._done.set()
 
     def wait(self, timeout_s: float) -> None:
@@ -135,4 +140,4 @@ class _AwaitedReply(Reply):
                 hint="Raise load.stall_timeout_s if the model is that slow.",
             )
         if self._failure:
-            raise InvalidRunError(f"a sample failed in warm-up: {self._failure}.")
+            raise InvalidRunError(f"{self._failure}.")

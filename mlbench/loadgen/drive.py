@@ -74,19 +74,19 @@ def drive(  # noqa: PLR0913 - a test has these parts
     """
     folder.mkdir(parents=True, exist_ok=True)
     ledger = Ledger()
-    with Completer(ledger.fault, gather_s=_GATHER_S if test.scenario.loadgen == "Offline" else 0) as completer:
+    with Completer(ledger.fault, gather_s=_GATHER_S if test.scenario.sends_all_at_once else 0) as completer:
         wants_tokens = test.tokens is not None
         reply = CheckedReply(
             test.reply,
             ledger,
             completer,
             wants_tokens=wants_tokens,
-            needs_first_tokens=wants_tokens and test.scenario.loadgen != "Offline",
+            needs_first_tokens=wants_tokens and not test.scenario.sends_all_at_once,
         )
         sut = Sut(engine, dataset, reply, ledger, completer)
         qsl = Qsl(dataset, sut.abort, section)
         watched = Watched(ledger=ledger, completer=completer, sut=sut, qsl=qsl, folder=folder)
-        idle_s = _LONGEST_PAUSE / test.load.target_qps if test.scenario.loadgen == "Server" else 0.0
+        idle_s = _LONGEST_PAUSE / test.load.target_qps if test.scenario.sends_rate else 0.0
         watchdog = Watchdog(watched, stall_timeout_s=test.load.stall_timeout_s, idle_s=idle_s, callbacks=callbacks)
         with watchdog, _quiet_interpreter():
             _start(test, sut, qsl, dataset, folder)

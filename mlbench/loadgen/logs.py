@@ -32,8 +32,6 @@ _Record = tuple[str, Any, Mapping[str, Any]]
 _LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
 """Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
 
-_SAMPLE_RATES = {"Offline": "result_samples_per_second", "Server": "result_completed_samples_per_sec"}
-_QUERY_TIMES = {"SingleStream": "result_mean_latency_ns", "MultiStream": "result_mean_query_latency_ns"}
 _COUNTS = {
     "result_query_count": "queries",
     "result_overlatency_query_count": "late_queries",
@@ -125,12 +123,14 @@ def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = 
     Args:
         detail: its detail log.
         scenario: says which key is the result, and its unit.
-        token_key: the key of the token rate that is the result instead, where the rules say so.
+        token_key: the key of the token rate that is the result instead of a rate of samples, where the rules say so.
 
     Raises:
         DataError: the log does not hold the key.
     """
-    key, unit = (token_key, "tokens/s") if token_key else (scenario.result_key, scenario.result_unit)
+    key, unit = scenario.result_key, scenario.result_unit
+    if token_key and unit == "samples/s":
+        key, unit = token_key, "tokens/s"
     try:
         value = float(detail.values[key])
     except KeyError:
@@ -158,11 +158,11 @@ def samples_per_s(detail: DetailLog, scenario: Scenario) -> float | None:
 
     The streams have one query at a time, so the mean time of a query is the other side of their rate.
     """
-    key = _SAMPLE_RATES.get(scenario.loadgen) or _QUERY_TIMES[scenario.loadgen]
-    found = float(detail.values.get(key, 0))
+    pattern = scenario.pattern
+    found = float(detail.values.get(pattern.rate_key or pattern.query_time_key, 0))
     if found <= 0:
         return None
-    return found if scenario.loadgen in _SAMPLE_RATES else 1e9 * detail.values["generated_samples_per_query"] / found
+    return found if pattern.rate_key else 1e9 * detail.values["generated_samples_per_query"] / found
 
 
 def tokens_of(detail: DetailLog, scenario: Scenario, token_key: str | None) -> float | None:
@@ -182,7 +182,7 @@ def tokens_of(detail: DetailLog, scenario: Scenario, token_key: str | None) -> f
     if token_key is None or token_key not in detail.values or not rate_per_s:
         return None
     samples = float(detail.values["result_query_count"]) * float(detail.values["generated_samples_per_query"])
-    counted = samples - 1 if scenario.loadgen == "Server" and "inferred" not in token_key else samples
+    counted = samples - 1 if scenario.sends_rate and "inferred" not in token_key else samples
     return float(counted * float(detail.values[token_key]) / rate_per_s)
 
 

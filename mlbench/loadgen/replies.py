@@ -131,6 +131,10 @@ class CheckedReply(Reply):
         except BaseException as error:  # as in `complete`
             self._refuse("fail", samples, error)
 
+    def invalidate(self, reason: str) -> None:
+        """Note a fault that belongs to no sample; see `Reply.invalidate`."""
+        self._ledger.fault_of_test(reason)
+
     def fail_open(self, ids: Sequence[int], reason: str) -> None:
         """Give up those of these samples that have no answer yet."""
         self._give_up(self._ledger.close(ids), f"failed: {reason}")

@@ -84,22 +84,13 @@ def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettin
 
 
 def _set_scenario(settings: mlperf_loadgen.TestSettings, test: Test) -> None:
-    load, percentile = test.load, test.scenario.percentile
-    match test.scenario.loadgen:
-        case "SingleStream":
-            settings.single_stream_expected_latency_ns = load.expected_latency_ns
-            settings.single_stream_target_latency_percentile = percentile
-        case "MultiStream":
-            settings.multi_stream_expected_latency_ns = load.expected_latency_ns
-            settings.multi_stream_target_latency_percentile = percentile
-            settings.multi_stream_samples_per_query = load.samples_per_query
-        case "Server":
-            settings.server_target_qps = load.target_qps
-            settings.server_target_latency_percentile = percentile
-            settings.server_target_latency_ns = (test.server_latency_ms or 0) * 1_000_000
-            settings.server_coalesce_queries = load.coalesce_queries
-        case "Offline":
-            settings.offline_expected_qps = load.target_qps
+    pattern = test.scenario.pattern
+    for field, name in pattern.settings.items():
+        setattr(settings, name, getattr(test.load, field))
+    if pattern.percentile_setting:
+        setattr(settings, pattern.percentile_setting, test.scenario.percentile)
+    if test.scenario.sends_rate:
+        settings.server_target_latency_ns = (test.server_latency_ms or 0) * 1_000_000
 
 
 def _set_tokens(settings: mlperf_loadgen.TestSettings, test: Test) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from mlbench.errors import describe_error
 from mlbench.loadgen.completer import Completer
@@ -25,24 +25,18 @@ GRACE_S = 10.0
 """How long LoadGen may take to go on when nothing keeps it from it."""
 
 
-class ProgressCallbacks(Protocol):
-    """Who wants to know how a test goes."""
-
-    def answered(self, count: int, /) -> None:
-        """Called twice a second with the samples answered so far, except while the dataset loads samples."""
-
-    def stuck(self, reason: str, /) -> None:
-        """Called when LoadGen will not return, with the reason: only ending the process ends the test."""
+def _ignore(news: object, /) -> None:
+    """Take no notice."""
 
 
-class NoCallbacks:
-    """For a test that nobody watches: whoever runs it limits its time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressCallbacks:
+    """Who wants to know how a test goes; by default nobody: whoever runs it limits its time."""
 
-    def answered(self, count: int, /) -> None:
-        """Take no notice."""
-
-    def stuck(self, reason: str, /) -> None:
-        """Take no notice."""
+    answered: Callable[[int], None] = _ignore
+    """Called twice a second with the samples answered so far, except while the dataset loads samples."""
+    stuck: Callable[[str], None] = _ignore
+    """Called when LoadGen will not return, with the reason: only ending the process ends the test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

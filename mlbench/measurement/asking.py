@@ -97,6 +97,9 @@ class _Noted(Reply):
         with self._changed:
             self._note(samples)
 
+    def invalidate(self, reason: str) -> None:
+        """Take no notice: what is asked here is compared by its answers."""
+
     def wait(self, count: int, timeout_s: float) -> bool:
         """Block until so many are done; return False when no answer at all came for ``timeout_s``."""
         with self._changed:

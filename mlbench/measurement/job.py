@@ -15,6 +15,7 @@ from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.execution.channel import Channel
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
+from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.rules.official import SEEDS, Tokens, official_rules
 from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.tuning import Settings
@@ -60,20 +61,9 @@ class Job:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelCallbacks:
-    """Passes on how a test goes to the parent process."""
-
-    channel: Channel
-    stage: str
-
-    def answered(self, count: int, /) -> None:
-        """Tell the parent, which shows progress and takes it as a sign of life."""
-        self.channel.progress(self.stage, answered=count)
-
-    def stuck(self, reason: str, /) -> None:
-        """End this process: LoadGen will not return."""
-        self.channel.stuck(reason)
+def callbacks_to(channel: Channel, stage: str) -> ProgressCallbacks:
+    """Return callbacks that tell the parent process how a test goes; where LoadGen will not return, this one ends."""
+    return ProgressCallbacks(answered=lambda count: channel.progress(stage, answered=count), stuck=channel.stuck)
 
 
 def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode: Mode) -> Test:

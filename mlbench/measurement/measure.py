@@ -24,7 +24,7 @@ from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.instance_sweep import choose_instances
-from mlbench.measurement.job import ChannelCallbacks, Job, test_of
+from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.judging import judge_run
 from mlbench.measurement.metering import Metering
 from mlbench.measurement.operation_counts import count_operations, work_of
@@ -176,7 +176,7 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate) -> Lo
 def _with_observed_speed(pace: SpeedEstimate, detail: DetailLog, scenario: Scenario) -> SpeedEstimate:
     """Return the pace as a test showed it, where that is quicker; in Server the rate was chosen, and shows nothing."""
     rate_per_s = samples_per_s(detail, scenario)
-    if scenario.loadgen == "Server" or not rate_per_s:
+    if scenario.sends_rate or not rate_per_s:
         return pace
     query_ns = round(detail.values["generated_samples_per_query"] * 1e9 / rate_per_s)
     return dataclasses.replace(
@@ -255,5 +255,5 @@ class _Tests:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
         self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.ready.dataset.count)
-        callbacks, engine = ChannelCallbacks(channel=self.channel, stage=mode), engine or self.ready.engine
+        callbacks, engine = callbacks_to(self.channel, mode), engine or self.ready.engine
         return drive(test, engine, self.ready.dataset, self.job.folder / mode, callbacks, section=section)

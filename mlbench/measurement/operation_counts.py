@@ -14,9 +14,9 @@ from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
-from mlbench.execution.call_costs import CallCost, NotCountedError, count_cost, find_cost
 from mlbench.execution.isolation import Channel, Failure, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
+from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost, find_cost
 
 NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precision.INT8: 1, Precision.FP8: 1}
 """What a number of weights or state takes at least; a backend may keep some of them in a wider form."""
@@ -62,7 +62,7 @@ def count_operations(
 
 def fill_cache(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     """Count what calls take, the most frequent first, until the time is over; return why not all was counted."""
-    from mlbench.execution.operations import OperationCounter  # brings torch
+    from mlbench.roofline.operations import OperationCounter  # brings torch
 
     job = Job.from_payload(payload["job"], Plugins.discover())
     model = job.workload.model(job.variant)

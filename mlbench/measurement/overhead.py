@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench.contracts.engine import Samples
+from mlbench.contracts.load_pattern import Arrivals
 from mlbench.contracts.model import Model
-from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.errors import MlbenchError, describe_error
 from mlbench.execution.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_speed
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.job import ChannelCallbacks, Job, test_of
-from mlbench.measurement.running_engine import RunningEngine, query_size, typical_indices
+from mlbench.measurement.job import Job, callbacks_to, test_of
+from mlbench.measurement.running_engine import RunningEngine, typical_indices
 from mlbench.rules.tiers import RunLimits
 
 logger = logging.getLogger(__name__)
@@ -95,24 +97,23 @@ class _Trial:
             InvalidRunError: a sample failed.
             MlbenchError: LoadGen left no log.
         """
-        dataset, size = self.ready.dataset, query_size(self.job)
+        dataset, size = self.ready.dataset, self.job.scenario.query_size(self.job.load)
         few = max(1, size, int(_COMPUTING_S * pace.rate_per_s))
         indices = typical_indices(dataset, few)
         free = self._free_pace(indices, size)
         load = self._load(free, len(indices), size)
         recording = replace(load, min_query_count=min(load.min_query_count, max(few, len(indices))))
         self._drive(recording)
-        is_server = self.job.scenario.loadgen == "Server"
-        # a computed call holds up all behind it in Server, and is part of the whole in Offline; a stream has a median
-        allowed = 0.0 if is_server or self.job.scenario.loadgen == "Offline" else _COMPUTED_SHARE
+        # a computed call holds up all behind it at a rate, and is part of the whole at once; one by one has a median
+        allowed = _COMPUTED_SHARE if self.job.scenario.waits_for_answers else 0.0
         for _ in range(_TRIES):
             values = self._drive(load)
             computed_share = self._share_computed()
             sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
             rate_per_s = values.get("result_completed_samples_per_sec", sent_per_s)
             if computed_share <= allowed and rate_per_s >= _KEPT_UP * sent_per_s:
-                return self._per_sample_ns(values)
-            if is_server:
+                return overhead_ns(values, self.job.scenario)
+            if self.job.scenario.sends_rate:
                 calmer_per_s = load.target_qps / 4
                 load = replace(load, target_qps=calmer_per_s, min_query_count=_queries(calmer_per_s))
         if computed_share > allowed:
@@ -135,12 +136,12 @@ class _Trial:
     def _load(self, free: SpeedEstimate, loaded: int, size: int) -> LoadSettings:
         """Return how to drive the engine for some tenths of a second, or some seconds where the program is slow."""
         target_qps = _SERVER_LOAD * 1e9 / free.latency_ns
-        match self.job.scenario.loadgen:
-            case "Offline":
+        match self.job.scenario.pattern.arrivals:
+            case Arrivals.ALL_AT_ONCE:
                 queries, target_qps = max(loaded, int(_TEST_S * free.rate_per_s)), 1.0
-            case "Server":
+            case Arrivals.AT_A_RATE:
                 queries = _queries(target_qps)
-            case _:
+            case Arrivals.ONE_BY_ONE:
                 queries = _queries(1e9 / free.latency_ns)
         return replace(
             self.job.load,
@@ -158,7 +159,7 @@ class _Trial:
         shutil.rmtree(folder, ignore_errors=True)
         engine.statistics(), engine.calls()
         test = test_of(self.job, self.model, self.limits, load, Mode.PERFORMANCE)
-        traffic = drive(test, engine, self.ready.dataset, folder, ChannelCallbacks(channel=self.channel, stage=_STAGE))
+        traffic = drive(test, engine, self.ready.dataset, folder, callbacks_to(self.channel, _STAGE))
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
         return dict(read_detail(folder / DETAIL).values)
@@ -169,12 +170,16 @@ class _Trial:
         computed: int = engine.statistics().get("computed_calls", 0)
         return computed / max(1, sum(call.count for call in engine.calls()))
 
-    def _per_sample_ns(self, values: dict[str, Any]) -> int:
-        if self.job.scenario.loadgen == "Offline":
-            rate_per_s: float = values["result_samples_per_second"]
-            return round(1e9 / rate_per_s)
-        median_ns: int = values["result_50.00_percentile_latency_ns"]
-        return median_ns
+
+def overhead_ns(values: Mapping[str, Any], scenario: Scenario) -> int:
+    """Return nanoseconds per sample by the log of a test without graphs: of the rate, or the median latency.
+
+    Raises:
+        KeyError: the log does not hold it.
+    """
+    if scenario.sends_all_at_once:
+        return round(1e9 / float(values[scenario.pattern.rate_key]))
+    return int(values["result_50.00_percentile_latency_ns"])
 
 
 def _queries(rate_per_s: float) -> int:

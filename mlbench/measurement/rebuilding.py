@@ -23,6 +23,8 @@ from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, 
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.measurement.judging import judge_run
+from mlbench.measurement.overhead import overhead_ns
+from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
 
@@ -39,17 +41,7 @@ _LOGGED_LOAD = {
     "performance_sample_count": "requested_performance_sample_count_override",
     "reply_checks": "requested_accuracy_log_sampling_target",
 }
-_LOGGED_LOAD_OF = {
-    "SingleStream": {"expected_latency_ns": "requested_single_stream_expected_latency_ns"},
-    "MultiStream": {
-        "expected_latency_ns": "requested_multi_stream_expected_latency_ns",
-        "samples_per_query": "requested_multi_stream_samples_per_query",
-    },
-    "Server": {"target_qps": "requested_server_target_qps", "coalesce_queries": "requested_server_coalesce_queries"},
-    "Offline": {"target_qps": "requested_offline_expected_qps"},
-}
-"""Where LoadGen logs what `LoadSettings` asked for, by its scenario."""
-
+"""Where LoadGen logs what `LoadSettings` asked for, in every scenario."""
 
 _CHOSEN = ("target_qps", "expected_latency_ns")
 """Settings of which 0 means that the run chooses; the others that LoadGen does not log stay what they were set to."""
@@ -79,6 +71,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
         {
             "run_id": folder.name,
             **names,
+            "scenario_facts": ScenarioRecord.of(job.scenario).model_dump(mode="json"),
             **_times(record, names, folder),
             "imported": None,
             "status": "completed",
@@ -161,7 +154,11 @@ def _value_in_log(detail: DetailLog, key: str) -> Any:
     try:
         return detail.values[key]
     except KeyError:
-        raise DataError(f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again.") from None
+        raise _missing_key(key) from None
+
+
+def _missing_key(key: str) -> DataError:
+    return DataError(f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again.")
 
 
 def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
@@ -228,15 +225,16 @@ def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
     log = folder / _OVERHEAD / DETAIL
     if not log.is_file():
         return None
-    detail = read_detail(log)
-    if scenario.loadgen == "Offline":
-        return round(1e9 / float(_value_in_log(detail, "result_samples_per_second")))
-    return int(_value_in_log(detail, "result_50.00_percentile_latency_ns"))
+    try:
+        return overhead_ns(read_detail(log).values, scenario)
+    except KeyError as error:
+        raise _missing_key(error.args[0]) from None
 
 
 def _load(record: Mapping[str, Any], scenario: Scenario, detail: DetailLog) -> dict[str, Any]:
     """Return how LoadGen was driven, as far as it logs that; it prints six digits of a rate."""
-    keys, said = _LOGGED_LOAD | _LOGGED_LOAD_OF[scenario.loadgen], record["load"]
+    own = {field: f"requested_{setting}" for field, setting in scenario.pattern.settings.items()}
+    keys, said = _LOGGED_LOAD | own, record["load"]
     logged = {name: detail.values[key] for name, key in keys.items() if key in detail.values}
     found = {
         name: said[name] if name in said and f"{said[name]:.6g}" == f"{value:.6g}" else value

@@ -14,6 +14,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
+from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_speed, measure_speed
@@ -25,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 _PART_OF_RUN = f"{__name__}:part_of_run"
 _TYPICAL_SAMPLES = 64
-_CROWDS = ("Server", "Offline")  # where LoadGen is told a rate of samples
-_CHOSEN_RATE = "Server"  # where the rate that a trial suggests is the one that is measured
 
 _SLOW_TRIAL = 2.0
 """How many times as fast as a trial a test must have been for the trial to be repeated. An engine that batches is that
@@ -58,7 +57,7 @@ def open_engine(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dat
     """
     instances = job.plan.instances
     if instances == 1:
-        with job.backend.engine(model, job.plan) as engine:
+        with engine_of(job.backend, model, job.plan) as engine:
             yield RunningEngine(
                 engine=engine,
                 dataset=dataset,
@@ -105,7 +104,7 @@ def repeat_slow_trial(
     A trial lasts a second or two, and the machine may be busy just then. The better of the two trials counts: the
     engine did answer at that pace. A rate that the user gave needs neither. ``seen_per_s`` is the test's.
     """
-    is_chosen = job.scenario.loadgen == _CHOSEN_RATE and not job.load.target_qps
+    is_chosen = job.scenario.sends_rate and not job.load.target_qps
     if not is_chosen or seen_per_s <= _SLOW_TRIAL * pace.sustained_per_s:
         return pace
     try:
@@ -119,8 +118,8 @@ def repeat_slow_trial(
 
 
 def _trial(engine: Engine, samples: Samples, job: Job, model: Model) -> SpeedEstimate:
-    pace = measure_speed(engine, samples, query_size(job), job.load.stall_timeout_s)
-    if isinstance(model.program, GenerationProgram) and job.scenario.loadgen in _CROWDS:
+    pace = measure_speed(engine, samples, job.scenario.query_size(job.load), job.load.stall_timeout_s)
+    if isinstance(model.program, GenerationProgram) and not job.scenario.waits_for_answers:
         pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s)
     return pace
 
@@ -140,8 +139,3 @@ def typical_indices(dataset: Dataset, most: int) -> list[int]:
     """Return indices spread over the dataset: so many, and no more than warming up takes."""
     count = min(dataset.count, most, _TYPICAL_SAMPLES)
     return [number * dataset.count // count for number in range(count)]
-
-
-def query_size(job: Job) -> int:
-    """Return how many samples LoadGen asks for at a time where it waits for the answer; 1 elsewhere."""
-    return job.load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1

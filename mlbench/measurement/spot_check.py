@@ -35,7 +35,6 @@ _BUDGET_SHARE = 0.02
 
 _MOST_PROMPTS = 64
 _MOST_SAMPLES = 16
-_STREAMS = ("SingleStream", "MultiStream")
 
 
 def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
@@ -69,10 +68,9 @@ def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
         timeout_s=job.load.stall_timeout_s,
         new_indices=count(dataset.count),
     )
-    is_stream = job.scenario.loadgen in _STREAMS
     measured = Measured(
         samples_per_s=rate_per_s,
-        query=(load.samples_per_query if job.scenario.loadgen == "MultiStream" else 1) if is_stream else None,
+        query=job.scenario.query_size(load) if job.scenario.waits_for_answers else None,
         budget_s=max(_LEAST_BUDGET_S, _BUDGET_SHARE * load.min_duration_ms / 1000),
     )
     started_s = time.monotonic()

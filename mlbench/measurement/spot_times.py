@@ -68,16 +68,16 @@ def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bas
     if not is_generated and not can_change(asked.look_at(bases[0]), Change.STRONG):
         return Times(reason="these samples cannot be changed")
     size, is_full = _burst(asked, measured, bases)
-    trial = _Trial(asked, measured, kept, list(islice(cycle(bases), size)))
+    timing = _PairedTiming(asked, measured, kept, list(islice(cycle(bases), size)))
     speed = measured.samples_per_s
     if is_generated:
         speed *= sum(asked.tokens_of(reply).size for reply in kept.values()) / len(kept)
     repeated, claimed, longest_ns = float("inf"), float("inf"), 0
     for number in range(ROUNDS):
         time.sleep(_PAUSE_S * number)
-        again_ns, new_ns, new = trial.round()
+        again_ns, new_ns, new = timing.round()
         if not new.is_whole or not new_ns or not again_ns:
-            return Times(failed=trial.failed(new), reason="new content was not answered")
+            return Times(failed=timing.failed(new), reason="new content was not answered")
         longest_ns = max(longest_ns, new.lasted_ns)
         repeated, claimed = min(repeated, new_ns / again_ns), min(claimed, speed * new_ns / 1e9)
         if repeated < MOST_REPEATED and not (is_full and claimed >= MOST_CLAIMED):
@@ -87,7 +87,7 @@ def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bas
     return Times(repeated=repeated, claimed=claimed if is_full else None)
 
 
-class _Trial:
+class _PairedTiming:
     """Rounds with the same samples: once as they are, once as new content of the same make."""
 
     def __init__(self, asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bases: Sequence[int]) -> None:

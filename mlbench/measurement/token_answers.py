@@ -28,7 +28,7 @@ def token_answers(job: Job, model: Model, limits: RunLimits) -> TokenAnswers | N
         end_tokens=program.decoding.end_tokens,
         most=program.decoding.max_new_tokens,
         is_counted=limits.tokens is Tokens.MEASURED,
-        has_first=limits.tokens is Tokens.MEASURED and job.scenario.loadgen != "Offline",
+        has_first=limits.tokens is Tokens.MEASURED and not job.scenario.sends_all_at_once,
     )
     kept = read_accuracy(job.folder / Mode.PERFORMANCE / LOG)
     accuracy_log = job.folder / Mode.ACCURACY / LOG

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, Validation
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
+from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
 from mlbench.records.stored import Count, Score, Stored
 
@@ -34,6 +35,11 @@ class ResultRecord(Stored):
     """Percentiles, least, greatest and mean: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
     counts: dict[str, Count]
     """``queries``, ``late_queries``, ``samples_per_query``, ..."""
+
+    def percentile_ns(self, percentile: float) -> int | None:
+        """Return a percentile of the latency: of queries where LoadGen timed these, else of samples; None: neither."""
+        name = f"{100 * percentile:.2f}_percentile"
+        return self.latency_ns.get(f"{name}_per_query_latency") or self.latency_ns.get(f"{name}_latency")
 
 
 class TargetRecord(Stored):
@@ -118,9 +124,8 @@ class VerdictRecord(Stored):
 class FailureRecord(Stored):
     """Why there is no result."""
 
-    kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unsupported", "unavailable"]
-    """``crash``: by a signal; ``exit``: the process left early; ``unsupported``: the backend cannot compile a graph;
-    ``unavailable``: it cannot run here."""
+    kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unsupported"]
+    """``crash``: by a signal; ``exit``: the process left early; ``unsupported``: the backend cannot compile a graph."""
     message: str
     stage: str
     """What the run was doing: ``warm-up``."""
@@ -246,7 +251,8 @@ class RunRecord(Stored):
     - 1: the first.
     - 2: targets say whether a lower score is better; the environment has the container's image, and the commits of
       mlbench and of plugins; `AccuracyRecord.output_difference`.
-    - 3: scores have the submission checker's names: ``acc`` and not ``top1``; older records are read with them.
+    - 3: scores have the submission checker's names: ``acc`` and not ``top1``; `scenario_facts`. Older records are read
+      with both.
     """
 
     format: Literal[1, 2, 3] = 3
@@ -261,6 +267,8 @@ class RunRecord(Stored):
     workload: str
     backend: str
     scenario: str
+    scenario_facts: ScenarioRecord = Field(default_factory=facts_of_older)
+    """What readers need of the scenario, which they may not have."""
     profile: Literal["mini", "full"]
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]

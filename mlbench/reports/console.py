@@ -15,12 +15,6 @@ DISCLAIMER = (
 )
 
 
-_ESTIMATES = {
-    "SingleStream": ("p90", "90.00_percentile_latency"),
-    "MultiStream": ("p99", "99.00_percentile_per_query_latency"),
-}
-"""Scenarios whose result is LoadGen's early-stopping estimate: of which percentile, and under which key that stands."""
-
 ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
 
 SHORT_PRECISION = "in"
@@ -43,17 +37,20 @@ def result(record: RunRecord) -> str:
 
 def estimate_note(record: RunRecord) -> str:
     """Return which percentile LoadGen estimated where the result is such an estimate: `` est. p99``; else nothing."""
-    is_estimate = record.result and record.result.value is not None and record.result.unit == "ns"
-    return f" est. {_ESTIMATES[record.scenario][0]}" if is_estimate and record.scenario in _ESTIMATES else ""
+    is_latency = record.result and record.result.value is not None and record.result.unit == "ns"
+    return f" est. {_percentile_name(record)}" if is_latency and record.scenario_facts.has_estimate else ""
 
 
 def percentile_beside(record: RunRecord) -> str:
     """Return the percentile of the latencies themselves, to stand beside its estimate: `` (p99 12.1 ms)``."""
     if not record.result or not estimate_note(record):
         return ""
-    name, key = _ESTIMATES[record.scenario]
-    found = record.result.latency_ns.get(key)
-    return f" ({name} {duration(found)})" if found else ""
+    found = record.result.percentile_ns(record.scenario_facts.percentile or 0)
+    return f" ({_percentile_name(record)} {duration(found)})" if found else ""
+
+
+def _percentile_name(record: RunRecord) -> str:
+    return f"p{100 * (record.scenario_facts.percentile or 0):g}"
 
 
 def standing(record: RunRecord) -> str:
@@ -269,11 +266,9 @@ def _name(record: RunRecord) -> str:
 
 
 def p99(record: RunRecord) -> str:
-    """Return the 99th percentile latency that the scenario is about, or a dash."""
-    latencies = record.result.latency_ns if record.result else {}
-    # a query is what MultiStream times; Offline's latencies are all of one query and say nothing
-    found = latencies.get("99.00_percentile_per_query_latency") or latencies.get("99.00_percentile_latency")
-    return duration(found) if found and record.scenario != "Offline" else "-"
+    """Return the 99th percentile latency, or a dash where the scenario has no latency that says something."""
+    found = record.result.percentile_ns(0.99) if record.result else None
+    return duration(found) if found and record.scenario_facts.percentile else "-"
 
 
 def overhead(record: RunRecord) -> str:

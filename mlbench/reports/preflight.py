@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from mlbench.records.expected_cost import ExpectedCost
 from mlbench.reports.units import clock
 
 
-class Cost(Protocol):
-    """What is known of the runs to come."""
-
-    @property
-    def runs(self) -> int:
-        """How many."""
-
-    @property
-    def unknown_runs(self) -> int:
-        """Of a kind never made here."""
-
-    @property
-    def seconds(self) -> float:
-        """All together."""
-
-    @property
-    def disk_bytes(self) -> int:
-        """Of the run folders."""
-
-    @property
-    def peak_memory_bytes(self) -> int | None:
-        """Of the largest run seen."""
-
-
-def preflight(cost: Cost, *, done: int) -> str:
+def preflight(cost: ExpectedCost, *, done: int) -> str:
     """Return the cost of the runs to come, and what the estimate rests on."""
     if not cost.runs:
         return f"All {done} runs are there; --fresh makes them again."

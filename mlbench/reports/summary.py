@@ -12,7 +12,7 @@ from mlbench.comparison.comparability import hand_set, key_of
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
 from mlbench.comparison.verdicts import SpeedVerdict
-from mlbench.contracts.scenario import LOADGEN_SCENARIOS
+from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import estimate_note, is_good, result
 from mlbench.reports.units import number_of, plural, quantity
@@ -150,7 +150,7 @@ def value_of(record: RunRecord) -> float | None:
 
 def scenario_order(scenario: str) -> tuple[int, str]:
     """Return a key that sorts scenarios as they are shown."""
-    known = LOADGEN_SCENARIOS
+    known = tuple(LOAD_PATTERNS)
     return (known.index(scenario) if scenario in known else len(known), scenario)  # others follow by name
 
 

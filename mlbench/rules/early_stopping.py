@@ -40,26 +40,3 @@ def queries_needed(misses: int, percentile: float) -> int:
         else:
             low = middle
     return high
-
-
-def most_misses(queries: int, percentile: float) -> int | None:
-    """Return the largest t with ``h(t) + t <= queries``; None when the queries are too few even for none."""
-    if queries < queries_needed(0, percentile):
-        return None
-    low, high = 0, queries
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _is_enough(queries, middle, percentile):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def estimate_index(queries: int, percentile: float) -> int | None:
-    """Return which of the ascending latencies, counted from 0, estimates the percentile: element ``queries - t``.
-
-    The t - 1 highest are discarded. None when the queries are too few: fewer than 64 at 0.90, than 662 at 0.99.
-    """
-    misses = most_misses(queries, percentile)
-    return queries - misses if misses else None

@@ -43,7 +43,7 @@ def loadgen_errors(facts: RunFacts) -> RuleResult:
 def samples_per_query(facts: RunFacts) -> RuleResult | None:
     """A query of MultiStream holds eight samples."""
     limit = facts.limits.samples_per_query
-    if facts.scenario.loadgen != "MultiStream" or limit is None:
+    if not facts.scenario.has_query_size or limit is None:
         return None
     measured = facts.detail.get("effective_samples_per_query")
     return RuleResult(

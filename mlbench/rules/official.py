@@ -32,7 +32,7 @@ class Tokens(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seeds:
+class RoundSeeds:
     """The three seeds that decide which samples a run sends, in which order and when."""
 
     qsl: int
@@ -44,8 +44,8 @@ class Seeds:
 class OfficialSeeds:
     """The seeds of v4.1."""
 
-    normal: Seeds
-    test05: Seeds
+    normal: RoundSeeds
+    test05: RoundSeeds
     accuracy_log: int
     """Picks the replies that TEST01 and TEST06 log."""
 
@@ -164,8 +164,8 @@ def scenario_rules(name: str) -> ScenarioRules:
     )
 
 
-def _seeds(row: Mapping[str, Any]) -> Seeds:
-    return Seeds(qsl=row["qsl"], sample_index=row["sample_index"], schedule=row["schedule"])
+def _seeds(row: Mapping[str, Any]) -> RoundSeeds:
+    return RoundSeeds(qsl=row["qsl"], sample_index=row["sample_index"], schedule=row["schedule"])
 
 
 def _targets(row: Mapping[str, Any], variants: Iterable[str]) -> tuple[Target, ...]:

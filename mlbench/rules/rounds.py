@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from mlbench.rules.official import SEEDS, Seeds
+from mlbench.rules.official import SEEDS, RoundSeeds
 
 ROUND = "v4.1"
 """The round whose rules mlbench has."""
@@ -28,6 +28,6 @@ def recognise_round(detail: Mapping[str, Any]) -> str | None:
 @cache
 def _seeds() -> Mapping[str, frozenset[int]]:
     table = tomllib.loads(resources.files("mlbench.rules").joinpath("rounds.toml").read_text(encoding="utf-8"))
-    own: Seeds = SEEDS.normal
+    own: RoundSeeds = SEEDS.normal
     others = {name: frozenset(row["seeds"]) for name, row in table["rounds"].items()}
     return {ROUND: frozenset((own.qsl, own.sample_index, own.schedule)), **others}

@@ -14,7 +14,7 @@ from mlbench.contracts.workload import Profile
 from mlbench.rules.official import (
     OFFICIAL_MIN_DURATION_MS,
     SEEDS,
-    Seeds,
+    RoundSeeds,
     Tokens,
     WorkloadRules,
     official_rules,
@@ -65,7 +65,7 @@ class RunLimits:
     tpot_ms: int | None
     equal_issue: bool
     tokens: Tokens
-    seeds: Seeds
+    seeds: RoundSeeds
 
 
 def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Tier, profile: Profile) -> RunLimits:
@@ -85,7 +85,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     """
     rules, row, is_mini = official_rules(workload.rules), _table()[tier], profile is Profile.MINI
     official = official_limits(rules, scenario)
-    is_by_latency = scenario.loadgen == "Server" and rules.tokens is not Tokens.MEASURED
+    is_by_latency = scenario.sends_rate and rules.tokens is not Tokens.MEASURED
     own_ms = workload.mini_server_latency_ms if is_mini and is_by_latency else None
     is_offline = official.offline_min_samples is not None
     return replace(
@@ -100,18 +100,16 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
 
 def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
     """Return the limits that the rules set, whoever made the run: nothing relaxed, and nothing of mlbench's own."""
-    name = scenario.loadgen
-    official, is_by_tokens = scenario_rules(name), rules.tokens is Tokens.MEASURED
-    is_server = name == "Server"
+    official, is_by_tokens = scenario_rules(scenario.loadgen), rules.tokens is Tokens.MEASURED
     return RunLimits(
         min_duration_ms=OFFICIAL_MIN_DURATION_MS,
         min_query_count=official.min_query_count,
-        offline_min_samples=rules.offline_min_samples if name == "Offline" else None,
+        offline_min_samples=rules.offline_min_samples if scenario.sends_all_at_once else None,
         performance_sample_count=rules.performance_sample_count,
         samples_per_query=official.samples_per_query,
-        server_latency_ms=rules.server_latency_ms if is_server and not is_by_tokens else None,
-        ttft_ms=rules.ttft_ms if is_server and is_by_tokens else None,
-        tpot_ms=rules.tpot_ms if is_server and is_by_tokens else None,
+        server_latency_ms=rules.server_latency_ms if scenario.sends_rate and not is_by_tokens else None,
+        ttft_ms=rules.ttft_ms if scenario.sends_rate and is_by_tokens else None,
+        tpot_ms=rules.tpot_ms if scenario.sends_rate and is_by_tokens else None,
         equal_issue=rules.equal_issue,
         tokens=rules.tokens,
         seeds=SEEDS.normal,

@@ -36,9 +36,9 @@ def _duration_ms(facts: RunFacts) -> int | None:
     """Return how long the run lasted by LoadGen's clock, from the figures in its log; None where they are missing."""
     detail = facts.detail
     queries = detail.get("result_query_count", 0)
-    if facts.scenario.loadgen == "Offline":
+    if facts.scenario.sends_all_at_once:
         lasted_ns = detail.get("result_max_latency_ns", 0)
-    elif facts.scenario.loadgen == "Server":
+    elif facts.scenario.sends_rate:
         rate_per_s = detail.get("result_scheduled_samples_per_sec", 0)
         lasted_ns = (queries - 1) / rate_per_s * 1e9 if rate_per_s else 0
     else:
@@ -47,8 +47,7 @@ def _duration_ms(facts: RunFacts) -> int | None:
 
 
 def _mean_query_latency_ns(facts: RunFacts) -> int:
-    key = "result_mean_query_latency_ns" if facts.scenario.loadgen == "MultiStream" else "result_mean_latency_ns"
-    return int(facts.detail.get(key, 0))
+    return int(facts.detail.get(facts.scenario.pattern.query_time_key, 0))
 
 
 def _target_qps(facts: RunFacts) -> float:
@@ -57,11 +56,11 @@ def _target_qps(facts: RunFacts) -> float:
 
 def _longer(facts: RunFacts) -> str:
     """Say how to make a run last: LoadGen prepares the queries beforehand, from a hint that was too modest."""
-    if facts.scenario.loadgen == "Offline":
+    if facts.scenario.sends_all_at_once:
         rate = math.ceil(facts.detail.get("result_samples_per_second", 0))
         hint = _target_qps(facts)
         return f"Raise load.target_qps from {hint:g} to at least {rate}: LoadGen sent too few samples to fill the time."
-    if facts.scenario.loadgen == "Server":
+    if facts.scenario.sends_rate:
         return "Raise load.min_duration_ms: the scheduled arrivals ended too early."
     hint = _mean_query_latency_ns(facts)
     return f"Lower load.expected_latency_ns to {hint}: LoadGen prepared too few queries to fill the time."
@@ -69,7 +68,7 @@ def _longer(facts: RunFacts) -> str:
 
 def min_queries(facts: RunFacts) -> RuleResult | None:
     """Enough queries, by a limit that is not below ours. Offline sends one query and is judged by `offline_samples`."""
-    if facts.scenario.loadgen == "Offline":
+    if facts.scenario.sends_all_at_once:
         return None
     limit = facts.limits.min_query_count
     sent, asked = facts.detail.get("result_query_count", 0), facts.detail.get("effective_min_query_count", 0)
@@ -207,13 +206,13 @@ def _misses(facts: RunFacts) -> int:
 
     The streams need one to discard. LoadGen's count means nothing when tokens are measured: its limit is 0 there.
     """
-    if facts.scenario.loadgen != "Server":
+    if not facts.scenario.sends_rate:
         return 1
     return 0 if facts.limits.tokens is Tokens.MEASURED else int(facts.detail.get("result_overlatency_query_count", 0))
 
 
 def _believable(facts: RunFacts, queries: int, misses: int, needed: int) -> str:
-    if facts.scenario.loadgen != "Server":
+    if not facts.scenario.sends_rate:
         return f"Raise load.min_query_count to {needed}."
     qps = _target_qps(facts)
     if queries >= needed:  # LoadGen counts late tokens, and does not log how many

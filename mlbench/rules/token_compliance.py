@@ -103,17 +103,17 @@ def is_cut(reply: LoggedReply, form: TokenForm) -> bool:
 
 
 def verify_test06(
-    replies: Iterable[LoggedReply], *, scenario: str, dtype: str = "int64", end_token: int = 2
+    replies: Iterable[LoggedReply], *, has_first: bool, dtype: str = "int64", end_token: int = 2
 ) -> TokenCompliance:
     """Check the replies of a run under TEST06.
 
     Args:
         replies: of the accuracy log.
-        scenario: LoadGen's name; in all but Offline first tokens are reported.
+        has_first: whether first tokens were reported: in all scenarios but those that send all samples at once.
         dtype: how a token is stored: int64 or int32.
         end_token: of the model.
     """
-    form = TokenForm(dtype=dtype, end_tokens=(end_token,), has_first=scenario != "Offline")
+    form = TokenForm(dtype=dtype, end_tokens=(end_token,), has_first=has_first)
     found = {fault for reply in replies for fault in faults_of(reply, form)}
     return TokenCompliance(
         first_token=Fault.FIRST_TOKEN not in found if form.has_first else None,

@@ -19,10 +19,10 @@ from mlbench.rules.official import WorkloadRules
 _PER_QUERY = "samples_per_query"
 
 
-def count_samples(values: Mapping[str, Any], rules: WorkloadRules) -> dict[str, int]:
+def count_samples(values: Mapping[str, Any], rules: WorkloadRules, scenario: Scenario) -> dict[str, int]:
     """Return how many samples the dataset has and how many were sent, as far as the log says."""
     found = {"dataset": values.get("qsl_reported_total_count")}
-    per_query = _samples_per_query(values, rules)
+    per_query = _samples_per_query(values, rules, scenario)
     if per_query is not None and isinstance(queries := values.get("result_query_count"), int):
         found["issued"] = queries * per_query
     return {name: count for name, count in found.items() if isinstance(count, int)}
@@ -38,21 +38,21 @@ def make_result(
     """
     result = result_of(detail, scenario, token_key=rules.token_key(scenario.loadgen))
     counts = dict(result.counts)
-    if scenario.loadgen == "Offline" and _PER_QUERY in counts and "issued" in samples:
+    if scenario.sends_all_at_once and _PER_QUERY in counts and "issued" in samples:
         counts[_PER_QUERY] = samples["issued"]
     return ResultRecord.model_validate({**dataclasses.asdict(result), "counts": counts})
 
 
-def _samples_per_query(values: Mapping[str, Any], rules: WorkloadRules) -> int | None:
+def _samples_per_query(values: Mapping[str, Any], rules: WorkloadRules, scenario: Scenario) -> int | None:
     logged = values.get("generated_samples_per_query", values.get("effective_samples_per_query"))
     loaded = values.get("effective_performance_sample_count")
     if not isinstance(logged, int):
         return None
-    is_filled = rules.equal_issue and values.get("effective_scenario") == "Offline"
+    is_filled = rules.equal_issue and scenario.sends_all_at_once
     if not is_filled or not isinstance(loaded, int) or loaded < 1:
         return logged
     filled = -(-logged // loaded) * loaded
-    sent = _number(values, "result_samples_per_second") * _number(values, "result_max_latency_ns") / 1e9
+    sent = _number(values, scenario.pattern.rate_key) * _number(values, "result_max_latency_ns") / 1e9
     return min((logged, filled), key=lambda count: abs(count - sent)) if sent else filled
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from mlbench import __version__
 from mlbench.contracts.metric import Target
+from mlbench.contracts.scenario import Scenario
 from mlbench.documents import refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog
@@ -31,6 +32,7 @@ from mlbench.records.run_record import (
     SeedsRecord,
     TargetRecord,
 )
+from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.submission.accuracy import AccuracyTest
 from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL, read_power
@@ -62,7 +64,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
     rules = sources.benchmark.rules
     owner = f"{entry.submitter}/{entry.system}"
     created, log_sha256 = _creation_time(detail), _sha256(entry.performance / DETAIL)
-    samples = count_samples(detail.values, rules)
+    samples = count_samples(detail.values, rules, scenario)
     result = make_result(detail, rules, scenario, samples)
     energy = _energy(sources, result, samples)
     return RunRecord(
@@ -73,6 +75,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
         workload=rules.name,
         backend=owner,
         scenario=scenario.name,
+        scenario_facts=ScenarioRecord.of(scenario),
         profile="full",
         tier="valid",
         weights="trained",
@@ -88,7 +91,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
         loadgen_version=str(detail.values.get("loadgen_version", "")),
         seeds=_seeds(detail.values),
         samples=samples,
-        load=_load(detail.values),
+        load=_load(detail.values, scenario),
         limits=dataclasses.asdict(sources.limits),
         runtime=dict(runtime_of(sources.description)),
         environment=environment_of(owner, sources.description),
@@ -163,9 +166,9 @@ def _seeds(values: Mapping[str, Any]) -> SeedsRecord | None:
     return SeedsRecord.model_validate(found) if all(isinstance(each, int) for each in found.values()) else None
 
 
-def _load(values: Mapping[str, Any]) -> dict[str, Any]:
+def _load(values: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
     """Return how LoadGen was asked to drive the run, as far as its log says so under the names of `LoadSettings`."""
     wanted = {name: values.get(f"effective_{name}") for name in _LOAD}
-    if values.get("effective_scenario") in ("Server", "Offline"):
+    if "target_qps" in scenario.pattern.settings:
         wanted["target_qps"] = values.get("effective_target_qps")
     return {name: value for name, value in wanted.items() if value is not None}

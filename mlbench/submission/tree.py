@@ -35,10 +35,7 @@ ACCURACY_LOG = "mlperf_log_accuracy.json"
 MLPERF_CONF = "mlperf.conf"
 USER_CONF = "user.conf"
 
-_SCENARIOS: Mapping[str, Scenario] = {
-    each.name.lower(): each
-    for each in (scenarios.SINGLE_STREAM, scenarios.MULTI_STREAM, scenarios.SERVER, scenarios.OFFLINE)
-}
+_SCENARIOS: Mapping[str, Scenario] = {each.name.lower(): each for each in scenarios.OFFICIAL}
 _RESNET = ("resnet50", "mobilenet", "efficientnet")
 """A model with one of these in its name enters as ResNet-50."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mlbench.documents import DATA_BYTES, open_regular, parse_json, read_bytes, read_json, read_json_object, read_text
 from mlbench.errors import first_line, printable
 from mlbench.execution.compile_cache import build_once
+from mlbench.execution.engine_choice import graph_engine
 from mlbench.rules.targets import share_targets
 from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
@@ -14,7 +15,6 @@ from mlbench.toolkit.difference_limits import limits_by_precision
 from mlbench.toolkit.distributions import find_versions
 from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
 from mlbench.toolkit.images import decode_image, read_image
-from mlbench.toolkit.language_graphs import CacheShape, language_graphs
 from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
 from mlbench.toolkit.module_graph import ModuleGraph
 from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
@@ -24,20 +24,18 @@ from mlbench.toolkit.padding import pad_rows, round_up
 from mlbench.toolkit.profiled_workload import ProfiledWorkload
 from mlbench.toolkit.profiles import OneGraph, ProfileParts, ShippedProfile, UserFilesProfile, check_files
 from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
-from mlbench.toolkit.torch_backend.backend import TorchBackend, TorchOptions
+from mlbench.toolkit.torch_backend.backend import TorchBackend
+from mlbench.toolkit.torch_backend.options import TorchOptions
 
 if TYPE_CHECKING:
     from mlbench.execution.side_process import SideProcess
-    from mlbench.toolkit.language_network import LanguageNetwork
     from mlbench.toolkit.sandbox import Ending, Folder, Outcome, Sandbox, SandboxLimits, Wall
 
 __all__ = [
     "DATA_BYTES",
-    "CacheShape",
     "CappedGraph",
     "Ending",
     "Folder",
-    "LanguageNetwork",
     "MiniFolder",
     "ModuleGraph",
     "OneGraph",
@@ -61,9 +59,9 @@ __all__ = [
     "file_sha256",
     "find_versions",
     "first_line",
+    "graph_engine",
     "host_array",
     "in_pieces",
-    "language_graphs",
     "limits_by_precision",
     "load_weights",
     "onnx_identity",
@@ -89,7 +87,6 @@ __all__ = [
 
 _IMPORTED_WHEN_USED = {
     "mlbench.execution.side_process": ("SideProcess",),
-    "mlbench.toolkit.language_network": ("LanguageNetwork",),
     "mlbench.toolkit.sandbox": ("Ending", "Folder", "Outcome", "Sandbox", "SandboxLimits", "Wall"),
 }
 """Modules that take a third of the time of ``mlbench list``, which needs none of them, and their public names."""

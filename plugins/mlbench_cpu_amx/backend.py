@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import replace
+from typing import Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each, find_versions
@@ -14,20 +14,11 @@ from mlbench_cpu_amx.allocator import find_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, choose_instruction_set, limit, list_available
 from mlbench_cpu_amx.kernels import INTRODUCTION, KernelReport
+from mlbench_cpu_amx.options import CpuAmxOptions
 
 INSTALL = "pip install 'mlbench-inference[cpu-amx]'"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuAmxOptions:
-    """What can be set on the CPU backend."""
-
-    threads: int = 0
-    """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
-    isa: Literal["auto", "amx", "avx512", "avx2"] = "auto"
-    """The best instruction set to use; ``auto``: the best there is. One that the CPU lacks is refused."""
 
 
 class CpuAmx(GraphBackend):

@@ -35,7 +35,7 @@ that crosses that on its way is lost: hence well before them."""
 
 
 @dataclass(slots=True)
-class Request:
+class Completion:
     """A request, and how far it is."""
 
     number: int
@@ -66,10 +66,10 @@ class Client:
     """For a whole answer, with all attempts at it."""
     free: asyncio.Semaphore
     """Requests that may be under way."""
-    report: Report
+    report: AnswerLine
     turns: itertools.count[int] = field(default_factory=itertools.count)
 
-    async def ask(self, request: Request) -> None:
+    async def ask(self, request: Completion) -> None:
         """Send a request and report its first token and its end."""
         async with self.free:
             try:
@@ -81,7 +81,7 @@ class Client:
                 limit = f"no whole answer within {self.total_timeout_s:g} s (backend.total_timeout_s)"
                 self.report.fail(request, limit if is_total else str(error) or type(error).__name__)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Completion) -> Answer:
         """Return a whole answer, after as many attempts as the user allows; what has begun is never repeated.
 
         Raises:
@@ -97,7 +97,7 @@ class Client:
                     raise
                 await asyncio.sleep(wait_s)
 
-    async def _attempt(self, request: Request) -> Answer:
+    async def _attempt(self, request: Completion) -> Answer:
         """Ask the next target.
 
         Raises:
@@ -118,7 +118,7 @@ class Client:
         answer.check()
         return answer
 
-    async def _read(self, request: Request, answer: Answer, silence: asyncio.Timeout) -> None:
+    async def _read(self, request: Completion, answer: Answer, silence: asyncio.Timeout) -> None:
         """Send the request and read the answer; each token puts the end of patience off."""
         now_s = asyncio.get_running_loop().time
         body = {**self.fields, **request.fields, "model": self.model}
@@ -135,18 +135,18 @@ class Client:
 
 
 @dataclass(slots=True)
-class Report:
+class AnswerLine:
     """The way back. Nothing that goes this way holds the API key."""
 
     writer: asyncio.StreamWriter
     key: str
 
-    def begin(self, request: Request, part: Sequence[int] | str) -> None:
+    def begin(self, request: Completion, part: Sequence[int] | str) -> None:
         """Report a request's first token, or the text that it came in."""
         request.has_begun = True
         self.send(id=request.number, first=part)
 
-    def complete(self, request: Request, answer: Answer, *, is_text: bool) -> None:
+    def complete(self, request: Completion, answer: Answer, *, is_text: bool) -> None:
         """Report a whole answer."""
         joined = "".join(answer.parts) if is_text else list(itertools.chain.from_iterable(answer.parts))
         if isinstance(joined, str) and self.key and self.key in joined:
@@ -161,7 +161,7 @@ class Report:
             attempts=request.attempts,
         )
 
-    def fail(self, request: Request, reason: str) -> None:
+    def fail(self, request: Completion, reason: str) -> None:
         """Report that a request brought no whole answer, and why."""
         told = one_line(without_key(f"{request.target}: {reason}", self.key))
         self.send(id=request.number, failed=told, attempts=request.attempts)
@@ -187,7 +187,7 @@ async def _serve(line: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST_MESSAGE)
     settings = json.loads(await reader.readline())
     key = os.environ.get(settings["key_variable"], "").strip()
-    report = Report(writer, key)
+    report = AnswerLine(writer, key)
     try:
         # Servers hang up after an error: no connection that may have seen one is used again.
         async with _session(settings, key, aiohttp.TCPConnector(force_close=True)) as http:
@@ -215,7 +215,7 @@ async def _serve(line: socket.socket) -> None:
         asking: set[asyncio.Task[None]] = set()
         while message := await reader.readline():
             asked = json.loads(message)
-            request = Request(asked["id"], asked["fields"], asked["limit"])
+            request = Completion(asked["id"], asked["fields"], asked["limit"])
             task = asyncio.create_task(client.ask(request))
             asking.add(task)
             task.add_done_callback(asking.discard)

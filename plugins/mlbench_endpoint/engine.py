@@ -19,7 +19,7 @@ from mlbench.toolkit import SideProcess
 from mlbench_endpoint.request_format import RequestFormat
 
 if TYPE_CHECKING:
-    from mlbench_endpoint.backend import EndpointOptions
+    from mlbench_endpoint.options import EndpointOptions
 
 _PATIENCE_S = 10.0
 _ENDED = "the process that talks to servers ended"
@@ -74,6 +74,10 @@ class _WarmUpReply(Reply):
         """Keep the reason."""
         self.failure = reason
         self._count()
+
+    def invalidate(self, reason: str) -> None:
+        """Keep the reason."""
+        self.failure = reason
 
     def wait(self) -> None:
         """Return when all are answered."""

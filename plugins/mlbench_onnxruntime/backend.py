@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
-
-from annotated_types import Ge, Le
+from typing import TYPE_CHECKING, Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
 from mlbench.toolkit import cores_each, find_versions, first_line
+from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
 from mlbench_onnxruntime.providers import CPU, INDEXED, TENSORRT, Place, usable_place, usable_provider
 
@@ -50,26 +49,6 @@ INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
 """Where several distributions brought the same files: what is left of one after the other is taken away is broken."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxRuntimeOptions:
-    """What can be set on the ONNX Runtime backend."""
-
-    provider: str = "cpu"
-    """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
-    device: Annotated[int, Ge(0)] = 0
-    """Which of the provider's devices, by its number."""
-    provider_options: Mapping[str, str] = field(default_factory=dict)
-    """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
-    threads: Annotated[int, Ge(0), Le(1024)] = 0
-    """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
-    optimization: Literal["none", "basic", "extended", "all"] = "all"
-    """How far a session rewrites the graph when it loads."""
-    spinning: bool = False
-    """Idle worker threads busy-wait (spin) instead of sleeping: a faster start, at the cost of all other threads."""
-    per_channel: bool = True
-    """int8: a scale per output channel of a weight, instead of one per weight."""
 
 
 class OnnxRuntime(GraphBackend):

@@ -5,29 +5,17 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mlbench import Executable, Graph, Precision, Probe, UsageError
-from mlbench.toolkit import TorchBackend, TorchOptions
+from mlbench.toolkit import TorchBackend
 from mlbench_rocm.devices import architectures, hip_version, obstacles
+from mlbench_rocm.options import RocmOptions
 
 if TYPE_CHECKING:
     import torch
 
 INSTALL = "install torch for ROCm, by the line that https://pytorch.org/get-started/locally gives"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocmOptions(TorchOptions):
-    """What can be set on the ROCm backend, besides what torch backends share."""
-
-    matrix_library: Literal["default", "hipblas", "hipblaslt", "ck"] = "default"
-    """Which library multiplies matrices; ``default``: torch's choice for the architecture."""
-    attention_library: Literal["default", "aotriton", "ck"] = "default"
-    """Which library computes fused attention."""
-    tune: bool = False
-    """Time the kernels of each new matrix product at its first call, and keep the fastest (TunableOp)."""
 
 
 class Rocm(TorchBackend):

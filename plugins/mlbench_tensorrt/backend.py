@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Self
-
-from annotated_types import Ge, Le
+from typing import Any, Self
 
 from mlbench import Engine, EnginePlan, Executable, Graph, GraphBackend, Model, Precision, Probe, UsageError
-from mlbench.toolkit import CappedGraph, find_versions, in_pieces, onnx_identity, shape_ranges
+from mlbench.toolkit import CappedGraph, find_versions, graph_engine, in_pieces, onnx_identity, shape_ranges
+from mlbench_tensorrt.options import TensorRtOptions
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
 """What brings the module ``tensorrt``."""
@@ -24,27 +23,6 @@ QUANTISERS = ("onnxruntime", "onnxruntime-gpu")
 QUANTIZED = (Precision.INT8, Precision.FP8)
 
 INSTALL = "pip install 'mlbench-inference[workloads,onnxruntime,tensorrt]'"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorRtOptions:
-    """What can be set on the TensorRT backend."""
-
-    device: Annotated[int, Ge(0)] = 0
-    """Which GPU, by its number."""
-    optimization_level: Annotated[int, Ge(0), Le(5)] = 3
-    """How long TensorRT looks for faster kernels, from 0 to 5."""
-    workspace_mb: Annotated[int, Ge(0), Le(2**30)] = 0
-    """Memory that a kernel may use besides its tensors, in MiB; 0: as much as there is."""
-    largest: Mapping[str, int] = field(default_factory=dict)
-    """Caps on dimensions, by name (``rows=64,length=2048``): an engine reserves memory for the largest sizes. The core
-    stays below them."""
-    per_channel: bool = True
-    """int8: a scale per output channel of a weight, instead of one per weight."""
-    cuda_graphs: bool = True
-    """Record calls that come again with the same shapes, and replay them."""
-    state_in_place: bool = False
-    """Write new state over the old: half the memory and no copy, but more than TensorRT promises."""
 
 
 class TensorRt(GraphBackend):
@@ -82,7 +60,7 @@ class TensorRt(GraphBackend):
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Let the core know no larger sizes than the engines will take."""
         graphs = {name: CappedGraph(graph, self.options.largest) for name, graph in model.graphs.items()}
-        return super().engine(replace(model, graphs=graphs), plan)
+        return graph_engine(self, replace(model, graphs=graphs), plan)
 
     def compile(self, graph: Graph, precision: Precision) -> Executable | Any:
         """Return an execution context of the graph's engine, which is built unless the cache has it.

@@ -13,7 +13,7 @@ from mlbench import Dim, Graph, TensorSpec
 from mlbench.toolkit.torch_backend.cuda_graphs import Compute, CudaRecorder, ReplayedCalls
 
 if TYPE_CHECKING:
-    from mlbench_tensorrt.backend import TensorRtOptions
+    from mlbench_tensorrt.options import TensorRtOptions
 
 LENGTH = "length"
 """The contract's name of the dimension whose positions are a cache's columns."""

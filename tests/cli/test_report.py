@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.records.run_record import RECORD_FILE
+from mlbench.records.run_record import FORMAT, RECORD_FILE
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_wrong_request_is_refused_in_one_line(mlbench, store, here, arguments,
 def test_records_of_a_newer_format_are_left_out_and_named(mlbench, store, results, tmp_path):
     store("good", 100)
     file = results / "good-0" / RECORD_FILE
-    file.write_text(file.read_text().replace('"format": 2', '"format": 7'))
+    file.write_text(file.read_text().replace(f'"format": {FORMAT}', '"format": 7'))
     done = mlbench("report", "-o", tmp_path / "x.html")
     assert done.exit_code == 0, done.output
     assert "1 run skipped: run folder of format 7" in done.stderr

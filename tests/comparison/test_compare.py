@@ -4,6 +4,7 @@ import pytest
 
 from mlbench import IncomparableRunsError, UsageError
 from mlbench.comparison.compare import compare
+from mlbench.comparison.measures import measures_of
 from mlbench.comparison.verdicts import SpeedVerdict
 
 STEADY = [100, 101, 99, 100, 100]
@@ -186,6 +187,54 @@ def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run):
     (judged,) = compare_after_quiet_nights(base, [server(ms, 400) for ms in (8, 8.1, 7.9)]).cells[0].speeds
     assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert "set load.target_qps" in judged.reason
+
+
+SPIKES = {"loadgen": "Server", "arrivals": "at a rate", "percentile": 0.95, "has_estimate": False}
+"""A plugin's scenario, as records keep it."""
+
+
+@pytest.fixture
+def spikes(a_run):
+    """Make runs in a scenario that is not installed, at 500 queries/s, by their 95th percentile latencies."""
+
+    def spikes(*p95_ms, **facts):
+        made = []
+        for number, ms in enumerate(p95_ms):
+            result = {
+                "value": 500.0,
+                "unit": "samples/s",
+                "higher_is_better": True,
+                "latency_ns": {"95.00_percentile_latency": round(ms * 1e6), "99.00_percentile_latency": 10**9},
+                "counts": {"queries": 1000},
+            }
+            scenario = {"scenario": "Spikes", "scenario_facts": {**SPIKES, "compared_by": "latency", **facts}}
+            made.append(a_run(run_id=f"run-{number}", result=result, load={"target_qps": 500}, **scenario))
+        return made
+
+    return spikes
+
+
+def test_a_scenario_that_is_not_installed_is_compared_by_what_its_records_say(spikes):
+    (judged,) = compare_after_quiet_nights(spikes(10, 10.1, 9.9), spikes(12, 12.1, 11.9)).cells[0].speeds
+    assert (judged.measure, judged.verdict) == ("95th percentile latency", SpeedVerdict.SLOWER)
+    by_result = {"compared_by": "result"}
+    (judged,) = compare(spikes(10, 10.1, **by_result), spikes(12, 12.1, **by_result)).cells[0].speeds
+    assert (judged.measure, judged.base) == ("throughput", (500.0, 500.0))
+
+
+def test_runs_before_and_after_a_change_of_their_scenario_are_not_compared(spikes):
+    base, new = spikes(10, 10.1), spikes(10, 10.1, percentile=0.99)
+    with pytest.raises(IncomparableRunsError, match=r"traffic differs: .*p95.*p99.*--across traffic"):
+        compare(base, new)
+
+
+@pytest.mark.parametrize(
+    ("percentile", "name"), [(0.5, "50th"), (0.91, "91st"), (0.92, "92nd"), (0.12, "12th"), (0.999, "99.9th")]
+)
+def test_a_latency_is_called_by_its_percentile(a_run, percentile, name):
+    result = a_run().result.model_dump() | {"latency_ns": {f"{100 * percentile:.2f}_percentile_latency": 10**6}}
+    run = a_run(result=result, scenario_facts={**SPIKES, "percentile": percentile, "compared_by": "latency"})
+    assert [each.name for each in measures_of(run)] == [f"{name} percentile latency"]
 
 
 def test_a_newly_missed_target_is_worse_whatever_the_speed(runs, a_run):

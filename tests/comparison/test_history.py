@@ -176,9 +176,15 @@ def test_too_few_runs_say_so(nights):
 
 def test_a_server_history_at_different_loads_says_why_it_has_no_steps(nights, a_run):
     result = a_run().result.model_dump() | {"latency_ns": {"99.00_percentile_latency": 10**6}}
+    server = a_run(scenario="Server", result=result)
     loads = [
         run.model_copy(
-            update={"scenario": "Server", "load": {"target_qps": rate}, "result": a_run(result=result).result}
+            update={
+                "scenario": server.scenario,
+                "scenario_facts": server.scenario_facts,
+                "load": {"target_qps": rate},
+                "result": server.result,
+            }
         )
         for run, rate in zip(nights([100.0] * 8), [10, 20] * 4, strict=True)
     ]

@@ -15,7 +15,7 @@ def with_the_plugin(request, tmp_path_factory, pip_install):
     return {**os.environ, "PYTHONPATH": str(folder), "MLBENCH_RESULTS": str(folder / "results")}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mlbench(with_the_plugin):
     """Return a function that runs a command of mlbench where the module's example is installed."""
 

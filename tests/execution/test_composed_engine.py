@@ -71,6 +71,9 @@ class Kept(Reply):
     def fail(self, samples, reason):
         self._note(self.failures, samples, [reason] * len(samples))
 
+    def invalidate(self, reason):
+        raise AssertionError(reason)
+
     def first_token(self, samples, tokens):
         raise AssertionError("no tokens here")
 

@@ -21,6 +21,9 @@ class Ignored(Reply):
     def fail(self, samples, reason):
         pass
 
+    def invalidate(self, reason):
+        pass
+
 
 class InOrder(Engine):
     """Begins samples in this order of positions, and answers each so many samples later."""

@@ -20,8 +20,14 @@ from mlbench_unet3d.graphs import CHECKPOINT_KEY, official_state  # noqa: E402
 from safetensors.torch import save  # noqa: E402
 
 from mlbench import DataError  # noqa: E402
-from mlbench.toolkit import LanguageNetwork, file_sha256, load_weights  # noqa: E402
-from mlbench.toolkit.language import check_config, read_tokenizer, weight_files, weights_fingerprint  # noqa: E402
+from mlbench.toolkit import file_sha256, load_weights  # noqa: E402
+from mlbench.toolkit.language import (  # noqa: E402
+    LanguageNetwork,
+    check_config,
+    read_tokenizer,
+    weight_files,
+    weights_fingerprint,
+)
 
 DATA = Path(__file__).parents[1] / "data"
 STATE = {"a": torch.zeros(2, 3), "b": torch.ones(4, dtype=torch.float16)}

@@ -379,6 +379,18 @@ def test_of_replies_that_come_one_by_one_only_the_unsound_is_a_fault(tmp_path, m
     assert {reply.index for reply in read_accuracy_of(tmp_path)} == set(range(20))
 
 
+class LosesAWorker(Doubles):
+    def submit(self, samples, reply):
+        super().submit(samples, reply)
+        reply.invalidate("a worker has died with nothing to do\nTraceback")
+
+
+def test_a_run_is_invalid_for_a_reason_that_belongs_to_no_sample_and_all_are_answered(tmp_path):
+    traffic = run(LosesAWorker(), tmp_path, OFFLINE)
+    assert traffic.faults == ["a worker has died with nothing to do"]
+    assert traffic.answered == traffic.issued
+
+
 class AnswersLate(Doubles):
     """Keeps a query, to answer it once more when all is over."""
 

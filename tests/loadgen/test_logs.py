@@ -1,5 +1,6 @@
 """LoadGen's logs: read as its own summaries print them, and refused in one line when they are damaged."""
 
+import dataclasses
 import gzip
 import json
 import struct
@@ -45,6 +46,16 @@ def test_the_result_is_the_one_loadgen_prints(name, scenario, token_key, value, 
     assert result.value == pytest.approx(value, abs=0.006 if value < 1000 else 0)
     assert result.unit == unit
     assert result.higher_is_better is (unit != "ns")
+
+
+def test_a_latency_that_is_the_result_is_not_replaced_by_a_rate_of_tokens():
+    by_latency = dataclasses.replace(
+        scenarios.SERVER, name="Spikes", result_key="result_95.00_percentile_latency_ns", result_unit="ns"
+    )
+    detail = detail_of("server_tokens")
+    result = result_of(detail, by_latency, token_key="result_completed_tokens_per_second")
+    assert (result.unit, result.higher_is_better) == ("ns", False)
+    assert result.value == detail.values["result_95.00_percentile_latency_ns"]
 
 
 def test_percentiles_are_the_ones_loadgen_prints():

@@ -7,6 +7,7 @@ import pytest
 
 from mlbench import BatchProgram, Dataset, Engine, EnginePlan, GraphBackend, Model, Probe, Profile, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
@@ -88,7 +89,7 @@ def test_the_cost_is_what_loadgen_saw_of_the_runs_engine_without_its_graphs(meas
     monkeypatch.setattr(overhead, "_KEPT_UP", 0)  # a machine may be too busy for any rate
     backend = Summing()
     Sums.runs = 0
-    with backend.engine(MODEL, EnginePlan(batching=scenario.settings["execution.batching"], batch=4)) as engine:
+    with engine_of(backend, MODEL, EnginePlan(batching=scenario.settings["execution.batching"], batch=4)) as engine:
         found = measured(engine, scenario)
     values = read_detail(tmp_path / "overhead" / "mlperf_log_detail.txt").values
     expected = (
@@ -111,7 +112,7 @@ def test_an_engine_without_graphs_is_not_measured_and_says_so(measured):
 
 
 def test_replies_that_are_not_sound_without_graphs_are_no_measurement(measured):
-    with Summing(spoilt=np.nan).engine(MODEL, EnginePlan(batching="inline")) as engine:
+    with engine_of(Summing(spoilt=np.nan), MODEL, EnginePlan(batching="inline")) as engine:
         found = measured(engine, SINGLE_STREAM)
     assert found.ns_per_sample is None
     assert "NaN in the reply" in found.reason

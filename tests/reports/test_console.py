@@ -36,6 +36,26 @@ def test_a_target_with_one_end_shows_it(a_run):
     assert " acc 98.39 >= 97.40  [" in one_line(a_run())
 
 
+def in_plugins_scenario(a_run, loadgen, **facts):
+    """Return a run with a p99 of 1.2 s in a scenario of a plugin, on LoadGen's of this name."""
+    known = a_run(scenario=loadgen).scenario_facts.model_dump()
+    return a_run(scenario="Spikes", scenario_facts={**known, **facts})
+
+
+def test_a_latency_stands_in_the_table_where_the_scenario_has_one(a_run):
+    assert "1.20 s" in printed([in_plugins_scenario(a_run, "Server")])
+    assert "1.20 s" not in printed([in_plugins_scenario(a_run, "Offline")])
+
+
+def test_an_estimate_is_named_by_the_percentile_of_its_scenario(a_run):
+    latency = {"90.00_percentile_latency": 1_500_000, "97.00_percentile_latency": 1_900_000}
+    result = {"value": 2e6, "unit": "ns", "higher_is_better": False, "latency_ns": latency, "counts": {}}
+    estimate = in_plugins_scenario(a_run, "SingleStream", percentile=0.97).model_dump() | {"result": result}
+    assert "2.00 ms est. p97 (p97 1.90 ms)" in one_line(a_run(**estimate))
+    estimate["scenario_facts"]["has_estimate"] = False
+    assert "2.00 ms, valid" in one_line(a_run(**estimate))
+
+
 DICE = {"score": "DICE", "name": "99", "reference": 0.8617, "lower": 0.85308, "upper": None, "required": True}
 
 

@@ -14,7 +14,7 @@ from mlbench.reports.html.conditions import (
     work_table,
 )
 from mlbench.reports.html.drawing import Palette, ticks_between
-from mlbench.reports.html.latency_charts import latency_figures, load_figure
+from mlbench.reports.html.latency_charts import latency_figures, load_figures
 from mlbench.reports.html.results import results_table
 from mlbench.reports.html.run_charts import comparison_figure, history_figures
 from mlbench.reports.html.work_charts import accuracy_figure, occupancy_figure, sweep_figure
@@ -118,7 +118,7 @@ def test_the_sweep_shows_each_batch_size(a_server_run):
 
 def test_throughput_is_drawn_against_latency_with_the_rate_of_offline(a_server_run):
     offline = a_server_run(1, 900.0, scenario="Offline")
-    figure = load_figure(*drawn_of(a_server_run(0, 500.0), offline))
+    (figure,) = load_figures(*drawn_of(a_server_run(0, 500.0), offline))
     assert rows_of(figure) == [["pytorch fp32", "0000", "500 samples/s", "40.0 ms"]]
     assert "pytorch fp32: Offline 900 samples/s" in marks_of(figure)
 
@@ -129,12 +129,14 @@ def test_runs_of_one_system_at_several_rates_make_a_curve(a_server_run):
         return a_server_run(number, rate, settings=settings)
 
     offline = a_server_run(9, 900.0, scenario="Offline")
-    figure = load_figure(*drawn_of(at(0, 100.0), at(1, 200.0), offline))
+    (figure,) = load_figures(*drawn_of(at(0, 100.0), at(1, 200.0), offline))
     assert [row[0] for row in rows_of(figure)] == [f"pytorch fp32 load.target_qps={rate}" for rate in (100.0, 200.0)]
     assert "pytorch fp32: Offline 900 samples/s" in marks_of(figure)
     (curve,) = (each for each in ElementTree.fromstring(figure.svg).iter() if is_line(each))
     assert curve.get("stroke") == "var(--series-1)"
-    assert not any(map(is_line, ElementTree.fromstring(load_figure(*drawn_of(at(0, 100.0), offline)).svg).iter()))
+    assert not any(
+        map(is_line, ElementTree.fromstring(next(load_figures(*drawn_of(at(0, 100.0), offline))).svg).iter())
+    )
 
 
 def is_line(element):

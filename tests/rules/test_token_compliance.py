@@ -17,7 +17,7 @@ def test_a_log_gets_the_official_report(folder):
     wanted = json.loads((folder / "expected.json").read_text())
     found = verify_test06(
         read_accuracy(folder / "mlperf_log_accuracy.json"),
-        scenario=wanted["scenario"],
+        has_first=wanted["scenario"] != "Offline",
         dtype=wanted["dtype"],
         end_token=wanted["eos_token_id"],
     )
@@ -27,4 +27,4 @@ def test_a_log_gets_the_official_report(folder):
 
 def test_bytes_that_are_no_tokens_have_the_wrong_length():
     reply = LoggedReply(index=0, data=bytes(9), token_count=1)
-    assert not verify_test06([reply], scenario="Offline").length
+    assert not verify_test06([reply], has_first=False).length

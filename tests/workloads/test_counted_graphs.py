@@ -7,7 +7,7 @@ from mlbench.discovery import Plugins
 
 pytest.importorskip("torch")
 
-from mlbench.execution.operations import OperationCounter
+from mlbench.roofline.operations import OperationCounter
 
 WORKLOADS = "resnet50 retinanet 3d-unet bert dlrm-v2 gptj llama2-70b mixtral-8x7b stable-diffusion-xl".split()
 

@@ -16,6 +16,7 @@ from mlbench_recipes.language_reference import answers
 from mlbench import DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.tuning import RunConditions, resolve_settings
 
@@ -74,7 +75,7 @@ def test_every_sample_is_answered_as_generate_does_however_it_arrives_and_whatev
     for batch, prefill_tokens, count in ((16, 512, mini.data.count), (5, 64, 32)):
         indices, reply = random.permutation(mini.data.count)[:count].tolist(), RecordingReply()
         samples, sent = Samples(indices, indices, mini.data), 0
-        with backend.engine(model, EnginePlan(batch=batch, prefill_tokens=prefill_tokens)) as engine:
+        with engine_of(backend, model, EnginePlan(batch=batch, prefill_tokens=prefill_tokens)) as engine:
             while sent < len(samples):
                 size = 1 + sent % 10
                 engine.submit(samples[sent : sent + size], reply)

@@ -10,6 +10,7 @@ import torch
 from mlbench import EnginePlan, LoggedReply, Precision, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
+from mlbench.execution.engine_choice import engine_of
 from mlbench.scoring import output_difference
 
 WORKLOADS = (
@@ -42,7 +43,7 @@ class Shipped:
         backend = Plugins.discover().backend(backend)
         backend = backend.with_options(dataclasses.replace(backend.options, threads=1))
         samples, reply = Samples(indices, indices, data), RecordingReply()
-        with backend.engine(model, EnginePlan(precision=precision, batch=4, batching="bucketed")) as engine:
+        with engine_of(backend, model, EnginePlan(precision=precision, batch=4, batching="bucketed")) as engine:
             engine.submit(samples, reply)
             engine.flush()
             assert reply.wait(samples, patience_s=120)

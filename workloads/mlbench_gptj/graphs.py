@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from mlbench.toolkit import LanguageNetwork
+from mlbench.toolkit.language import LanguageNetwork
 
 NETWORK = LanguageNetwork(
     kind="GPTJForCausalLM",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mlbench.toolkit import LanguageNetwork
+from mlbench.toolkit.language import LanguageNetwork
 
 if TYPE_CHECKING:
     from torch import Tensor

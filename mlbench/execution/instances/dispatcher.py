@@ -51,22 +51,19 @@ class Dispatcher:
         self._is_flushed = False
         self._serial = 0
         self._tests: list[Reply] = []
-        self._blame = ""
+        self._idle_end = ""
         self._last_end = ""
 
     def put(self, samples: Samples, reply: Reply, *, is_apart: bool = False) -> None:
         """Add samples behind those that wait; those that are apart are not given together with any others."""
         with self._lock:
-            blame, self._blame = self._blame, ""
-            if blame:
-                victim, samples = samples[:1], samples[1:]
-            if len(samples):
-                self._backlog.add(samples, reply, is_apart=is_apart)
+            idle_end, self._idle_end = self._idle_end, ""
+            self._backlog.add(samples, reply, is_apart=is_apart)
             self._is_flushed = False
             self._feed()
             lost = self._unanswerable()
-        if blame:
-            reply.fail(victim, blame)
+        if idle_end:
+            reply.invalidate(idle_end)
         _fail(lost)
 
     def flush(self) -> None:
@@ -96,7 +93,8 @@ class Dispatcher:
     def lose(self, consumer: Consumer, reason: str) -> None:
         """Fail what a consumer had that is gone, and, where it was the last, all that wait.
 
-        A run that has lost a consumer is not to pass for a sound one: if it had nothing, the next sample is failed.
+        A run that has lost a consumer is not to pass for a sound one: if it had nothing, the test that samples come
+        from next is invalidated.
         """
         with self._lock:
             consumer.is_gone = True
@@ -106,7 +104,7 @@ class Dispatcher:
                 for test in sorted({test for *_, test in given})
                 if (own := [each for each in given if each[2] == test])
             ]
-            self._last_end, self._blame = reason, "" if lost else reason
+            self._last_end, self._idle_end = reason, "" if lost else reason
             self._feed()
             lost += self._unanswerable()
         _fail(lost)

@@ -262,6 +262,8 @@ class ReplicatedEngine(Engine):
                 serials, indices = message.arrays
                 samples = sharing.take_back(consumer, serials.tolist(), indices.tolist())
                 sharing.reply(facts["test"]).fail(samples, facts["reason"])
+            case "invalidate":
+                sharing.reply(facts["test"]).invalidate(facts["reason"])
             case "give_up":
                 samples = sharing.take_back(consumer, message.arrays[0].tolist())
                 sharing.reply(facts["test"]).fail(samples, facts["reason"])

@@ -21,6 +21,7 @@ from an instance        facts                                        arrays
 ``first_token``         test                                         serials, indices, tokens
 ``fail``                test, reason                                 serials, indices
 ``give_up``             test, reason                                 serials, of which those still open fail
+``invalidate``          test, reason
 ``step``                done, of
 ======================  ===========================================  ================================================
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.scenario import Scenario
 from mlbench.errors import UsageError
 from mlbench.execution.cores import Core, physical_cores
 
 
-def check_demand(plan: EnginePlan, scenario: str) -> None:
-    """Check how many instances a plan asks for in a scenario, one of LoadGen's.
+def check_demand(plan: EnginePlan, scenario: Scenario) -> None:
+    """Check how many instances a plan asks for in a scenario.
 
     Raises:
         UsageError: fewer than one, more than cores, more than one where queries are answered inline, or a sweep where
@@ -20,13 +21,15 @@ def check_demand(plan: EnginePlan, scenario: str) -> None:
         return
     asked = f"execution.instances is {plan.instances}"
     if plan.instances == "auto":
-        if scenario != "Offline":
-            raise UsageError(f"{asked} in {scenario}.", hint="A sweep needs Offline; give the number that it chose.")
+        if not scenario.sends_all_at_once:
+            raise UsageError(
+                f"{asked} in {scenario.name}.", hint="A sweep needs Offline; give the number that it chose."
+            )
         return
     cores_for(plan.instances)
     if plan.batching == "inline":
         raise UsageError(
-            f"{asked} in {scenario}, where one thread asks and answers (execution.batching is inline).",
+            f"{asked} in {scenario.name}, where one thread asks and answers (execution.batching is inline).",
             hint="Leave it at 1 here; Server and Offline use more.",
         )
 

@@ -20,6 +20,7 @@ from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.errors import describe_error, one_line
+from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.failures import error_to_wire
 from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
 from mlbench.execution.plain_values import plain_entries
@@ -47,7 +48,7 @@ def serve(line: Line) -> int:
     with ExitStack() as stack:
         try:
             part = _build(start.facts)
-            engine = stack.enter_context(part.backend.engine(part.model, part.plan))
+            engine = stack.enter_context(engine_of(part.backend, part.model, part.plan))
         except Exception as error:  # reported to the other side, whatever it is; the traceback stays in the log
             traceback.print_exc()
             line.send("refused", error=asdict(error_to_wire(error)))
@@ -195,6 +196,10 @@ class _LineReply(Reply):
             self._send("fail", samples, reason=one_line(reason))
         except BaseException as error:  # as in `complete`
             self._refuse("fail", samples, error)
+
+    def invalidate(self, reason: str) -> None:
+        """Send why the run does not count."""
+        self._line.send("invalidate", test=self._test, reason=one_line(reason))
 
     def _complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None

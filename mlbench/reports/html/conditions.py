@@ -28,10 +28,10 @@ def harness_cell(run: RunRecord) -> TableCell | None:
 
 
 def _harness_share(run: RunRecord) -> str:
-    """Return the harness's cost against what it is part of: the time per sample in Offline, else the median latency."""
+    """Return the harness's cost against what it is part of: the time per sample of a rate, or the median latency."""
     if run.overhead_ns_per_sample is None or not run.result:
         return ""
-    if run.scenario == "Offline":
+    if run.scenario_facts.sends_all_at_once:
         whole, name = (1e9 / run.result.value if run.result.value else None), "time per sample"
         if run.result.unit != "samples/s":
             return ""

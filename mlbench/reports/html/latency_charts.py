@@ -76,7 +76,7 @@ def latency_figures(combinations: Sequence[Combination], palette: Palette) -> li
     shown = [each for each in combinations if each.newest.result]
     scenario = combinations[0].scenario
     kinds = [FIRST_TOKEN, PER_TOKEN]
-    if scenario != "Offline":  # there all samples belong to one query, and their latencies say nothing
+    if combinations[0].newest.scenario_facts.percentile:  # where all samples are one query, latencies say nothing
         by_query = any(percentiles_of(each.newest, QUERY) for each in shown)
         kinds = [QUERY if by_query else SAMPLE, *kinds]
     figures = [_percentile_figure(shown, palette, kind, scenario) for kind in kinds]
@@ -118,7 +118,8 @@ def _percentile_figure(
     ]
     title = f"{scenario}: {kind.title}"
     note = "The share of queries answered within a time; to the right are the slowest. "
-    note += f"The dashed line is the limit at p99, {duration(limit_ns)}." if limit_ns else "Lower is better."
+    at = 100 * (combinations[0].newest.scenario_facts.percentile or 0)
+    note += f"The dashed line is the limit at p{at:g}, {duration(limit_ns)}." if limit_ns else "Lower is better."
     return Figure(
         title=title,
         note=note,
@@ -129,7 +130,7 @@ def _percentile_figure(
 
 def _limit_ns(records: Sequence[RunRecord], kind: Kind) -> float | None:
     """Return the limit in force; none where runs differ in it, or it does not bind."""
-    limits = {each.limits.get(kind.limit) for each in records if each.scenario == "Server"}
+    limits = {each.limits.get(kind.limit) for each in records if each.scenario_facts.sends_rate}
     (limit,) = limits if len(limits) == 1 else (None,)
     return limit * 1e6 if isinstance(limit, int | float) and limit > 0 else None
 
@@ -156,13 +157,22 @@ def _percentile_axis() -> altair.X:
     )
 
 
-def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
-    """Return Server's latency against its throughput, all runs, beside what Offline reached; None without Server."""
+def load_figures(combinations: Sequence[Combination], palette: Palette) -> Iterator[Figure]:
+    """Yield, for each scenario that sends a rate, its latency against its throughput."""
+    served = [each for each in combinations if each.newest.scenario_facts.sends_rate]
+    for scenario in dict.fromkeys(each.scenario for each in served):
+        figure = _load_figure([each for each in served if each.scenario == scenario], combinations, palette)
+        if figure:
+            yield figure
+
+
+def _load_figure(served: Sequence[Combination], combinations: Sequence[Combination], palette: Palette) -> Figure | None:
+    """Return the latency of all runs of a scenario against their throughput, beside what all at once reached."""
     import altair
 
-    served = [each for each in combinations if each.scenario == "Server"]
+    scenario, percentile = served[0].scenario, round(100 * (served[0].newest.scenario_facts.percentile or 0.99), 2)
     colours = {each.system: each.series for each in reversed(served)}  # a system's curve is drawn as its first series
-    rows = [row for each in served for row in _load_rows(each, colours[each.system])]
+    rows = [row for each in served for row in _load_rows(each, colours[each.system], percentile)]
     if not rows:
         return None
     unit = rows[0]["unit"]
@@ -177,7 +187,7 @@ def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure
         .axis(tickCount=5, format=",~f")
     )
     every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
-    latency = time_axis(altair.Y, "ns", every_ns, "p99 latency, logarithmic")
+    latency = time_axis(altair.Y, "ns", every_ns, f"{_name(percentile)} latency, logarithmic")
     base = points(rows).encode(x=rate, y=latency, **palette.encodings())
     curve = base.mark_line(aria=False, point=False, opacity=0.5)
     layers: list[object] = [*([curve] if len(served) > len(colours) else []), base.mark_point()]
@@ -187,37 +197,42 @@ def load_figure(combinations: Sequence[Combination], palette: Palette) -> Figure
     if limit_ns:
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     return Figure(
-        title="Latency against throughput",
-        note="Each point is a Server run; the upright line is what its system reached in Offline. Above the limit a "
-        "run is INVALID.",
+        title=f"{scenario}: latency against throughput",
+        note=f"Each point is a run.{_describe(ceilings)} Above the limit a run is INVALID.",
         svg=svg_of(*layers),
         numbers=table(
-            "Server runs: throughput and 99th percentile latency",
-            ["series", "run", "throughput#", "p99 latency#"],
+            f"{scenario} runs: throughput and {_name(percentile)} latency",
+            ["series", "run", "throughput#", f"{_name(percentile)} latency#"],
             [[row["name"], row["run"], quantity(row["rate"], unit), duration(row["ns"])] for row in rows],
         ),
     )
 
 
-def _load_rows(combination: Combination, series: str) -> Iterator[Row]:
+def _describe(ceilings: Sequence[Row]) -> str:
+    names = ", ".join(dict.fromkeys(row["scenario"] for row in ceilings))
+    return f" The upright line is what its system reached in {names}." if names else ""
+
+
+def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[Row]:
     for run in combination.counted:
-        ns = percentiles_of(run, SAMPLE).get(99.0)
+        ns = percentiles_of(run, SAMPLE).get(percentile)
         if ns and run.result:
             rate, unit = run.result.value, run.result.unit
-            text = f"{combination.series}: {quantity(rate, unit)}, p99 {duration(ns)}"
+            text = f"{combination.series}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
             short = run.run_id.rpartition("-")[2]
             row = {"series": series, "name": combination.series, "rate": rate, "unit": unit, "ns": ns}
             yield {**row, "run": short, "text": text}
 
 
 def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[Row]:
-    """Return the newest Offline rate of each system that served."""
+    """Return the newest rate with all samples at once of each system that served."""
     found = []
     for each in combinations:
-        if each.scenario != "Offline" or each.system not in colours or not each.counted:
+        if not each.newest.scenario_facts.sends_all_at_once or each.system not in colours or not each.counted:
             continue
         result = each.counted[-1].result
         if result and result.unit == unit:
-            text = f"{each.series}: Offline {quantity(result.value, unit)}"
-            found.append({"series": colours[each.system], "rate": result.value, "text": text})
+            text = f"{each.series}: {each.scenario} {quantity(result.value, unit)}"
+            row = {"series": colours[each.system], "rate": result.value, "text": text}
+            found.append({**row, "scenario": each.scenario})
     return found

@@ -165,8 +165,9 @@ def _figures(combinations: Sequence[Combination], palette: Palette, content: Con
     figures: list[Figure | None] = [work_charts.accuracy_figure(combinations, palette)]
     for some in scenarios.values():
         figures += latency_charts.latency_figures(some, palette)
-    figures.append(latency_charts.load_figure(combinations, palette))
-    figures.append(work_charts.sweep_figure(scenarios.get("Offline", combinations), palette))
+    figures += latency_charts.load_figures(combinations, palette)
+    at_once = [each for each in combinations if each.newest.scenario_facts.sends_all_at_once]
+    figures.append(work_charts.sweep_figure(at_once or combinations, palette))
     figures += [work_charts.occupancy_figure(some, palette, name) for name, some in scenarios.items()]
     for some in scenarios.values():
         figures += run_charts.history_figures(some, palette, content.steps)

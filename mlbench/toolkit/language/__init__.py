@@ -1,7 +1,9 @@
 """For authors of language workloads: official data, prompts, replies and metrics. Importing it loads nothing heavy."""
 
+from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, listed_weights, weight_files, weights_fingerprint
 from mlbench.toolkit.language.language_profiles import LanguageFilesProfile, LanguageProfile, ShippedLanguageProfile
+from mlbench.toolkit.language.network import LanguageNetwork
 from mlbench.toolkit.language.prompt_datasets import RandomPrompts, StoredPrompts, check_count
 from mlbench.toolkit.language.rouge import ROUGE_SCORES, Sentences, text_scores
 from mlbench.toolkit.language.tables import ColumnTable, read_table
@@ -13,8 +15,10 @@ from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE, read_tokeni
 __all__ = [
     "ROUGE_SCORES",
     "TOKENIZER_FILE",
+    "CacheShape",
     "ColumnTable",
     "LanguageFilesProfile",
+    "LanguageNetwork",
     "LanguageProfile",
     "RandomPrompts",
     "Sentences",
@@ -25,6 +29,7 @@ __all__ = [
     "check_config",
     "check_count",
     "decode_answers",
+    "language_graphs",
     "listed_weights",
     "read_logged_tokens",
     "read_table",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from mlbench.contracts.graph import Graph
-    from mlbench.toolkit.language_network import LanguageNetwork
+    from mlbench.toolkit.language.network import LanguageNetwork
 
 CONFIG_FILE = "config.json"
 MODEL_FILES = (CONFIG_FILE, "model.safetensors")

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self
-
-from annotated_types import Ge, Le
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable, Graph, Precision
 from mlbench.errors import GraphError, UsageError, first_line
 from mlbench.toolkit.cores import cores_each
+from mlbench.toolkit.torch_backend.options import TorchOptions
 
 if TYPE_CHECKING:
     import torch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchOptions:
-    """What can be set on any backend of torch modules."""
-
-    device: str = "auto"
-    """``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else the CPU."""
-    threads: Annotated[int, Ge(0), Le(1024)] = 0
-    """Per operator on the CPU; 0: one per physical core, shared out among `EnginePlan.workers`."""
-    compile: bool = False
-    """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
-    shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes."""
-    compile_mode: str = "default"
-    """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
-    channels_last: bool = True
-    """Keep images with their channels innermost, where an input's layout says that it holds images."""
-    cuda_graphs: bool = True
-    """On a GPU, record calls of graphs with state (a language model's decode steps), and replay them."""
 
 
 class TorchBackend(GraphBackend):

@@ -13,7 +13,7 @@ from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
 
 if TYPE_CHECKING:
-    from mlbench.toolkit.torch_backend.backend import TorchOptions
+    from mlbench.toolkit.torch_backend.options import TorchOptions
 
 IMAGE_LAYOUTS = {"NCHW": torch.channels_last, "NCDHW": torch.channels_last_3d}
 

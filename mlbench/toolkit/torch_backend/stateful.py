@@ -14,7 +14,7 @@ from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedCall
 from mlbench.toolkit.torch_backend.executable import TorchModule
 
 if TYPE_CHECKING:
-    from mlbench.toolkit.torch_backend.backend import TorchOptions
+    from mlbench.toolkit.torch_backend.options import TorchOptions
 
 TorchState = list[torch.Tensor]
 

@@ -11,6 +11,7 @@ from mlbench_broken.right import Right
 from mlbench_broken.wrapping import Tampering
 
 from mlbench import GenerationProgram, Reply, hookimpl
+from mlbench.toolkit import graph_engine
 
 MADE_UP = 7
 """A first token that nobody computed."""
@@ -24,7 +25,7 @@ class Cheat(Right):
         self._wrap = wrap
 
     def engine(self, model, plan):
-        return self._wrap(super().engine(model, plan), model)
+        return self._wrap(graph_engine(self, model, plan), model)
 
 
 class Remembered(Tampering):
@@ -90,6 +91,9 @@ class Remembering(Reply):
     def fail(self, samples, reason):
         self._reply.fail(samples, reason)
 
+    def invalidate(self, reason):
+        self._reply.invalidate(reason)
+
 
 def by_index(index, sample):
     return index
@@ -149,6 +153,9 @@ class ChangedTokens(Reply):
 
     def fail(self, samples, reason):
         self._reply.fail(samples, reason)
+
+    def invalidate(self, reason):
+        self._reply.invalidate(reason)
 
 
 class Hasty(Tampering):

@@ -26,6 +26,7 @@ from mlbench import (
     TensorSpec,
 )
 from mlbench.contracts.generation import LENGTH, SLOTS
+from mlbench.execution.engine_choice import engine_of
 
 VOCABULARY = 24
 END = 3
@@ -201,6 +202,9 @@ class Kept(Reply):
         with self._changed:
             self._note(self.failures, samples, [reason] * len(samples))
 
+    def invalidate(self, reason):
+        raise AssertionError(reason)
+
     def first_token(self, samples, tokens):
         with self._changed:
             for id_, token in zip(samples.ids, tokens.tolist(), strict=True):
@@ -232,7 +236,7 @@ class World:
         self.model = Model(name="tokens", graphs=graphs, program=Tokens(self.decoding), weights_fingerprint="none")
 
     def engine(self, **plan):
-        return self.backend.engine(self.model, EnginePlan(**{"batching": "in_flight", "batch": 4, **plan}))
+        return engine_of(self.backend, self.model, EnginePlan(**{"batching": "in_flight", "batch": 4, **plan}))
 
     def samples(self, *indices, first=1000):
         indices = list(indices) or list(range(len(self.prompts)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mlbench import Decoding, EnginePlan, Model, Prompt, Samples
+from mlbench.execution.engine_choice import engine_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -41,7 +42,7 @@ class Prompts:
 def engine(graphs, program, **plan):
     model = Model(name="tiny", graphs=graphs, program=program, weights_fingerprint="none")
     backend = PyTorch().with_options(TorchOptions(device="cpu", threads=1))
-    return backend.engine(model, EnginePlan(batching="in_flight", **plan))
+    return engine_of(backend, model, EnginePlan(batching="in_flight", **plan))
 
 
 def answered(running, dataset, indices, kept):

@@ -12,7 +12,7 @@ from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_accuracy, read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
-from mlbench.loadgen.watchdog import NoCallbacks
+from mlbench.loadgen.watchdog import ProgressCallbacks
 
 
 def asked(scenario, mode, tokens):
@@ -46,7 +46,7 @@ def test_loadgen_finds_nothing_wrong(world, tmp_path, scenario, beams, tokens):
     with made.engine(batching=batching) as engine:
         alone = made.answered(engine).answers
         for mode in Mode:
-            traffic = drive(asked(scenario, mode, tokens), engine, dataset, tmp_path / mode, NoCallbacks())
+            traffic = drive(asked(scenario, mode, tokens), engine, dataset, tmp_path / mode, ProgressCallbacks())
             assert (traffic.faults, traffic.answered) == ([], traffic.issued)
             assert read_detail(tmp_path / mode / "mlperf_log_detail.txt").errors == ()
     logged = read_accuracy(tmp_path / Mode.ACCURACY / "mlperf_log_accuracy.json")
@@ -67,7 +67,7 @@ def test_a_query_that_goes_over_the_dataset_several_times_is_answered_pass_by_pa
     load = dataclasses.replace(test.load, min_query_count=240, performance_sample_count=80)
     with made.engine() as engine:
         ordered = OrderedEngine(engine)
-        traffic = drive(dataclasses.replace(test, load=load), ordered, dataset, tmp_path, NoCallbacks())
+        traffic = drive(dataclasses.replace(test, load=load), ordered, dataset, tmp_path, ProgressCallbacks())
         assert (traffic.faults, traffic.answered) == ([], 240)
         found = ordered.influence_of_length(lambda indices: [len(made.prompts[index].tokens) for index in indices])
     assert found is not None

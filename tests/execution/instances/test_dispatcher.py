@@ -8,7 +8,7 @@ from mlbench.execution.instances.dispatcher import Consumer, Dispatcher
 
 class Noted(Reply):
     def __init__(self):
-        self.failures = []
+        self.failures, self.invalidated = [], []
 
     def complete(self, samples, outputs, token_counts=None):
         raise AssertionError("nothing is computed here")
@@ -18,6 +18,9 @@ class Noted(Reply):
 
     def fail(self, samples, reason):
         self.failures.append((list(samples.ids), list(samples.indices), reason))
+
+    def invalidate(self, reason):
+        self.invalidated.append(reason)
 
 
 def consumers(*capacities):
@@ -130,10 +133,11 @@ def test_with_the_last_taker_all_fail_that_wait_and_that_come(waiting):
     assert failed == [*range(1 + waiting), 9]
 
 
-def test_one_sample_fails_for_a_taker_that_was_lost_with_nothing_to_do():
+def test_a_consumer_that_was_lost_with_nothing_to_do_invalidates_the_next_test_once():
     (one, two), (_, second) = consumers((1, 4), (1, 4))
     sharing, reply = Dispatcher([one, two], None), Noted()
     sharing.lose(one, "gone")
     sharing.put(samples(0, 1, 2), reply)
-    assert reply.failures == [([100], [0], "gone")]
-    assert [indices for indices, *_ in second] == [[1, 2]]
+    sharing.put(samples(3), reply)
+    assert (reply.failures, reply.invalidated) == ([], ["gone"])
+    assert [indices for indices, *_ in second] == [[0, 1, 2], [3]]

@@ -22,7 +22,7 @@ from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.scenarios import OFFLINE
 from mlbench.loadgen.settings import Mode, Seeds, Test
-from mlbench.loadgen.watchdog import NoCallbacks
+from mlbench.loadgen.watchdog import ProgressCallbacks
 
 HERE = Path(__file__).parent
 DEADLY, TIRING, WRONG, TWICE, UNREADABLE = 913, 914, 915, 916, 1917
@@ -70,7 +70,7 @@ class Kept(Reply):
     """Remembers what came, in which order, and waits for all of it."""
 
     def __init__(self, count):
-        self.answers, self.failures, self.events = {}, {}, []
+        self.answers, self.failures, self.events, self.invalidated = {}, {}, [], []
         self._left = count
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -81,6 +81,9 @@ class Kept(Reply):
 
     def fail(self, samples, reason):
         self._note(self.failures, samples, [reason] * len(samples))
+
+    def invalidate(self, reason):
+        self.invalidated.append(reason)
 
     def first_token(self, samples, tokens):
         self.events += [("first", id_, token) for id_, token in zip(samples.ids, tokens.tolist(), strict=True)]
@@ -233,7 +236,7 @@ def test_loadgen_finds_no_fault(three, tmp_path):
         reply=ReplySpec(dtype="int64", shape=(1,)),
         seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
     )
-    traffic = drive(test, three, three.library, tmp_path / "logs", NoCallbacks())
+    traffic = drive(test, three, three.library, tmp_path / "logs", ProgressCallbacks())
     three.library.load(range(1000))  # LoadGen has let its samples go
     assert (traffic.answered, traffic.faults) == (traffic.issued, [])
 
@@ -300,14 +303,14 @@ def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_
         assert engine.runtime()["device"] == "cpu"
 
 
-def test_one_that_dies_idle_fails_the_next_sample_for_the_run_is_not_sound():
+def test_one_that_dies_idle_invalidates_the_run_and_all_samples_are_answered():
     with warm("doubling", 2, batching="dynamic", batch=2) as engine:
         os.kill(engine.instances[0].pid, signal.SIGSEGV)
         while not engine.instances[0].consumer.is_gone:  # what is given to it before fails with it
             time.sleep(0.01)
         reply = asked(engine, *range(100, 110))
-    assert reply.failures == {5000: "instance 0 of 2 was ended by SIGSEGV"}
-    assert len(reply.answers) == 9
+    assert reply.invalidated == ["instance 0 of 2 was ended by SIGSEGV"]
+    assert (len(reply.answers), reply.failures) == (10, {})
 
 
 def test_without_any_instance_left_all_samples_fail_at_once():

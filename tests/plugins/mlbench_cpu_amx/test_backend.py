@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from mlbench_cpu_amx import backend as module
 from mlbench_cpu_amx.allocator import find_allocator
-from mlbench_cpu_amx.backend import CpuAmx, CpuAmxOptions
+from mlbench_cpu_amx.backend import CpuAmx
+from mlbench_cpu_amx.options import CpuAmxOptions
 
 from mlbench import Dim, GraphError, Precision, TensorSpec, UsageError
 from mlbench.toolkit import ModuleGraph

@@ -6,8 +6,9 @@ import threading
 
 import numpy as np
 import pytest
-from mlbench_cpu_amx.backend import CpuAmx, CpuAmxOptions
+from mlbench_cpu_amx.backend import CpuAmx
 from mlbench_cpu_amx.instruction_sets import list_available
+from mlbench_cpu_amx.options import CpuAmxOptions
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph

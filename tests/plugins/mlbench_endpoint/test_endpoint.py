@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlbench_endpoint.backend import Endpoint, EndpointOptions
+from mlbench_endpoint.backend import Endpoint
+from mlbench_endpoint.options import EndpointOptions
 
 from mlbench import (
     Decoding,
@@ -159,6 +160,9 @@ class Heard(Reply):
     def fail(self, samples, reason):
         self.failures[samples.ids[0]] = reason
         self._count(samples)
+
+    def invalidate(self, reason):
+        raise AssertionError(reason)
 
     def _count(self, samples):
         self.at["end", samples.ids[0]] = time.monotonic()

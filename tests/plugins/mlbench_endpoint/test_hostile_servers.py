@@ -18,7 +18,8 @@ from pathlib import Path
 import mlbench_llama2_70b
 import numpy as np
 import pytest
-from mlbench_endpoint.backend import Endpoint, EndpointOptions
+from mlbench_endpoint.backend import Endpoint
+from mlbench_endpoint.options import EndpointOptions
 
 from mlbench import Decoding, EnginePlan, Model, Prompt, Samples, UnavailableError
 from mlbench.conformance.recording import RecordingReply

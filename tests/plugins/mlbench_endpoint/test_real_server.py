@@ -12,7 +12,8 @@ from pathlib import Path
 
 import mlbench_llama2_70b
 import pytest
-from mlbench_endpoint.backend import Endpoint, EndpointOptions
+from mlbench_endpoint.backend import Endpoint
+from mlbench_endpoint.options import EndpointOptions
 from mlbench_llama2_70b.graphs import NETWORK
 from mlbench_recipes.language_reference import answers
 

@@ -44,6 +44,9 @@ class Ledger(Reply):
     def fail(self, samples: Samples, reason: str) -> None:
         raise AssertionError(reason)
 
+    def invalidate(self, reason: str) -> None:
+        raise AssertionError(reason)
+
 
 def engine(reply: ReplySpec, delay_ms: float = 0):
     backend = Null()

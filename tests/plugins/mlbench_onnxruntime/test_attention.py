@@ -28,7 +28,7 @@ class Attend(torch.nn.Module):
         self.kind = kind
 
     def forward(self, new, positions, columns, keys, values):
-        from mlbench.toolkit.decoder_modules import SlotCache, attention
+        from mlbench.toolkit.language.decoder_modules import SlotCache, attention
 
         rows, span = new.shape[0], columns.shape[0]
         cache = SlotCache((keys, values), torch.arange(rows), positions[:, None], lambda part: part[:rows, :, :span])

@@ -1,5 +1,6 @@
 import pytest
-from mlbench_onnxruntime.backend import OnnxRuntime, OnnxRuntimeOptions
+from mlbench_onnxruntime.backend import OnnxRuntime
+from mlbench_onnxruntime.options import OnnxRuntimeOptions
 
 from mlbench.conformance import GraphBackendConformance
 from mlbench.contracts.graph import Precision

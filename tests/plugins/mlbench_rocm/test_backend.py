@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mlbench_rocm import backend as module
-from mlbench_rocm.backend import Rocm, RocmOptions
+from mlbench_rocm.backend import Rocm
 from mlbench_rocm.devices import architectures, hip_version, obstacles
+from mlbench_rocm.options import RocmOptions
 
 from mlbench import Dim, Precision, TensorSpec, UsageError
 from mlbench.toolkit import ModuleGraph

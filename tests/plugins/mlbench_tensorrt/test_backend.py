@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlbench_tensorrt.backend import TensorRt, TensorRtOptions
+from mlbench_tensorrt.backend import TensorRt
+from mlbench_tensorrt.options import TensorRtOptions
 from mlbench_tensorrt.request import EngineRequest
 
 from mlbench import (
@@ -23,6 +24,7 @@ from mlbench import (
 from mlbench.conformance import GraphBackendConformance
 from mlbench.conformance.known_answers import reference_graphs
 from mlbench.conformance.known_state import reading_graph, stepping_graph
+from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.generation.cache import CacheLimits
 from mlbench.toolkit import ModuleGraph, ShapeRange, onnx_identity, shape_ranges
 from mlbench.tuning import fill_template
@@ -66,7 +68,7 @@ def test_the_core_is_told_of_the_caps():
     graphs = {graph.name: graph for graph in (reading_graph(), stepping_graph())}
     model = Model(name="tokens", graphs=graphs, program=Silence(), weights_fingerprint="none")
     before = CacheLimits.of(model.graphs)
-    engine = backend(largest={"rows": 4, "span": 20, "length": 24}).engine(model, EnginePlan(batching="in_flight"))
+    engine = engine_of(backend(largest={"rows": 4, "span": 20, "length": 24}), model, EnginePlan(batching="in_flight"))
     after = CacheLimits.of(engine._model.graphs)
     assert (before.rows, before.pieces, before.columns) == (8, 8, 32)
     assert (after.rows, after.pieces, after.columns) == (4, 4, 20)

@@ -1,6 +1,7 @@
 """A right engine, with something between it and whoever asks."""
 
 from mlbench import Engine, Reply
+from mlbench.toolkit import graph_engine
 from mlbench_broken.right import POISONED_INDEX, Right
 
 
@@ -12,7 +13,7 @@ class BrokenReplies(Right):
         self._tamper = tamper
 
     def engine(self, model, plan):
-        return Tampering(super().engine(model, plan), self._tamper)
+        return Tampering(graph_engine(self, model, plan), self._tamper)
 
 
 class Tampering(Engine):
@@ -54,6 +55,9 @@ class TamperedReply(Reply):
     def fail(self, samples, reason):
         self._reply.fail(samples, reason)
 
+    def invalidate(self, reason):
+        self._reply.invalidate(reason)
+
 
 def poisoned_places(samples):
     return [place for place, index in enumerate(samples.indices) if index == POISONED_INDEX]
@@ -71,4 +75,4 @@ class BrokenEngine(Right):
         self._wrap = wrap
 
     def engine(self, model, plan):
-        return self._wrap(super().engine(model, plan))
+        return self._wrap(graph_engine(self, model, plan))

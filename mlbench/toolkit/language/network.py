@@ -15,8 +15,8 @@ from mlbench.contracts.graph import Graph
 from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
 from mlbench.toolkit.files import verify_file
-from mlbench.toolkit.language import check_config, weight_files
-from mlbench.toolkit.language_graphs import CacheShape, language_graphs
+from mlbench.toolkit.language.graphs import CacheShape, language_graphs
+from mlbench.toolkit.language.hugging_face import check_config, weight_files
 
 RANDOM_SEED = 0
 

@@ -16,7 +16,7 @@ from mlbench.toolkit.onnx_quantization import saturates
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 WORKLOADS = ["gptj", "llama2_70b", "mixtral_8x7b"]
 GREEDY = WORKLOADS[1:]
 VOCABULARY = 96
@@ -314,7 +314,8 @@ def test_weights_that_lack_a_tensor_are_refused_by_its_name(workload, copied, ca
 @pytest.fixture
 def onnxruntime_backend():
     pytest.importorskip("onnxruntime")
-    from mlbench_onnxruntime.backend import OnnxRuntime, OnnxRuntimeOptions
+    from mlbench_onnxruntime.backend import OnnxRuntime
+    from mlbench_onnxruntime.options import OnnxRuntimeOptions
 
     return OnnxRuntime().with_options(OnnxRuntimeOptions(threads=1))
 

@@ -14,7 +14,7 @@ from mlbench.contracts.graph import Graph
 from mlbench.execution.compile_cache import build_once
 
 COUNTING = 1
-"""Of the way `mlbench.execution.operations` counts; another one begins anew."""
+"""Of the way `mlbench.roofline.operations` counts; another one begins anew."""
 
 _FILE = "cost.json"
 

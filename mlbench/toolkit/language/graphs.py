@@ -93,7 +93,7 @@ def _state(cache: CacheShape, longest: int) -> tuple[TensorSpec, ...]:
 
 
 def _module(name: str, network: Any, choices: int) -> torch.nn.Module:
-    from mlbench.toolkit.decoder_modules import Decode, Prefill
+    from mlbench.toolkit.language.decoder_modules import Decode, Prefill
 
     return (Prefill if name == PREFILL else Decode)(network, choices)
 

@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mlbench import Dim, GraphCalls, GraphError, TensorSpec  # noqa: E402 - torch may be missing
-from mlbench.execution.call_costs import NotCountedError  # noqa: E402
-from mlbench.execution.operations import OperationCounter  # noqa: E402
+from mlbench.roofline.call_costs import NotCountedError  # noqa: E402
+from mlbench.roofline.operations import OperationCounter  # noqa: E402
 from mlbench.toolkit import ModuleGraph  # noqa: E402
 
 ROWS = Dim(name="rows", smallest=1, usual=2, largest=8)

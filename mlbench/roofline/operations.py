@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.errors import MlbenchError
-from mlbench.execution.call_costs import CallCost, NotCountedError
-from mlbench.execution.operation_formulas import CHECKED_WITH, FORMULAS
+from mlbench.roofline.call_costs import CallCost, NotCountedError
+from mlbench.roofline.operation_formulas import CHECKED_WITH, FORMULAS
 
 _PRODUCT = re.compile(
     r"(^|_)(mm|bmm|addmm|addbmm|mv|addmv|dot|vdot|matmul|bilinear|lstm|gru|rnn)(_|$)|conv|attention|^_?linear|mkldnn_"

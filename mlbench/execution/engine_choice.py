@@ -1,0 +1,38 @@
+"""Which engine runs a model on a backend: the backend's own, or the core's over the graphs that it compiles."""
+
+from __future__ import annotations
+
+from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend
+from mlbench.contracts.engine import Engine
+from mlbench.contracts.generation import GenerationProgram
+from mlbench.contracts.model import Model
+from mlbench.errors import PluginError
+
+
+def engine_of(backend: Backend, model: Model, plan: EnginePlan) -> Engine:
+    """Return an engine for a model, not yet entered.
+
+    Raises:
+        GraphError, UsageError: as `Backend.engine`.
+        PluginError: the backend has no engine and compiles no graphs.
+    """
+    engine = backend.engine(model, plan)
+    if engine is not None:
+        return engine
+    if not isinstance(backend, GraphBackend):
+        raise PluginError(f"backend {backend.name} returned no engine.", hint="Return one, or be a GraphBackend.")
+    return graph_engine(backend, model, plan)
+
+
+def graph_engine(backend: GraphBackend, model: Model, plan: EnginePlan) -> Engine:
+    """Return the core's engine over a backend's graphs, not yet entered.
+
+    It batches samples through the model's program, or keeps sequences in flight where that generates. For a backend
+    whose `GraphBackend.engine` changes the model first, or wraps the engine.
+    """
+    # the engines are as much code as the rest of the toolkit, which has this function too
+    from mlbench.execution.composed_engine import ComposedEngine
+    from mlbench.execution.generation.engine import GenerationEngine
+
+    kind = GenerationEngine if isinstance(model.program, GenerationProgram) else ComposedEngine
+    return kind(backend, model, plan)

@@ -1,0 +1,96 @@
+"""What a record says of its scenario, so that readers need not have it installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from mlbench.contracts.load_pattern import Arrivals
+from mlbench.contracts.scenario import ComparedBy, Scenario
+from mlbench.records.stored import Stored
+
+UNKNOWN = "unknown"
+
+
+class ScenarioRecord(Stored):
+    """What reports and comparisons ask of a scenario."""
+
+    loadgen: str
+    """Which of LoadGen's four generated the traffic: ``Server``; ``unknown`` in an older record of another scenario."""
+    arrivals: Arrivals | None
+    """When queries were sent: ``one by one``, ``at a rate`` or ``all at once``; null where ``loadgen`` is unknown."""
+    percentile: float | None
+    """Of the latency that the scenario is about, as a fraction; null where latencies say nothing."""
+    has_estimate: bool
+    """Whether the result is LoadGen's early-stopping estimate of that percentile."""
+    compared_by: ComparedBy
+    """What runs are compared by: their ``result``, or their ``latency`` at the percentile."""
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self:
+        """Return what the record of a run in a scenario says of it."""
+        return cls(
+            loadgen=scenario.loadgen,
+            arrivals=scenario.pattern.arrivals,
+            percentile=scenario.percentile,
+            has_estimate=scenario.has_estimate,
+            compared_by="latency" if scenario.is_compared_by_latency else "result",
+        )
+
+    @property
+    def sends_rate(self) -> bool:
+        """Return whether queries arrived at a rate that was asked for."""
+        return self.arrivals is Arrivals.AT_A_RATE
+
+    @property
+    def sends_all_at_once(self) -> bool:
+        """Return whether all samples were one query."""
+        return self.arrivals is Arrivals.ALL_AT_ONCE
+
+    def __str__(self) -> str:
+        if self.arrivals is None:
+            return UNKNOWN
+        latency = f", p{100 * self.percentile:g}" if self.percentile else ""
+        return f"LoadGen's {self.loadgen}{latency}, compared by {self.compared_by}"
+
+
+def facts_of_older(fields: Mapping[str, Any]) -> ScenarioRecord:
+    """Return what a record of format 1 or 2, which has the scenario's name alone, means by it."""
+    name = fields.get("scenario")
+    return _BEFORE_FORMAT_3.get(name, _UNNAMED) if isinstance(name, str) else _UNNAMED
+
+
+_UNNAMED = ScenarioRecord(loadgen=UNKNOWN, arrivals=None, percentile=None, has_estimate=False, compared_by="result")
+_BEFORE_FORMAT_3: Mapping[str, ScenarioRecord] = {
+    each.loadgen: each
+    for each in (
+        ScenarioRecord(
+            loadgen="SingleStream",
+            arrivals=Arrivals.ONE_BY_ONE,
+            percentile=0.90,
+            has_estimate=True,
+            compared_by="result",
+        ),
+        ScenarioRecord(
+            loadgen="MultiStream",
+            arrivals=Arrivals.ONE_BY_ONE,
+            percentile=0.99,
+            has_estimate=True,
+            compared_by="result",
+        ),
+        ScenarioRecord(
+            loadgen="Server",
+            arrivals=Arrivals.AT_A_RATE,
+            percentile=0.99,
+            has_estimate=False,
+            compared_by="latency",
+        ),
+        ScenarioRecord(
+            loadgen="Offline",
+            arrivals=Arrivals.ALL_AT_ONCE,
+            percentile=None,
+            has_estimate=False,
+            compared_by="result",
+        ),
+    )
+}

@@ -1,0 +1,34 @@
+"""The settings of the endpoint backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointOptions:
+    """What can be set on the endpoint backend."""
+
+    url: str = ""
+    """Where the server's ``/completions`` lies; several, divided by commas, take turns."""
+    model: str = ""
+    """What the server calls the model; empty: the only one that it has."""
+    prompt: Literal["tokens", "text"] = "tokens"
+    """How prompts are sent, and answers wanted: token ids (vLLM and others), or text, which mlbench then cuts into
+    tokens itself."""
+    connections: Annotated[int, Ge(1)] = 256
+    """How many requests are under way at a time, over all targets."""
+    timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 600.0
+    """How long a server may take to the first token, from one to the next, and from the last to the end of the answer.
+    What else it sends meanwhile does not count."""
+    total_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 3600.0
+    """How long a whole answer may take from the sending of its request, with all attempts."""
+    retries: Annotated[int, Ge(0)] = 0
+    """How often a request is repeated that failed before its first token, after as long as the server asks for."""
+    key_variable: str = "MLBENCH_ENDPOINT_KEY"
+    """The environment variable that holds the API key, which no record keeps; this one need not be set."""
+    extra: str = ""
+    """More fields for each request, a JSON object: ``{"ignore_eos": true}``."""

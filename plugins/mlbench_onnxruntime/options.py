@@ -1,0 +1,29 @@
+"""The settings of the ONNX Runtime backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxRuntimeOptions:
+    """What can be set on the ONNX Runtime backend."""
+
+    provider: str = "cpu"
+    """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
+    device: Annotated[int, Ge(0)] = 0
+    """Which of the provider's devices, by its number."""
+    provider_options: Mapping[str, str] = field(default_factory=dict)
+    """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
+    threads: Annotated[int, Ge(0), Le(1024)] = 0
+    """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
+    optimization: Literal["none", "basic", "extended", "all"] = "all"
+    """How far a session rewrites the graph when it loads."""
+    spinning: bool = False
+    """Idle worker threads busy-wait (spin) instead of sleeping: a faster start, at the cost of all other threads."""
+    per_channel: bool = True
+    """int8: a scale per output channel of a weight, instead of one per weight."""
