@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mlbench.runner import RunRequest
 
 WORKLOAD = "resnet50"
-SCENARIO = "Offline"
 
 
 @click.command("demo")
@@ -38,13 +37,14 @@ def command(backend: str | None, results: Path) -> int:
 
     plugins = Plugins.discover()
     chosen = plugins.backend(backend) if backend else plugins.best_backend()
-    request = RunRequest(workload=WORKLOAD, backend=chosen.name, scenario=SCENARIO, results=results)
+    scenario = next(name for name, each in plugins.scenarios.items() if each.sends_all_at_once)
+    request = RunRequest(workload=WORKLOAD, backend=chosen.name, scenario=scenario, results=results)
     check(request, plugins)
     environment = observe_environment()
     echo_heading("1. This machine (all of it: mlbench doctor)")
     for line in (*describe_machine(environment), *describe_noise(measure_noise(), environment.load_average)):
         echo_wrapped(f"  {line}", 2 + INDENT)
-    echo_heading(f"2. One run: mlbench run {WORKLOAD} --backend {chosen.name} --scenario {SCENARIO}")
+    echo_heading(f"2. One run: mlbench run {WORKLOAD} --backend {chosen.name} --scenario {scenario}")
     record = _measure(request, plugins)
     if record is None:
         return 1
@@ -89,7 +89,8 @@ def _suggestions(record: RunRecord, plugins: Plugins) -> list[tuple[str, str]]:
     ]
     found = [(f"show {record.run_id[-4:]}", "this run: every rule, the machine and the settings")]
     found += [
-        (f"run {WORKLOAD} --backend {name} --scenario {SCENARIO}", "the same on another backend") for name in others[:1]
+        (f"run {WORKLOAD} --backend {name} --scenario {record.scenario}", "the same on another backend")
+        for name in others[:1]
     ]
     return [
         *found,

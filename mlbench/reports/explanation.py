@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from mlbench.contracts.load_pattern import Arrivals
 from mlbench.records.run_record import RuleRecord, RunRecord
 from mlbench.reports.console import accuracy, is_good, overhead, p99, percentile_beside, result
 from mlbench.reports.units import plural
 
 RESULTS_OF = {
-    "Offline": "samples answered per second when all of them are there at once: the throughput",
-    "Server": "samples per second, arriving at random moments, that were answered within the latency limit",
-    "SingleStream": "the time of one sample, sent when the one before is answered: what a single user waits",
-    "MultiStream": "the time of one query of several samples, sent when the one before is answered",
+    Arrivals.ALL_AT_ONCE: "what is answered per second when all samples are there at once: the throughput",
+    Arrivals.AT_A_RATE: "what is answered per second within the latency limit, of queries at random moments",
+    Arrivals.ONE_BY_ONE: "the time of a query, sent when the one before is answered: what a single user waits",
 }
-"""What the number of a scenario is; that of a plugin's is explained by its unit alone."""
+"""What the number of a scenario is, by when its queries are sent."""
 
 TIERS = {
     "smoke": "seconds long: it shows that everything works, and is too short to compare small differences",
@@ -54,7 +54,7 @@ def next_step(record: RunRecord) -> str:
 def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield each part of a completed run's line as it is printed, and what it means."""
     assert record.result and record.verdict
-    yield result(record), RESULTS_OF.get(record.scenario, f"the result of scenario {record.scenario}")
+    yield result(record), _meaning_of_result(record)
     if p99(record) != "-":
         yield f"p99 {p99(record)}", "99 of 100 were answered within this time"
     if record.verdict.is_valid:
@@ -67,6 +67,11 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
     if overhead(record) != "-":
         yield f"harness {overhead(record)}", "of each sample's time is mlbench's own, measured on this machine"
     yield f"tier {record.tier}", TIERS.get(record.tier, "")
+
+
+def _meaning_of_result(record: RunRecord) -> str:
+    arrivals = record.scenario_facts.arrivals
+    return RESULTS_OF[arrivals] if arrivals else f"the result of scenario {record.scenario}"
 
 
 def _failed(record: RunRecord) -> list[RuleRecord]:
