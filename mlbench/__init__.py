@@ -22,6 +22,14 @@ from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Outp
 from mlbench.contracts.model import BatchProgram, Model, ReplySpec
 from mlbench.contracts.power import Energy, PowerMeter
 from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.statistics import (
+    BatchStatistics,
+    CacheCounts,
+    DecodeCounts,
+    EngineStatistics,
+    GenerationStatistics,
+    PrefillCounts,
+)
 from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
 from mlbench.errors import (
     DataError,
@@ -40,17 +48,22 @@ __all__ = [
     "Array",
     "Backend",
     "BatchProgram",
+    "BatchStatistics",
+    "CacheCounts",
     "Capacity",
     "DataError",
     "Dataset",
+    "DecodeCounts",
     "Decoding",
     "DifferenceLimits",
     "Dim",
     "Energy",
     "Engine",
     "EnginePlan",
+    "EngineStatistics",
     "Executable",
     "GenerationProgram",
+    "GenerationStatistics",
     "Graph",
     "GraphBackend",
     "GraphCalls",
@@ -66,6 +79,7 @@ __all__ = [
     "PluginError",
     "PowerMeter",
     "Precision",
+    "PrefillCounts",
     "Probe",
     "Profile",
     "Prompt",

@@ -317,8 +317,7 @@ class _Begun:
         """Return the share of the machine's ceilings, or why it is not known."""
         try:
             work = outcome.work.model_dump() if outcome.work else None
-            instances = outcome.engine.get("instances", 1)
-            assert isinstance(instances, int)
+            instances = outcome.engine.instances or 1
             share, reason = share_of(work, self.precision, outcome.runtime, self.ceilings, instances)
             return RooflineRecord.model_validate(share) if share else None, reason
         except Exception as error:  # a backend says what it computed on, and may say anything

@@ -54,7 +54,7 @@ def choose_instances(
             break
         count *= 2
     chosen = min(number for number, rate in rates.items() if rate >= _AS_GOOD * max(rates.values()))
-    tried = {str(number): round(rate, 1) for number, rate in rates.items()}
+    tried = {number: round(rate, 1) for number, rate in rates.items()}
     logger.info("%d instances, of %s samples/s, in %.0f s", chosen, tried, time.monotonic() - started_s)
     return _with(payload, chosen), {"instances": chosen, "instance_sweep_samples_per_s": tried}
 

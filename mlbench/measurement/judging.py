@@ -10,6 +10,7 @@ from typing import Any
 
 from mlbench.contracts.metric import Metric, OutputDifference
 from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
@@ -35,7 +36,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     *,
     model: Model,
     spots: tuple[SpotCheck | None, str],
-    statistics: Mapping[str, Any],
+    statistics: EngineStatistics,
     length_across_passes: float | None = None,
 ) -> Mapping[str, Any]:
     """Score the accuracy test's replies, and hold every rule against the performance test's log.
@@ -87,10 +88,12 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     }
 
 
-def _truncated_prompts(statistics: Mapping[str, Any]) -> int | str | None:
-    """Return the engine's count of prompts that it cut, as `Engine.statistics` promises it; else what it says."""
-    said = statistics.get("truncated_prompts")
-    return said if said is None or (type(said) is int and said >= 0) else repr(said)[:_SHOWN]
+def _truncated_prompts(statistics: EngineStatistics) -> int | str | None:
+    """Return the engine's count of prompts that it cut; what it says instead, where that is no count."""
+    counted, said = statistics.truncated_prompts, statistics.extra.get("truncated_prompts")
+    if counted is None:
+        return None if said is None else repr(said)[:_SHOWN]
+    return counted if counted >= 0 else str(counted)
 
 
 def _score_run(

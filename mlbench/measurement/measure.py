@@ -74,7 +74,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         metering.watch_idle()
         traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
         channel.progress("statistics")
-        counts = facts.entries("engine", ready.engine.statistics)
+        counts = facts.statistics(ready.engine.statistics)
         calls = facts.answer("work", lambda: _calls_of(ready.engine), otherwise=list[GraphCalls]())
         runtime = facts.entries("runtime", ready.runtime)
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
@@ -105,7 +105,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         "energy", EnergyRecord, lambda: metering.values(samples=issued, tokens=tokens), lambda: metering.reason
     )
     outcome = {
-        "engine": {**counts, **sweep},
+        "engine": dataclasses.replace(counts, **sweep),
         "runtime": runtime,
         **judge_run(
             job,

@@ -12,6 +12,7 @@ import psutil
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
 from mlbench.execution.call_costs import CallCost, NotCountedError, count_cost, find_cost
@@ -85,7 +86,7 @@ def fill_cache(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any
 
 
 def work_of(
-    calls: Sequence[GraphCalls], model: Model, job: Job, statistics: Mapping[str, Any], samples: int
+    calls: Sequence[GraphCalls], model: Model, job: Job, statistics: EngineStatistics, samples: int
 ) -> Mapping[str, Any]:
     """Return the work of so many samples as the record's values; the cost of each call is in the cache."""
     costs = [find_cost(model.graphs[call.graph], call) for call in calls]
@@ -95,19 +96,8 @@ def work_of(
         "graphs": graphs,
         "operations_per_sample": sum(graph["operations"] for graph in graphs) / samples,
         "bytes_per_sample": sum(graph["bytes"] for graph in graphs) / samples,
-        "useful_share": _useful_share(statistics),
+        "useful_share": statistics.useful_share,
     }
-
-
-def _useful_share(statistics: Mapping[str, Any]) -> float | None:
-    """Return how much of what was computed belongs to samples: tokens in generation, rows elsewhere."""
-    if "decode" in statistics:
-        phases = statistics["prefill"], statistics["decode"]
-        useful, computed = (sum(phase[f"{kind}_tokens"] for phase in phases) for kind in ("useful", "computed"))
-    else:
-        useful = statistics.get("samples", 0)
-        computed = useful + statistics.get("padding_samples", 0)
-    return useful / computed if computed else None
 
 
 def _of_graph(

@@ -166,7 +166,7 @@ class _Trial:
     def _share_computed(self) -> float:
         """Return which part of the graph calls of the last test was computed."""
         engine = self.ready.engine
-        computed: int = engine.statistics().get("computed_calls", 0)
+        computed = engine.statistics().computed_calls or 0
         return computed / max(1, sum(call.count for call in engine.calls()))
 
     def _per_sample_ns(self, values: dict[str, Any]) -> int:

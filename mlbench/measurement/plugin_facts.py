@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem
+from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import describe_error
 from mlbench.execution.plain_values import plain_entries
 
@@ -31,6 +33,10 @@ class PluginFacts:
         if reason:
             self._miss(name, f"not all can be stored: {reason}")
         return found
+
+    def statistics(self, question: Callable[[], EngineStatistics]) -> EngineStatistics:
+        """Return what an engine counted, as far as it can be stored; the rest is named in `missing`."""
+        return statistics_from_json(self.entries("engine", lambda: statistics_to_json(question())))
 
     def section(
         self, name: str, model: type[_Section], question: Callable[[], object], reason: Callable[[], str]

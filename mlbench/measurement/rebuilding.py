@@ -16,6 +16,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
+from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import DataError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
@@ -183,7 +184,7 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
             metric,
             model=job.workload.model(job.variant),
             spots=(None, ""),
-            statistics=record["engine"],
+            statistics=statistics_from_json(record["engine"]),
         )
     for rule in values["verdict"]["rules"]:
         if rule["rule"] == _SOUND:

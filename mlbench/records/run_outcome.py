@@ -17,7 +17,7 @@ from mlbench.records.run_record import (
     VerdictRecord,
     WorkRecord,
 )
-from mlbench.records.stored import Stored
+from mlbench.records.stored import Statistics, Stored
 
 
 class RunOutcome(Stored):
@@ -40,7 +40,7 @@ class RunOutcome(Stored):
     samples: dict[str, int]
     load: dict[str, JsonValue]
     limits: dict[str, JsonValue]
-    engine: dict[str, JsonValue]
+    engine: Statistics
     runtime: dict[str, JsonValue]
     fingerprints: dict[str, str]
 
