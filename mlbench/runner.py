@@ -25,10 +25,11 @@ from mlbench.documents import open_to_write
 from mlbench.errors import MlbenchError, StorageError, UnavailableError, UsageError, describe_error
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.instances.resource_check import check_demand
-from mlbench.execution.isolation import ProcessLimits, call_isolated, tail_of
+from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.plain_values import plain_entries
 from mlbench.folders import results_folder, system_settings_file
 from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import FailureRecord, RooflineRecord, RunRecord, SettingRecord
@@ -217,14 +218,13 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
             logger.debug("progress cannot be shown", exc_info=True)
 
     try:
-        outcome = call_isolated(
-            "mlbench.measurement.measure:measure",
-            {**_payload(begun, folder.path), "uncounted": "" if begun.ceilings else ONCE},
+        return call_isolated(
+            ChildFunction("mlbench.measurement.measure:measure", RunOutcome),
+            begun.job(folder.path),
             log,
             _limits(begun.settings),
             show,
         )
-        return outcome if isinstance(outcome, Failure) else RunOutcome.of_values(outcome)
     except MlbenchError as error:
         if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request has to be another
             raise
@@ -260,6 +260,19 @@ class _Begun:
             ceilings=load_ceilings(environment),
         )
 
+    def job(self, folder: Path) -> JobSpec:
+        """Return what the run's process is asked for."""
+        request = self.request
+        return JobSpec(
+            **_request_fields(request),
+            precision=self.precision,
+            settings=self.settings.plain(),
+            folder=str(folder.resolve()),
+            wants_accuracy=request.wants_accuracy,
+            power=request.power,
+            uncounted="" if self.ceilings else ONCE,
+        )
+
     def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
         """Return the record of the run; where it cannot be made, that of a failure which says why."""
         try:
@@ -281,20 +294,21 @@ class _Begun:
 
     def _record(self, environment: Environment, fields: Mapping[str, Any]) -> RunRecord:
         plain = {key: _storable(value) for key, value in self.settings.plain().items()}
-        record = RunRecord(
-            run_id=self.run_id,
-            created=self.created,
-            duration_ns=time.monotonic_ns() - self.started_ns,
-            mlbench_version=__version__,
-            precision=self.precision,
-            tag=self.request.tag,
-            repeat=self.request.repeat,
-            settings={
-                key: SettingRecord(value=value, layer=self.settings.by_key[key].layer) for key, value in plain.items()
-            },
-            environment=environment,
-            **_request_fields(self.request),
-            **fields,
+        layers = {key: setting.layer for key, setting in self.settings.by_key.items()}
+        record = RunRecord.model_validate(
+            {
+                "run_id": self.run_id,
+                "created": self.created,
+                "duration_ns": time.monotonic_ns() - self.started_ns,
+                "mlbench_version": __version__,
+                "precision": self.precision,
+                "tag": self.request.tag,
+                "repeat": self.request.repeat,
+                "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
+                "environment": environment,
+                **_request_fields(self.request),
+                **fields,
+            }
         )
         record.text()  # what cannot be written is to be found out now
         return record
@@ -335,20 +349,9 @@ def _note(log: Path, text: str) -> None:
         file.write(text.encode(errors="backslashreplace"))
 
 
-def _request_fields(request: RunRequest) -> dict[str, Any]:
+def _request_fields(request: RunRequest) -> dict[str, str]:
     names = ("workload", "backend", "scenario", "profile", "tier", "weights")
     return {name: str(getattr(request, name)) for name in names}
-
-
-def _payload(begun: _Begun, folder: Path) -> Mapping[str, Any]:
-    return {
-        **_request_fields(begun.request),
-        "precision": begun.precision,
-        "wants_accuracy": begun.request.wants_accuracy,
-        "power": begun.request.power,
-        "settings": begun.settings.plain(),
-        "folder": str(folder.resolve()),
-    }
 
 
 def _limits(settings: Settings) -> ProcessLimits:

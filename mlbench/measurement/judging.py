@@ -105,7 +105,7 @@ def _score_run(
         InvalidRunError: the metric cannot score a reply.
     """
     if metric is None:
-        if job.wants_accuracy:
+        if job.spec.wants_accuracy:
             return None, None, f"{job.variant.weights} weights make no claim of accuracy"
         return None, None, "no accuracy test was asked for"
     if faults:

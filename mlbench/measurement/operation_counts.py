@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import psutil
 
@@ -16,8 +15,10 @@ from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
 from mlbench.execution.call_costs import CallCost, NotCountedError, count_cost, find_cost
-from mlbench.execution.isolation import Channel, Failure, ProcessLimits, call_isolated
+from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
+from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_record import GraphWorkRecord, WorkRecord
 
 NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precision.INT8: 1, Precision.FP8: 1}
 """What a number of weights or state takes at least; a backend may keep some of them in a wider form."""
@@ -27,15 +28,29 @@ _SILENCE_S = 240.0
 _MEMORY_SHARE = 0.8
 
 
-def count_operations(
-    calls: Sequence[GraphCalls], job: Job, payload: Mapping[str, Any], model: Model, channel: Channel
-) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRequest:
+    """Which calls to count the work of, and the job whose model they were made of."""
+
+    job: JobSpec
+    calls: Sequence[GraphCalls]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountAnswer:
+    """How far counting came."""
+
+    reason: str
+    """Why not all was counted; empty where it was."""
+
+
+def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channel: Channel) -> str:
     """See to it that what these calls take is in the cache, as far as some seconds reach; return why not.
 
     Counting builds the model once more, in a process of its own: whatever happens there costs no run.
     """
-    if job.uncounted:
-        return job.uncounted
+    if job.spec.uncounted:
+        return job.spec.uncounted
     if not calls:
         return "the engine does not count its graph calls"
     try:
@@ -47,33 +62,33 @@ def count_operations(
         stage_timeout_s=min(_SILENCE_S, job.load.stage_timeout_s / 2),
         memory_bytes=int(_MEMORY_SHARE * psutil.virtual_memory().available),
     )
-    request = {"job": dict(payload), "calls": [asdict(call) for call in calls]}
     try:
         found = call_isolated(
-            "mlbench.measurement.operation_counts:fill_cache",
-            request,
+            ChildFunction(f"{__name__}:{fill_cache.__name__}", CountAnswer),
+            CountRequest(job=job.spec, calls=calls),
             job.folder / "operations.txt",
             limits,
             lambda progress: channel.progress("operations"),
         )
     except MlbenchError as error:
         return error.message
-    return found.message if isinstance(found, Failure) else str(found["reason"])
+    return found.message if isinstance(found, Failure) else found.reason
 
 
-def fill_cache(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
+def fill_cache(request: CountRequest, channel: Channel) -> CountAnswer:
     """Count what calls take, the most frequent first, until the time is over; return why not all was counted."""
     from mlbench.execution.operations import OperationCounter  # brings torch
 
-    job = Job.from_payload(payload["job"], Plugins.discover())
+    job = Job.of_spec(request.job, Plugins.discover())
     model = job.workload.model(job.variant)
     counters: dict[str, OperationCounter] = {}
-    calls, spent_s = [GraphCalls(**fields) for fields in payload["calls"]], 0.0
+    calls, spent_s = request.calls, 0.0
     try:
         for number, call in enumerate(calls):
             channel.progress("operations")
             if spent_s > _BUDGET_S:
-                return {"reason": f"{len(calls) - number} of {len(calls)} different calls are left for the next run"}
+                left = f"{len(calls) - number} of {len(calls)} different calls are left for the next run"
+                return CountAnswer(reason=left)
             graph = model.graphs[call.graph]
             if call.graph not in counters:
                 counters[call.graph] = OperationCounter(graph)
@@ -81,33 +96,40 @@ def fill_cache(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any
             count_cost(graph, call, counters[call.graph].cost)
             spent_s += time.monotonic() - started_s
     except NotCountedError as error:
-        return {"reason": str(error)}
-    return {"reason": ""}
+        return CountAnswer(reason=str(error))
+    return CountAnswer(reason="")
 
 
-def work_of(
-    calls: Sequence[GraphCalls], model: Model, job: Job, statistics: EngineStatistics, samples: int
-) -> Mapping[str, Any]:
-    """Return the work of so many samples as the record's values; the cost of each call is in the cache."""
+def work_of(  # noqa: PLR0913 - two counts of the test, beside what was called
+    calls: Sequence[GraphCalls],
+    model: Model,
+    job: Job,
+    statistics: EngineStatistics,
+    *,
+    samples: int,
+    samples_per_s: float | None,
+) -> WorkRecord:
+    """Return the work of a test's samples; the cost of each call is in the cache."""
     costs = [find_cost(model.graphs[call.graph], call) for call in calls]
     names = dict.fromkeys(call.graph for call in calls)
     graphs = [_of_graph(name, calls, costs, job.plan.precision) for name in names]
-    return {
-        "graphs": graphs,
-        "operations_per_sample": sum(graph["operations"] for graph in graphs) / samples,
-        "bytes_per_sample": sum(graph["bytes"] for graph in graphs) / samples,
-        "useful_share": statistics.useful_share,
-    }
+    return WorkRecord(
+        graphs=graphs,
+        operations_per_sample=sum(graph.operations for graph in graphs) / samples,
+        bytes_per_sample=sum(graph.bytes for graph in graphs) / samples,
+        samples_per_s=samples_per_s,
+        useful_share=statistics.useful_share,
+    )
 
 
 def _of_graph(
     name: str, calls: Sequence[GraphCalls], costs: Sequence[CallCost | None], precision: Precision
-) -> dict[str, Any]:
+) -> GraphWorkRecord:
     own = [(call.count, cost) for call, cost in zip(calls, costs, strict=True) if call.graph == name and cost]
-    return {
-        "graph": name,
-        "calls": sum(count for count, _ in own),
-        "shapes": len(own),
-        "operations": sum(count * cost.operations for count, cost in own),
-        "bytes": sum(count * cost.bytes_at(NUMBER_BYTES[precision]) for count, cost in own),
-    }
+    return GraphWorkRecord(
+        graph=name,
+        calls=sum(count for count, _ in own),
+        shapes=len(own),
+        operations=sum(count * cost.operations for count, cost in own),
+        bytes=sum(count * cost.bytes_at(NUMBER_BYTES[precision]) for count, cost in own),
+    )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench.records.environment import observe_environment
-from mlbench.roofline.ceilings import Ceilings, ceilings_file, load_ceilings
+from mlbench.roofline.ceilings import Ceilings, ProbeRequest, ceilings_file, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 
 WORK = {"operations_per_sample": 2e9, "bytes_per_sample": 1e8, "samples_per_s": 10.0}
@@ -112,13 +112,13 @@ def test_a_real_measurement_finds_ceilings_in_their_own_form(monkeypatch):
     heard, threads = [], torch.get_num_threads()
     try:
         found = probe.measure_devices(
-            {"threads": 1}, type("Heard", (), {"progress": lambda self, s: heard.append(s)})()
+            ProbeRequest(threads=1), type("Heard", (), {"progress": lambda self, s: heard.append(s)})()
         )
     finally:
         torch.set_num_threads(threads)
     environment = observe_environment()
     facts = {"machine": environment.machine, "threads": 1, "libraries": {}}
-    (device,) = Ceilings.model_validate(json.loads(json.dumps({**found, **facts}))).devices
+    (device,) = Ceilings.model_validate({**json.loads(found.model_dump_json()), **facts}).devices
     assert device.device == "cpu"
     assert {*device.operations, *device.not_measured} == {"fp32", "bf16", "fp16", "int8"}
     assert device.operations["fp32"].how == "matrices of 256 x 256"
