@@ -6,8 +6,9 @@ These names are the contract between the core and its plugins; `mlbench.toolkit`
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
-from mlbench.contracts.generation import Decoding, GenerationProgram, Prompt
+from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, GenerationProgram, Prompt
 from mlbench.contracts.graph import (
+    NEXT,
     Array,
     Dim,
     Executable,
@@ -45,6 +46,11 @@ from mlbench.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "DECODE",
+    "LENGTH",
+    "NEXT",
+    "PREFILL",
+    "SLOTS",
     "Array",
     "Backend",
     "BatchProgram",

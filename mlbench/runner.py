@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-import psutil
-
 from mlbench import __version__
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.graph import Precision
@@ -44,7 +42,6 @@ Listener = Callable[[Mapping[str, Any]], None]
 LOG_FILE = "log.txt"
 """In the run folder: all that the run's process printed."""
 
-_MEMORY_SHARE = 0.95
 _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be one that can be carried out."""
 
@@ -356,7 +353,4 @@ def _request_fields(request: RunRequest) -> dict[str, str]:
 
 def _limits(settings: Settings) -> ProcessLimits:
     load = settings.fill("load", LoadSettings())
-    return ProcessLimits(
-        stage_timeout_s=load.stage_timeout_s,
-        memory_bytes=int(load.memory_limit_gib * 2**30 or _MEMORY_SHARE * psutil.virtual_memory().available),
-    )
+    return ProcessLimits.for_run(load.stage_timeout_s, memory_gib=load.memory_limit_gib)

@@ -48,7 +48,7 @@ ROOMS = {
         "turns",
     },
 }
-ALWAYS = {"contracts", "documents", "engine_statistics", "errors", "folders", "installed"}
+ALWAYS = {"contracts", "documents", "engine_statistics", "errors", "folders", "installed", "processor"}
 KNOWN_EXCEPTIONS = {
     # the one method of the contract with a default that needs the core's engine
     ("contracts", "execution"),

@@ -25,7 +25,6 @@ from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageErr
 from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.tuning import fill_template
 
-_MEMORY_SHARE = 0.95
 _LONGEST_PATIENCE_S = 20.0
 _GRACE_S = 10.0
 """How much longer than a check the process may be silent: a hang is named inside it, where Python still runs."""
@@ -107,7 +106,7 @@ def examine(
     examination = _Examination(checks, on_finding)
     while remaining := examination.remaining:
         asked = ChecksRequest(request=request, checks=remaining)
-        limits = ProcessLimits(stage_timeout_s=request.timeout_s + _GRACE_S, memory_bytes=_memory_allowed())
+        limits = ProcessLimits.for_run(request.timeout_s + _GRACE_S)
         outcome = call_isolated(
             ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), asked, log, limits, examination.hear
         )
@@ -212,9 +211,3 @@ class _Examination:
         finding = Finding(check=check, demand=self._demands[check], seconds=seconds, reason=reason, hint=hint)
         self.findings.append(finding)
         self._on_finding(finding)
-
-
-def _memory_allowed() -> int:
-    import psutil
-
-    return int(_MEMORY_SHARE * psutil.virtual_memory().total)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+import psutil
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
@@ -46,6 +47,8 @@ OnProgress = Callable[[Mapping[str, Any]], None]
 """Is given the ``stage`` and more facts, by name."""
 
 _LOG_TAIL_CHARACTERS = 4000
+_SHARE_OF_RUN = 0.95
+_SHARE_OF_HELPER = 0.8
 _ROOM_HINT = "See that the disk of the results has room, and `ulimit -a`."
 _PULSE_S = 0.5
 _LEAVE_WITHIN_S = 20.0
@@ -61,6 +64,18 @@ class ProcessLimits:
     """How long it may go without a sign of progress; longer where it is at work on a busy machine (`is_hung`)."""
     memory_bytes: int
     """Memory that the child and its children hold; pages of mapped files do not count."""
+
+    @classmethod
+    def for_run(cls, stage_timeout_s: float, *, memory_gib: float = 0.0) -> Self:
+        """Return the limits of a run: the memory that its user allows it, or nearly all that is free (0)."""
+        memory_bytes = memory_gib * 2**30 or _SHARE_OF_RUN * psutil.virtual_memory().available
+        return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(memory_bytes))
+
+    @classmethod
+    def for_helper(cls, stage_timeout_s: float, *, free_bytes: int | None = None) -> Self:
+        """Return the limits of what runs beside a run, or instead of one: it leaves some of the free memory (None)."""
+        free_bytes = psutil.virtual_memory().available if free_bytes is None else free_bytes
+        return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(_SHARE_OF_HELPER * free_bytes))
 
 
 @dataclass(frozen=True, slots=True)

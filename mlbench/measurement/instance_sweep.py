@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import psutil
-
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
@@ -23,7 +21,6 @@ _KEY = "execution.instances"
 _STAGE = "sweep over instances"
 _DONE_BELOW = 0.85
 _AS_GOOD = 0.98
-_MEMORY_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +77,7 @@ def _try_instances(spec: JobSpec, job: Job, channel: Channel) -> float:
         MlbenchError: the engine cannot be made.
         ProcessEndedError: the process failed.
     """
-    limits = ProcessLimits(
-        stage_timeout_s=job.load.stage_timeout_s / 2,
-        memory_bytes=int(_MEMORY_SHARE * psutil.virtual_memory().available),
-    )
+    limits = ProcessLimits.for_helper(job.load.stage_timeout_s / 2)
     log = job.folder / "instance_sweep.txt"
     found = call_isolated(
         ChildFunction(f"{__name__}:{rate.__name__}", Rate), spec, log, limits, lambda progress: channel.progress(_STAGE)

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import psutil
-
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
@@ -25,7 +23,6 @@ NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precisi
 
 _BUDGET_S = 20.0
 _SILENCE_S = 240.0
-_MEMORY_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +55,7 @@ def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channe
             return ""
     except NotCountedError as error:
         return str(error)
-    limits = ProcessLimits(
-        stage_timeout_s=min(_SILENCE_S, job.load.stage_timeout_s / 2),
-        memory_bytes=int(_MEMORY_SHARE * psutil.virtual_memory().available),
-    )
+    limits = ProcessLimits.for_helper(min(_SILENCE_S, job.load.stage_timeout_s / 2))
     try:
         found = call_isolated(
             ChildFunction(f"{__name__}:{fill_cache.__name__}", CountAnswer),

@@ -22,7 +22,6 @@ from mlbench.records.whole_file import write_whole
 
 _LIBRARIES = ("torch", "numpy")
 _SILENCE_S = 300.0
-_MEMORY_SHARE = 0.8
 
 
 class Ceiling(Stored):
@@ -112,7 +111,7 @@ def measure_ceilings(
         ChildFunction("mlbench.roofline.probe:measure_devices", MeasuredDevices),
         ProbeRequest(threads=threads),
         log,
-        ProcessLimits(stage_timeout_s=_SILENCE_S, memory_bytes=int(_MEMORY_SHARE * memory_bytes)),
+        ProcessLimits.for_helper(_SILENCE_S, free_bytes=memory_bytes),
         on_progress,
     )
     if isinstance(found, Failure):
