@@ -327,10 +327,8 @@ class _Begun:
     def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
         """Return the share of the machine's ceilings, or why it is not known."""
         try:
-            work = outcome.work.model_dump() if outcome.work else None
             instances = outcome.engine.instances or 1
-            share, reason = share_of(work, self.precision, outcome.runtime, self.ceilings, instances)
-            return RooflineRecord.model_validate(share) if share else None, reason
+            return share_of(outcome.work, self.precision, outcome.runtime, self.ceilings, instances)
         except Exception as error:  # a backend says what it computed on, and may say anything
             return None, describe_error(error)
 

@@ -102,20 +102,24 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         lambda: uncounted,
     )
     energy = facts.section("energy", lambda: metering.record(samples=issued, tokens=tokens), lambda: metering.reason)
+    judgement = judge_run(
+        job,
+        limits,
+        detail,
+        traffic,
+        metric,
+        model=model,
+        spots=spots,
+        statistics=counts,
+        length_across_passes=length_across_passes,
+    )
     outcome = {
         "engine": counts,
         "runtime": runtime,
-        **judge_run(
-            job,
-            limits,
-            detail,
-            traffic,
-            metric,
-            model=model,
-            spots=spots,
-            statistics=counts,
-            length_across_passes=length_across_passes,
-        ),
+        "result": judgement.result,
+        "accuracy": judgement.accuracy,
+        "verdict": judgement.verdict,
+        "loadgen_version": judgement.loadgen_version,
         "work": work,
         "energy": energy,
         "load": facts.entries("load", lambda: dataclasses.asdict(load)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from mlbench.errors import MlbenchError, describe_error
 from mlbench.execution.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_speed
 from mlbench.loadgen.drive import drive
-from mlbench.loadgen.logs import DETAIL, read_detail
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import ChannelCallbacks, Job, test_of
 from mlbench.measurement.running_engine import RunningEngine, query_size, typical_indices
@@ -106,7 +107,7 @@ class _Trial:
         # a computed call holds up all behind it in Server, and is part of the whole in Offline; a stream has a median
         allowed = 0.0 if is_server or self.job.scenario.loadgen == "Offline" else _COMPUTED_SHARE
         for _ in range(_TRIES):
-            values = self._drive(load)
+            values = self._drive(load).values
             computed_share = self._share_computed()
             sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
             rate_per_s = values.get("result_completed_samples_per_sec", sent_per_s)
@@ -152,7 +153,7 @@ class _Trial:
             reply_checks=0,
         )
 
-    def _drive(self, load: LoadSettings) -> dict[str, Any]:
+    def _drive(self, load: LoadSettings) -> DetailLog:
         """Let LoadGen drive the engine; return what its log says."""
         folder, engine = self.job.folder / _STAGE, self.ready.engine
         shutil.rmtree(folder, ignore_errors=True)
@@ -161,7 +162,7 @@ class _Trial:
         traffic = drive(test, engine, self.ready.dataset, folder, ChannelCallbacks(channel=self.channel, stage=_STAGE))
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
-        return dict(read_detail(folder / DETAIL).values)
+        return read_detail(folder / DETAIL)
 
     def _share_computed(self) -> float:
         """Return which part of the graph calls of the last test was computed."""
@@ -169,7 +170,7 @@ class _Trial:
         computed = engine.statistics().computed_calls or 0
         return computed / max(1, sum(call.count for call in engine.calls()))
 
-    def _per_sample_ns(self, values: dict[str, Any]) -> int:
+    def _per_sample_ns(self, values: Mapping[str, Any]) -> int:
         if self.job.scenario.loadgen == "Offline":
             rate_per_s: float = values["result_samples_per_second"]
             return round(1e9 / rate_per_s)

@@ -183,7 +183,7 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
     sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
     faults = 0 if sound is None or is_unscored else int(sound["measured"] or 0)
     with _copy_to_write_in(job.folder) as place:
-        values = judge_run(
+        judgement = judge_run(
             dataclasses.replace(job, folder=place),
             limits,
             detail,
@@ -193,10 +193,11 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
             spots=(None, ""),
             statistics=statistics_from_json(record["engine"]),
         )
-    for rule in values["verdict"]["rules"]:
+    values = _json(dataclasses.asdict(judgement))
+    verdict = values["verdict"]
+    for rule in verdict["rules"]:
         if rule["rule"] == _SOUND:
             del rule["measured"], rule["fix"]
-    verdict = values["verdict"]
     if not _passes_unlogged(record["verdict"]["rules"]):
         verdict = {**verdict, "is_valid": False, "is_conformant": False}
     return {**values, "verdict": verdict, "limits": dataclasses.asdict(limits)}

@@ -57,11 +57,6 @@ class RunOutcome(Stored):
             reason = first_problem(error, whole="the outcome")
             raise InvalidRunError(f"the run's outcome cannot be stored: {reason}.") from None
 
-    def json_values(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        values: dict[str, Any] = self.model_dump(mode="json")
-        return values
-
     def fields(self) -> dict[str, Any]:
         """Return it by field, as a record takes it."""
         return {name: getattr(self, name) for name in type(self).model_fields}
