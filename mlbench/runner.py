@@ -316,7 +316,7 @@ class _Begun:
             return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
         share, reason = self._roofline(outcome)
         missing = {} if share else {"roofline": reason}
-        fields = outcome.fields()
+        fields = dict(outcome)
         return {
             "status": "completed",
             **fields,

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any, get_type_hints
 
@@ -28,11 +28,11 @@ def main() -> int:
     die_with_parent()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     module, _, function = sys.argv[1].partition(":")
-    start = _read_start()
-    channel = Channel(Sender(int(sys.argv[2]), start["key"]))
+    key, request = _read_start()
+    channel = Channel(Sender(int(sys.argv[2]), key))
     try:
         called = getattr(importlib.import_module(module), function)
-        channel.outcome(_as_values(called(_as_annotated(called, start["request"]), channel)))
+        channel.outcome(_as_values(called(_as_annotated(called, request), channel)))
     except SystemExit:
         raise
     except BaseException as error:  # reported to the parent, whatever it is; the traceback stays in the log
@@ -42,13 +42,13 @@ def main() -> int:
     return 0
 
 
-def _read_start() -> Mapping[str, Any]:
+def _read_start() -> tuple[str, object]:
     """Return the key and the request, and leave an empty standard input: what is started from here inherits it."""
-    start: Mapping[str, Any] = json.load(sys.stdin)
+    start = json.load(sys.stdin)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
-    return start
+    return start["key"], start["request"]
 
 
 def _as_annotated(function: Callable[..., object], request: object) -> object:

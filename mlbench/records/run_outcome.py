@@ -56,7 +56,3 @@ class RunOutcome(Stored):
         except ValidationError as error:
             reason = first_problem(error, whole="the outcome")
             raise InvalidRunError(f"the run's outcome cannot be stored: {reason}.") from None
-
-    def fields(self) -> dict[str, Any]:
-        """Return it by field, as a record takes it."""
-        return {name: getattr(self, name) for name in type(self).model_fields}

@@ -114,7 +114,7 @@ class StatefulSession:
                 binding.bind_ortvalue_output(name + NEXT, value)
         return state.bindings[key]
 
-    def _taken(self, rows: int, state: OnnxState) -> Mapping[str, Any]:
+    def _taken(self, rows: int, state: OnnxState) -> Mapping[str, OrtValue]:
         """Return the tensors of a state, or no more than their first rows where that is all that the file takes."""
         if not self._takes_first_rows:
             return state.values

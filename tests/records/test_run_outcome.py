@@ -26,7 +26,7 @@ def test_it_arrives_as_it_was_sent_and_a_record_takes_it(values, a_run):
     sent = RunOutcome.of_values(values)
     arrived = RunOutcome.of_values(json.loads(json.dumps(to_jsonable_python(sent), allow_nan=False)))
     assert arrived == sent
-    assert RunRecord(**{**dict(a_run()), **arrived.fields()}).samples == {"dataset": 8, "issued": 64}
+    assert RunRecord(**{**dict(a_run()), **dict(arrived)}).samples == {"dataset": 8, "issued": 64}
 
 
 @pytest.mark.parametrize(
