@@ -27,6 +27,7 @@ from mlbench.execution.cores import physical_cores
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.measurement.job import Job
+from mlbench.records.job_spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def payload_of(workload: str, backend: str, batch: int, way: Way, folder: str) -
 
 def opened(stack: ExitStack, payload: Mapping[str, Any], way: Way) -> tuple[Model, Engine, Dataset]:
     """Return an engine that is warm, with the model whose samples it answers and the dataset that loads them for it."""
-    job = Job.from_payload(payload, Plugins.discover())
+    job = Job.of_spec(JobSpec(**payload), Plugins.discover())
     model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
     engine: Engine
     if way.processes:

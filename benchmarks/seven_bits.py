@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from mlbench.toolkit import onnx_quantization
-from mlbench.toolkit.processor import machine_flags
+from mlbench.toolkit import machine_flags, onnx_quantization
 
 
 @contextmanager

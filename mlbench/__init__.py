@@ -6,8 +6,9 @@ These names are the contract between the core and its plugins; `mlbench.toolkit`
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
-from mlbench.contracts.generation import Decoding, GenerationProgram, Prompt
+from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, GenerationProgram, Prompt
 from mlbench.contracts.graph import (
+    NEXT,
     Array,
     Dim,
     Executable,
@@ -22,6 +23,14 @@ from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Outp
 from mlbench.contracts.model import BatchProgram, Model, ReplySpec
 from mlbench.contracts.power import Energy, PowerMeter
 from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.statistics import (
+    BatchStatistics,
+    CacheCounts,
+    DecodeCounts,
+    EngineStatistics,
+    GenerationStatistics,
+    PrefillCounts,
+)
 from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
 from mlbench.errors import (
     DataError,
@@ -37,20 +46,30 @@ from mlbench.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "DECODE",
+    "LENGTH",
+    "NEXT",
+    "PREFILL",
+    "SLOTS",
     "Array",
     "Backend",
     "BatchProgram",
+    "BatchStatistics",
+    "CacheCounts",
     "Capacity",
     "DataError",
     "Dataset",
+    "DecodeCounts",
     "Decoding",
     "DifferenceLimits",
     "Dim",
     "Energy",
     "Engine",
     "EnginePlan",
+    "EngineStatistics",
     "Executable",
     "GenerationProgram",
+    "GenerationStatistics",
     "Graph",
     "GraphBackend",
     "GraphCalls",
@@ -66,6 +85,7 @@ __all__ = [
     "PluginError",
     "PowerMeter",
     "Precision",
+    "PrefillCounts",
     "Probe",
     "Profile",
     "Prompt",

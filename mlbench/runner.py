@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-import psutil
-
 from mlbench import __version__
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.graph import Precision
@@ -25,10 +23,11 @@ from mlbench.documents import open_to_write
 from mlbench.errors import MlbenchError, StorageError, UnavailableError, UsageError, describe_error
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.instances.resource_check import check_demand
-from mlbench.execution.isolation import ProcessLimits, call_isolated, tail_of
+from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.plain_values import plain_entries
 from mlbench.folders import results_folder, system_settings_file
 from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import FailureRecord, RooflineRecord, RunRecord, SettingRecord
@@ -44,7 +43,6 @@ Listener = Callable[[Mapping[str, Any]], None]
 LOG_FILE = "log.txt"
 """In the run folder: all that the run's process printed."""
 
-_MEMORY_SHARE = 0.95
 _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be one that can be carried out."""
 
@@ -218,14 +216,13 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
             logger.debug("progress cannot be shown", exc_info=True)
 
     try:
-        outcome = call_isolated(
-            "mlbench.measurement.measure:measure",
-            {**_payload(begun, folder.path), "uncounted": "" if begun.ceilings else ONCE},
+        return call_isolated(
+            ChildFunction("mlbench.measurement.measure:measure", RunOutcome),
+            begun.job(folder.path),
             log,
             _limits(begun.settings),
             show,
         )
-        return outcome if isinstance(outcome, Failure) else RunOutcome.of_values(outcome)
     except MlbenchError as error:
         if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request has to be another
             raise
@@ -263,6 +260,19 @@ class _Begun:
             ceilings=load_ceilings(environment),
         )
 
+    def job(self, folder: Path) -> JobSpec:
+        """Return what the run's process is asked for."""
+        request = self.request
+        return JobSpec(
+            **_request_fields(request),
+            precision=self.precision,
+            settings=self.settings.plain(),
+            folder=str(folder.resolve()),
+            wants_accuracy=request.wants_accuracy,
+            power=request.power,
+            uncounted="" if self.ceilings else ONCE,
+        )
+
     def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
         """Return the record of the run; where it cannot be made, that of a failure which says why."""
         try:
@@ -284,21 +294,22 @@ class _Begun:
 
     def _record(self, environment: Environment, fields: Mapping[str, Any]) -> RunRecord:
         plain = {key: _storable(value) for key, value in self.settings.plain().items()}
-        record = RunRecord(
-            run_id=self.run_id,
-            created=self.created,
-            duration_ns=time.monotonic_ns() - self.started_ns,
-            mlbench_version=__version__,
-            precision=self.precision,
-            tag=self.request.tag,
-            repeat=self.request.repeat,
-            settings={
-                key: SettingRecord(value=value, layer=self.settings.by_key[key].layer) for key, value in plain.items()
-            },
-            environment=environment,
-            scenario_facts=ScenarioRecord.of(self.scenario),
-            **_request_fields(self.request),
-            **fields,
+        layers = {key: setting.layer for key, setting in self.settings.by_key.items()}
+        record = RunRecord.model_validate(
+            {
+                "run_id": self.run_id,
+                "created": self.created,
+                "duration_ns": time.monotonic_ns() - self.started_ns,
+                "mlbench_version": __version__,
+                "precision": self.precision,
+                "tag": self.request.tag,
+                "repeat": self.request.repeat,
+                "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
+                "environment": environment,
+                "scenario_facts": ScenarioRecord.of(self.scenario),
+                **_request_fields(self.request),
+                **fields,
+            }
         )
         record.text()  # what cannot be written is to be found out now
         return record
@@ -309,7 +320,7 @@ class _Begun:
             return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
         share, reason = self._roofline(outcome)
         missing = {} if share else {"roofline": reason}
-        fields = outcome.fields()
+        fields = dict(outcome)
         return {
             "status": "completed",
             **fields,
@@ -320,11 +331,8 @@ class _Begun:
     def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
         """Return the share of the machine's ceilings, or why it is not known."""
         try:
-            work = outcome.work.model_dump() if outcome.work else None
-            instances = outcome.engine.get("instances", 1)
-            assert isinstance(instances, int)
-            share, reason = share_of(work, self.precision, outcome.runtime, self.ceilings, instances)
-            return RooflineRecord.model_validate(share) if share else None, reason
+            instances = outcome.engine.instances or 1
+            return share_of(outcome.work, self.precision, outcome.runtime, self.ceilings, instances)
         except Exception as error:  # a backend says what it computed on, and may say anything
             return None, describe_error(error)
 
@@ -340,25 +348,11 @@ def _note(log: Path, text: str) -> None:
         file.write(text.encode(errors="backslashreplace"))
 
 
-def _request_fields(request: RunRequest) -> dict[str, Any]:
+def _request_fields(request: RunRequest) -> dict[str, str]:
     names = ("workload", "backend", "scenario", "profile", "tier", "weights")
     return {name: str(getattr(request, name)) for name in names}
 
 
-def _payload(begun: _Begun, folder: Path) -> Mapping[str, Any]:
-    return {
-        **_request_fields(begun.request),
-        "precision": begun.precision,
-        "wants_accuracy": begun.request.wants_accuracy,
-        "power": begun.request.power,
-        "settings": begun.settings.plain(),
-        "folder": str(folder.resolve()),
-    }
-
-
 def _limits(settings: Settings) -> ProcessLimits:
     load = settings.fill("load", LoadSettings())
-    return ProcessLimits(
-        stage_timeout_s=load.stage_timeout_s,
-        memory_bytes=int(load.memory_limit_gib * 2**30 or _MEMORY_SHARE * psutil.virtual_memory().available),
-    )
+    return ProcessLimits.for_run(load.stage_timeout_s, memory_gib=load.memory_limit_gib)

@@ -12,7 +12,7 @@ from mlbench.contracts.load_pattern import LOAD_PATTERNS
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "mlbench"
 
-# what each room may import of the core, besides itself, contracts, documents, errors, folders and installed
+# what each room may import of the core, besides itself and `ALWAYS`
 ROOMS = {
     "contracts": set(),
     "toolkit": {"execution", "rules"},
@@ -50,7 +50,7 @@ ROOMS = {
         "turns",
     },
 }
-ALWAYS = {"contracts", "documents", "errors", "folders", "installed"}
+ALWAYS = {"contracts", "documents", "engine_statistics", "errors", "folders", "installed", "processor"}
 SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "records/scenario_record.py")
 """What LoadGen's four are, the official scenarios, and what records meant that have a name alone."""
 EXEMPT = [CORE / each for each in (*SCENARIO_DEFINITIONS, "conformance/loadgen_checks.py", "cli/settings.py")]

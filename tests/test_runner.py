@@ -7,6 +7,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from mlbench import EngineStatistics
 from mlbench.cli import main
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import RunRecord, read
@@ -118,7 +119,7 @@ def sound(record):
 def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(faulty_run):
     record, _ = faulty_run("odd")
     assert (record.status, sound(record)) == ("completed", True)
-    assert record.engine == {"sizes": {"8": 3}}
+    assert record.engine == EngineStatistics(extra={"sizes": {"8": 3}})
     assert record.runtime == {"device": "cpu", "threads": 4}
     missing = record.not_measured
     assert missing["engine"] == "not all can be stored: rate is nan; when is a builtin_function_or_method"

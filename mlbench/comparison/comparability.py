@@ -98,7 +98,7 @@ INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "python": lambda record: record.environment.python,
     "os": lambda record: f"{record.environment.os}, {record.environment.kernel}",
     "image": _image,
-    "batch": lambda record: str(record.engine.get("batch", "unknown")),
+    "batch": lambda record: "unknown" if record.engine.batch is None else str(record.engine.batch),
 }
 """What may differ, since it is often what a comparison is about; it is listed. Versions of libraries and the commits of
 mlbench and of plugins belong to it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from mlbench.conformance.recording import (
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Samples
 from mlbench.contracts.model import ReplySpec
+from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import ConformanceError, describe_error
 
 _LATE_S = 0.3
@@ -151,7 +152,7 @@ def runs_again_after_exit(subject: Subject) -> None:
 def reports_facts_as_json(subject: Subject) -> None:
     """`Engine.statistics` and `Backend.observe` return what JSON can hold, `calls` and `capacity` what they promise.
 
-    ``truncated_prompts`` is a count, where an engine has it.
+    Statistics are `EngineStatistics`, each field of the type that it says; ``truncated_prompts`` is not negative.
     """
     with subject.engine("fixed") as (engine, dataset):
         reply = RecordingReply()
@@ -159,16 +160,26 @@ def reports_facts_as_json(subject: Subject) -> None:
         submit(engine, samples, reply)
         engine.flush()
         reply.wait(samples, subject.patience_s)
-        facts = {"Engine.statistics": engine.statistics, "Backend.observe": subject.backend.observe}
-        for method, report in facts.items():
-            _demand_json(method, report)
-        count = engine.statistics().get("truncated_prompts", 0)
-        demand(
-            type(count) is int and count >= 0,
-            f"Engine.statistics() returns {count!r} as truncated_prompts.",
-            "Count the samples whose prompt was cut, or leave it out.",
-        )
+        _demand_json("Backend.observe", subject.backend.observe)
+        _demand_statistics(engine)
         _demand_promised_kinds(engine)
+
+
+def _demand_statistics(engine: Engine) -> None:
+    _demand_json("Engine.statistics", lambda: statistics_to_json(engine.statistics()))
+    statistics = statistics_from_json(statistics_to_json(engine.statistics()))
+    odd = sorted({each.name for each in fields(statistics)}.intersection(statistics.extra))
+    demand(
+        not odd,
+        f"Engine.statistics() returns {odd and statistics.extra[odd[0]]!r} as {odd and odd[0]}.",
+        f"Return what {type(statistics).__name__} says of its fields, and anything else in its extra.",
+    )
+    count = statistics.truncated_prompts or 0
+    demand(
+        count >= 0,
+        f"Engine.statistics() returns {count!r} as truncated_prompts.",
+        "Count the samples whose prompt was cut, or leave it out.",
+    )
 
 
 def _demand_json(method: str, report: Callable[[], Mapping[str, Any]]) -> None:

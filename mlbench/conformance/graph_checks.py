@@ -9,7 +9,7 @@ import numpy as np
 from mlbench.conformance.comparison import demand_close
 from mlbench.conformance.known_answers import KnownGraph, Sizes, reference_graphs
 from mlbench.conformance.subject import Check, Subject, demand
-from mlbench.contracts.graph import Dim, Executable, TensorSpec
+from mlbench.contracts.graph import Executable, TensorSpec
 from mlbench.errors import ConformanceError
 from mlbench.toolkit import host_array
 
@@ -153,7 +153,7 @@ def _wrong_output(outputs: object, spec: TensorSpec, sizes: Sizes) -> str:
         array = host_array(outputs[spec.name])
     except TypeError as error:
         return f"output {spec.name!r}: {error}"
-    shape = tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)
+    shape = spec.concrete_shape(sizes)
     if array.shape != shape:
         return f"output {spec.name!r} has shape {array.shape}, want {shape}"
     if array.dtype != np.dtype(spec.dtype):

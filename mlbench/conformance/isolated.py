@@ -22,10 +22,9 @@ from mlbench.contracts.graph import Precision
 from mlbench.discovery import Plugins
 from mlbench.discovery.guard import call_plugin
 from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageError, describe_error, printable
-from mlbench.execution.isolation import Channel, Failure, ProcessLimits, call_isolated
+from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.tuning import fill_template
 
-_MEMORY_SHARE = 0.95
 _LONGEST_PATIENCE_S = 20.0
 _GRACE_S = 10.0
 """How much longer than a check the process may be silent: a hang is named inside it, where Python still runs."""
@@ -106,15 +105,11 @@ def examine(
     checks = [check for check in checks_for(request.subject().backend) if not only or check.__name__ in only]
     examination = _Examination(checks, on_finding)
     while remaining := examination.remaining:
-        payload = {
-            "backend": request.backend,
-            "settings": dict(request.settings),
-            "precision": request.precision,
-            "timeout_s": request.timeout_s,
-            "checks": remaining,
-        }
-        limits = ProcessLimits(stage_timeout_s=request.timeout_s + _GRACE_S, memory_bytes=_memory_allowed())
-        outcome = call_isolated(f"{__name__}:{run_checks.__name__}", payload, log, limits, examination.hear)
+        asked = ChecksRequest(request=request, checks=remaining)
+        limits = ProcessLimits.for_run(request.timeout_s + _GRACE_S)
+        outcome = call_isolated(
+            ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), asked, log, limits, examination.hear
+        )
         if isinstance(outcome, Failure):
             reason, hint = f"{outcome.kind}: {outcome.message}", f"The end of {log} says more."
             examination.end(reason, hint)
@@ -123,16 +118,28 @@ def examine(
     return examination.findings
 
 
-def run_checks(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksRequest:
+    """What the child is asked for: checks of a backend, by name."""
+
+    request: CheckRequest
+    checks: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksAnswer:
+    """The child came to the end of its checks; it has told of each by then."""
+
+
+def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
     """Run checks one after another, in the child; the channel hears when each begins, what it compiles, how it went."""
-    names = payload["checks"]
-    subject = CheckRequest(**{key: value for key, value in payload.items() if key != "checks"}).subject()
+    subject = asked.request.subject()
     checks = {check.__name__: check for check in checks_for(subject.backend)}
-    for name in names:
+    for name in asked.checks:
         channel.progress(name)
         reason, hint = _run_check(checks[name], subject, channel)
         channel.progress(name, reason=reason, hint=hint)
-    return {}
+    return ChecksAnswer()
 
 
 def _run_check(check: Check, subject: Subject, channel: Channel) -> tuple[str, str]:
@@ -204,9 +211,3 @@ class _Examination:
         finding = Finding(check=check, demand=self._demands[check], seconds=seconds, reason=reason, hint=hint)
         self.findings.append(finding)
         self._on_finding(finding)
-
-
-def _memory_allowed() -> int:
-    import psutil
-
-    return int(_MEMORY_SHARE * psutil.virtual_memory().total)

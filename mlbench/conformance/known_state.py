@@ -175,5 +175,4 @@ def _compute_scores(name: str, inputs: Mapping[str, np.ndarray], state: Sequence
 def _zeros(spec: TensorSpec, slots: int, length: int) -> torch.Tensor:
     import torch
 
-    sizes = {SLOTS: slots, LENGTH: length}
-    return torch.zeros([sizes[size.name] if isinstance(size, Dim) else size for size in spec.shape])
+    return torch.zeros(spec.concrete_shape({SLOTS: slots, LENGTH: length}))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from mlbench.contracts.statistics import EngineStatistics
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -133,14 +135,9 @@ class Engine(ABC):
         """
         return None
 
-    def statistics(self) -> Mapping[str, Any]:
-        """What the engine counted since it was last asked (batch sizes, padding, waiting): JSON values for the record.
-
-        One count means the same in all engines and is held against a rule: ``truncated_prompts``, the samples whose
-        prompt was not read to its end, as by a server whose context is too short. An engine that can tell reports it,
-        0 too; one that cannot leaves it out.
-        """
-        return {}
+    def statistics(self) -> EngineStatistics:
+        """Return what the engine counted since it was last asked: batch sizes, padding, waiting."""
+        return EngineStatistics()
 
     def calls(self) -> Sequence[GraphCalls]:
         """Which graphs were called, with which shapes, since this was last asked; empty where nobody counted."""
@@ -151,7 +148,7 @@ class Engine(ABC):
 
         What is left is what the harness itself costs: batching, the program, the way of a reply. A run measures it
         with its own engine when its tests are over. Calls that have to be computed all the same, such as the first of
-        their shapes, are counted in `statistics` as ``computed_calls``. Engines that are not made of graphs leave this
+        their shapes, are counted as `EngineStatistics.computed_calls`. Engines that are not made of graphs leave this
         as it is.
         """
         return "the engine has no graphs that could be left out"

@@ -18,6 +18,10 @@ Array = Any
 """A NumPy array, or anything with ``__dlpack__`` whose memory the CPU can read."""
 
 
+NEXT = ".next"
+"""Ends the name of a state tensor among the outputs of a graph's ONNX form."""
+
+
 class Precision(StrEnum):
     """The number format a backend computes in; graph inputs and outputs keep their own dtype."""
 
@@ -55,6 +59,14 @@ class TensorSpec:
     """NumPy's name: ``float32``, ``int64``, ..."""
     layout: str = ""
     """One letter per axis where their order matters to a backend: ``NCHW``."""
+
+    def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape with these sizes for the dimensions that vary; raises KeyError where one is missing."""
+        return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in self.shape)
+
+    def axis_of(self, name: str) -> int:
+        """Return the position of the varying dimension of this name; raises ValueError where there is none."""
+        return [dim.name if isinstance(dim, Dim) else "" for dim in self.shape].index(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +108,7 @@ class Graph(ABC):
     def onnx(self) -> Path:
         """Return the path of the same function as one ONNX file, made once and kept in the cache.
 
-        A `state` tensor is an input of its name, and an output of its name with ``.next`` behind it.
+        A `state` tensor is an input of its name, and an output of its name with `NEXT` behind it.
         """
 
     @abstractmethod

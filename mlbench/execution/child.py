@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import faulthandler
 import importlib
+import inspect
 import json
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from mlbench.execution.channel import Channel
 from mlbench.execution.supervisor import die_with_parent
@@ -18,15 +23,16 @@ from mlbench.execution.wire import Sender
 
 
 def main() -> int:
-    """Run the function on the payload from standard input; report to the parent how it went."""
+    """Run the function on the request from standard input; report to the parent how it went."""
     faulthandler.enable()
     die_with_parent()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     module, _, function = sys.argv[1].partition(":")
-    start = _read_start()
-    channel = Channel(Sender(int(sys.argv[2]), start["key"]))
+    key, request = _read_start()
+    channel = Channel(Sender(int(sys.argv[2]), key))
     try:
-        channel.outcome(getattr(importlib.import_module(module), function)(start["payload"], channel))
+        called = getattr(importlib.import_module(module), function)
+        channel.outcome(_as_values(called(_as_annotated(called, request), channel)))
     except SystemExit:
         raise
     except BaseException as error:  # reported to the parent, whatever it is; the traceback stays in the log
@@ -36,13 +42,24 @@ def main() -> int:
     return 0
 
 
-def _read_start() -> Mapping[str, Any]:
-    """Return the key and the payload, and leave an empty standard input: what is started from here inherits it."""
-    start: Mapping[str, Any] = json.load(sys.stdin)
+def _read_start() -> tuple[str, object]:
+    """Return the key and the request, and leave an empty standard input: what is started from here inherits it."""
+    start = json.load(sys.stdin)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
-    return start
+    return start["key"], start["request"]
+
+
+def _as_annotated(function: Callable[..., object], request: object) -> object:
+    """Return a request as the annotation of a function's first parameter says; as it is where there is none."""
+    wanted = get_type_hints(function).get(next(iter(inspect.signature(function).parameters)))
+    return TypeAdapter(wanted).validate_python(request) if wanted else request
+
+
+def _as_values(answer: Any) -> Any:
+    is_model = is_dataclass(answer) or isinstance(answer, BaseModel)
+    return to_jsonable_python(answer) if is_model else answer
 
 
 if __name__ == "__main__":

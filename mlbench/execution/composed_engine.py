@@ -13,6 +13,7 @@ from typing import Any, Self
 from mlbench.contracts.backend import EnginePlan, GraphBackend
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.model import BatchProgram, Model
+from mlbench.contracts.statistics import BatchStatistics
 from mlbench.errors import UsageError, describe_error
 from mlbench.execution.batch_sweep import best_batch
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
@@ -116,21 +117,21 @@ class ComposedEngine(Engine):
         workers = 1 if self._plan.batching == "inline" else self._plan.workers
         return Capacity(batch=self._batch, in_flight=2 * self._batch * workers)
 
-    def statistics(self) -> Mapping[str, Any]:
+    def statistics(self) -> BatchStatistics:
         """Return batch sizes with their counts, padding, and the time spent computing."""
         with self._counting:
             counts, self._counts = self._counts, BatchCounts()
-        return {
-            "batching": self._plan.batching,
-            "batch": self._batch,
-            "workers": self._plan.workers,
-            "batches_by_size": {str(size): count for size, count in sorted(counts.by_size.items())},
-            "samples": counts.samples,
-            "padding_samples": counts.padding,
-            "busy_ns": counts.busy_ns,
-            "sweep_samples_per_s": {str(size): round(rate, 1) for size, rate in self._sweep.items()},
-            **({"computed_calls": take_computed_calls(self._replayed)} if self._replayed else {}),
-        }
+        return BatchStatistics(
+            batching=self._plan.batching,
+            batch=self._batch,
+            workers=self._plan.workers,
+            batches_by_size=dict(sorted(counts.by_size.items())),
+            samples=counts.samples,
+            padding_samples=counts.padding,
+            busy_ns=counts.busy_ns,
+            sweep_samples_per_s={size: round(rate, 1) for size, rate in self._sweep.items()},
+            computed_calls=take_computed_calls(self._replayed) if self._replayed else None,
+        )
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all workers."""

@@ -8,10 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
-from mlbench.documents import open_regular, open_to_write
-from mlbench.errors import GraphError, UsageError
+import psutil
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+
+from mlbench.documents import first_problem, open_regular, open_to_write
+from mlbench.errors import GraphError, InvalidRunError, UsageError
 from mlbench.execution.channel import Channel, OutcomeMessage, ProgressMessage, message_from_values
 from mlbench.execution.failures import (
     ErrorReport,
@@ -26,12 +30,25 @@ from mlbench.execution.supervised import SupervisedProcess
 from mlbench.execution.usage import oom_kills_so_far, processor_time_s, resident_bytes
 from mlbench.execution.wire import Receiver, Stray, new_key
 
-__all__ = ["Channel", "Failure", "FailureKind", "OnProgress", "ProcessEndedError", "ProcessLimits", "call_isolated"]
+__all__ = [
+    "Channel",
+    "ChildFunction",
+    "Failure",
+    "FailureKind",
+    "OnProgress",
+    "ProcessEndedError",
+    "ProcessLimits",
+    "call_isolated",
+]
+
+_Answer = TypeVar("_Answer")
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Is given the ``stage`` and more facts, by name."""
 
 _LOG_TAIL_CHARACTERS = 4000
+_SHARE_OF_RUN = 0.95
+_SHARE_OF_HELPER = 0.8
 _ROOM_HINT = "See that the disk of the results has room, and `ulimit -a`."
 _PULSE_S = 0.5
 _LEAVE_WITHIN_S = 20.0
@@ -48,15 +65,39 @@ class ProcessLimits:
     memory_bytes: int
     """Memory that the child and its children hold; pages of mapped files do not count."""
 
+    @classmethod
+    def for_run(cls, stage_timeout_s: float, *, memory_gib: float = 0.0) -> Self:
+        """Return the limits of a run: the memory that its user allows it, or nearly all that is free (0)."""
+        memory_bytes = memory_gib * 2**30 or _SHARE_OF_RUN * psutil.virtual_memory().available
+        return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(memory_bytes))
+
+    @classmethod
+    def for_helper(cls, stage_timeout_s: float, *, free_bytes: int | None = None) -> Self:
+        """Return the limits of what runs beside a run, or instead of one: it leaves some of the free memory (None)."""
+        free_bytes = psutil.virtual_memory().available if free_bytes is None else free_bytes
+        return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(_SHARE_OF_HELPER * free_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class ChildFunction(Generic[_Answer]):
+    """A function of a request and a `Channel` that a child runs: its ``module:function``, and what it returns.
+
+    Request and answer are dataclasses, pydantic's models or mappings, and travel as JSON. The child reads the request
+    as the annotation of the function's first parameter says.
+    """
+
+    path: str
+    answer: type[_Answer]
+
 
 def call_isolated(
-    function: str,
-    payload: Mapping[str, Any],
+    function: ChildFunction[_Answer],
+    request: object,
     log: Path,
     limits: ProcessLimits,
     on_progress: OnProgress = lambda progress: None,
-) -> Mapping[str, Any] | Failure:
-    """Run ``module:function(payload, channel)`` in a fresh interpreter, and return its outcome or how it failed.
+) -> _Answer | Failure:
+    """Run a function in a fresh interpreter, and return its answer or how it failed.
 
     The child's output goes to ``log``, and so does what is written to its pipe and is no message. ``on_progress`` is
     given each `Channel.progress`. When this returns, all processes that the child started have ended too.
@@ -65,19 +106,28 @@ def call_isolated(
         MlbenchError: the child raised one; the same class, message and hint. A `GraphError` is a failure instead: it
             concerns this child's work alone.
         UsageError: the child cannot be started: the disk is full, or there are too many processes.
+        InvalidRunError: what it handed back is no such answer.
     """
     key, oom_kills = new_key(), oom_kills_so_far()
     try:
-        process = SupervisedProcess(function, {"key": key, "payload": payload}, log)
+        process = SupervisedProcess(function.path, {"key": key, "request": to_jsonable_python(request)}, log)
     except OSError as error:
         raise UsageError(f"no process can be started for the run: {error.strerror}.", hint=_ROOM_HINT) from None
     with process:
         watch = _Watch(process, Receiver(key), limits, log, on_progress)
         watch.follow()
     if isinstance(watch.last, OutcomeMessage):
-        return watch.last.value
+        return _read_answer(function.answer, watch.last.value)
     kind, message = _reason(watch, process.status, oom_kills)
     return Failure(kind=kind, message=message, stage=watch.stage, log_tail=tail_of(log))
+
+
+def _read_answer(kind: type[_Answer], value: Mapping[str, Any]) -> _Answer:
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        reason = first_problem(error, whole="the whole")
+        raise InvalidRunError(f"what the process handed back is no {kind.__name__}: {reason}.") from None
 
 
 def _reason(watch: _Watch, status: int | None, oom_kills: int) -> tuple[FailureKind, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench import __version__
-from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.graph import NEXT, Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
 from mlbench.execution.compile_cache import build_once
 from mlbench.execution.onnx_slices import merge_slices
@@ -26,9 +26,6 @@ from mlbench.execution.tracing import (
 
 OPSET = 18
 """Of the ai.onnx domain: the lowest the dynamo exporter writes without converting, so the one most runtimes read."""
-
-NEXT = ".next"
-"""Ends the name of a state tensor among the outputs."""
 
 EXPORTERS = ("torch", "onnxscript", "onnx")
 """The distributions whose versions, besides mlbench's own, decide what the file holds."""

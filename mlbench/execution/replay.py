@@ -8,7 +8,7 @@ import numpy as np
 
 from mlbench.contracts.generation import Decoding
 from mlbench.contracts.graph import Array, Executable, StatefulExecutable
-from mlbench.execution.generation.host_state import host_array
+from mlbench.execution.arrays import host_array
 
 MOST_BYTES = 1 << 30
 """Of outputs that one executable keeps; calls with further shapes are computed each time."""

@@ -51,7 +51,7 @@ def example_inputs(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tu
     """Return zeros to trace a module with, of these sizes."""
     import torch
 
-    shapes = ([sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape] for spec in inputs)
+    shapes = (spec.concrete_shape(sizes) for spec in inputs)
     return tuple(
         torch.zeros(shape, dtype=getattr(torch, spec.dtype)) for spec, shape in zip(inputs, shapes, strict=True)
     )

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
-
-import psutil
+from dataclasses import dataclass
 
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
-from mlbench.execution.isolation import Channel, Failure, ProcessEndedError, ProcessLimits, call_isolated
+from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessEndedError, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import open_engine, warm_up
+from mlbench.records.job_spec import JobSpec
 
 logger = logging.getLogger(__name__)
 
@@ -22,13 +21,17 @@ _KEY = "execution.instances"
 _STAGE = "sweep over instances"
 _DONE_BELOW = 0.85
 _AS_GOOD = 0.98
-_MEMORY_SHARE = 0.8
 
 
-def choose_instances(
-    payload: Mapping[str, Any], plugins: Plugins, channel: Channel
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the payload with a number of instances, and what was tried for it, for the record.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How fast an engine answers."""
+
+    samples_per_s: float
+
+
+def choose_instances(job: Job, plugins: Plugins, channel: Channel) -> tuple[Job, Mapping[int, float]]:
+    """Return the job with a number of instances, and samples per second by the numbers that were tried.
 
     Tries 1, 2, 4, ... up to the number of cores, and stops where more are clearly slower or not available. Each is
     tried as a run would have it: in a process of its own, which compiles and warms up, and is timed for about a second.
@@ -37,14 +40,13 @@ def choose_instances(
         MlbenchError: the engine cannot be made.
         ProcessEndedError: the first try failed.
     """
-    job = Job.from_payload(payload, plugins)
     if job.plan.instances != "auto":
-        return payload, {}
+        return job, {}
     rates: dict[int, float] = {}
     started_s, count = time.monotonic(), 1
     while count <= len(physical_cores()):
         try:
-            rates[count] = _try_instances(_with(payload, count), job, channel)
+            rates[count] = _try_instances(job.spec.with_setting(_KEY, count), job, channel)
         except (UsageError, ProcessEndedError) as error:
             if not rates:
                 raise
@@ -54,38 +56,32 @@ def choose_instances(
             break
         count *= 2
     chosen = min(number for number, rate in rates.items() if rate >= _AS_GOOD * max(rates.values()))
-    tried = {str(number): round(rate, 1) for number, rate in rates.items()}
+    tried = {number: round(rate, 1) for number, rate in rates.items()}
     logger.info("%d instances, of %s samples/s, in %.0f s", chosen, tried, time.monotonic() - started_s)
-    return _with(payload, chosen), {"instances": chosen, "instance_sweep_samples_per_s": tried}
+    return Job.of_spec(job.spec.with_setting(_KEY, chosen), plugins), tried
 
 
-def rate(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
+def rate(spec: JobSpec, channel: Channel) -> Rate:
     """Return how fast a job's engine answers many samples; called in a process of its own."""
     channel.progress(_STAGE)
-    job = Job.from_payload(payload, Plugins.discover())
+    job = Job.of_spec(spec, Plugins.discover())
     model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
-    with open_engine(job, payload, model, dataset) as ready:
-        return {"samples_per_s": warm_up(ready, job, model).rate_per_s}
+    with open_engine(job, model, dataset) as ready:
+        return Rate(samples_per_s=warm_up(ready, job, model).rate_per_s)
 
 
-def _try_instances(payload: Mapping[str, Any], job: Job, channel: Channel) -> float:
+def _try_instances(spec: JobSpec, job: Job, channel: Channel) -> float:
     """Return samples per second.
 
     Raises:
         MlbenchError: the engine cannot be made.
         ProcessEndedError: the process failed.
     """
-    limits = ProcessLimits(
-        stage_timeout_s=job.load.stage_timeout_s / 2,
-        memory_bytes=int(_MEMORY_SHARE * psutil.virtual_memory().available),
-    )
+    limits = ProcessLimits.for_helper(job.load.stage_timeout_s / 2)
     log = job.folder / "instance_sweep.txt"
-    found = call_isolated(f"{__name__}:rate", payload, log, limits, lambda progress: channel.progress(_STAGE))
+    found = call_isolated(
+        ChildFunction(f"{__name__}:{rate.__name__}", Rate), spec, log, limits, lambda progress: channel.progress(_STAGE)
+    )
     if isinstance(found, Failure):
         raise ProcessEndedError(found.message, found.kind)
-    per_s: float = found["samples_per_s"]
-    return per_s
-
-
-def _with(payload: Mapping[str, Any], instances: int) -> Mapping[str, Any]:
-    return {**payload, "settings": {**payload["settings"], _KEY: instances}}
+    return found.samples_per_s

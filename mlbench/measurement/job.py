@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mlbench.contracts.backend import Backend, EnginePlan
 from mlbench.contracts.graph import Precision
@@ -16,6 +14,7 @@ from mlbench.discovery import Plugins
 from mlbench.execution.channel import Channel
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
 from mlbench.loadgen.watchdog import ProgressCallbacks
+from mlbench.records.job_spec import JobSpec
 from mlbench.rules.official import SEEDS, Tokens, official_rules
 from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.tuning import Settings
@@ -25,6 +24,8 @@ from mlbench.tuning import Settings
 class Job:
     """A run, resolved: what the parent process decided, as objects."""
 
+    spec: JobSpec
+    """The same as names and values."""
     workload: Workload
     backend: Backend
     scenario: Scenario
@@ -32,32 +33,33 @@ class Job:
     variant: Variant
     plan: EnginePlan
     load: LoadSettings
-    wants_accuracy: bool
-    uncounted: str
-    """Why the work of graph calls is not counted, which takes a process and some seconds; empty: it is."""
     folder: Path
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any], plugins: Plugins) -> Job:
-        """Rebuild a job in the child: plugins by name, settings by key."""
-        settings = Settings.of_plain(payload["settings"])
-        workload, backend = plugins.workload(payload["workload"]), plugins.backend(payload["backend"])
-        plan = settings.fill("execution", EnginePlan(precision=Precision(payload["precision"])))
+    def of_spec(cls, spec: JobSpec, plugins: Plugins) -> Job:
+        """Find plugins by name, and fill dataclasses with settings by key.
+
+        Raises:
+            MlbenchError: a plugin is not installed here, or broken.
+            ValueError: a setting is of the wrong type.
+        """
+        settings = Settings.of_plain(spec.settings)
+        workload, backend = plugins.workload(spec.workload), plugins.backend(spec.backend)
+        plan = settings.fill("execution", EnginePlan(precision=Precision(spec.precision)))
         return cls(
+            spec=spec,
             workload=workload,
             backend=backend.with_options(settings.fill("backend", backend.options)),
-            scenario=plugins.scenario(payload["scenario"]),
-            tier=Tier(payload["tier"]),
+            scenario=plugins.scenario(spec.scenario),
+            tier=Tier(spec.tier),
             variant=Variant(
-                profile=Profile(payload["profile"]),
-                weights=Weights(payload["weights"]),
+                profile=Profile(spec.profile),
+                weights=Weights(spec.weights),
                 options=settings.fill("workload", workload.options),
             ),
             plan=plan,
             load=settings.fill("load", LoadSettings()),
-            wants_accuracy=payload["wants_accuracy"],
-            uncounted=payload["uncounted"],
-            folder=Path(payload["folder"]),
+            folder=Path(spec.folder),
         )
 
 

@@ -5,17 +5,29 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from mlbench.contracts.metric import Metric, OutputDifference
 from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import EngineStatistics
+from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.measurement.token_answers import token_answers
+from mlbench.records.run_record import (
+    AccuracyRecord,
+    OutputDifferenceRecord,
+    ResultRecord,
+    RuleRecord,
+    TargetRecord,
+    VerdictRecord,
+)
 from mlbench.rules.answers import SpotCheck
 from mlbench.rules.facts import RunFacts, Verdict
 from mlbench.rules.official import official_rules
@@ -24,6 +36,17 @@ from mlbench.rules.verdict import judge
 from mlbench.scoring import Accuracy, Agreement, agreement, score
 
 _SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a run's logs come to."""
+
+    result: ResultRecord
+    accuracy: AccuracyRecord | None
+    """None: nothing could be scored, or was to be."""
+    verdict: VerdictRecord
+    loadgen_version: str
 
 
 def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
@@ -35,12 +58,15 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     *,
     model: Model,
     spots: tuple[SpotCheck | None, str],
-    statistics: Mapping[str, Any],
+    statistics: EngineStatistics,
     length_across_passes: float | None = None,
-) -> Mapping[str, Any]:
+) -> Judgement:
     """Score the accuracy test's replies, and hold every rule against the performance test's log.
 
     ``statistics`` are the engine's, of the performance test.
+
+    Raises:
+        InvalidRunError: what a metric or a rule gave cannot be stored.
     """
     folder = job.folder
     rules = official_rules(job.workload.rules)
@@ -79,18 +105,24 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
         )
     )
     result = result_of(detail, job.scenario, token_key=rules.token_key(job.scenario.loadgen))
-    return {
-        "result": {**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better},
-        "accuracy": _accuracy_values(accuracy),
-        "verdict": _verdict_values(verdict),
-        "loadgen_version": detail.values["loadgen_version"],
-    }
+    try:
+        return Judgement(
+            result=ResultRecord(**{**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better}),
+            accuracy=_accuracy_record(accuracy),
+            verdict=_verdict_record(verdict),
+            loadgen_version=detail.values["loadgen_version"],
+        )
+    except ValidationError as error:
+        part = error.title.removesuffix("Record").lower()
+        raise InvalidRunError(f"the run's {part} cannot be stored: {first_problem(error, whole=part)}.") from None
 
 
-def _truncated_prompts(statistics: Mapping[str, Any]) -> int | str | None:
-    """Return the engine's count of prompts that it cut, as `Engine.statistics` promises it; else what it says."""
-    said = statistics.get("truncated_prompts")
-    return said if said is None or (type(said) is int and said >= 0) else repr(said)[:_SHOWN]
+def _truncated_prompts(statistics: EngineStatistics) -> int | str | None:
+    """Return the engine's count of prompts that it cut; what it says instead, where that is no count."""
+    counted, said = statistics.truncated_prompts, statistics.extra.get("truncated_prompts")
+    if counted is None:
+        return None if said is None else repr(said)[:_SHOWN]
+    return counted if counted >= 0 else str(counted)
 
 
 def _score_run(
@@ -102,7 +134,7 @@ def _score_run(
         InvalidRunError: the metric cannot score a reply.
     """
     if metric is None:
-        if job.wants_accuracy:
+        if job.spec.wants_accuracy:
             return None, None, f"{job.variant.weights} weights make no claim of accuracy"
         return None, None, "no accuracy test was asked for"
     if faults:
@@ -114,37 +146,47 @@ def _score_run(
     return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
 
 
-def _accuracy_values(accuracy: Accuracy | None) -> Mapping[str, Any] | None:
+def _accuracy_record(accuracy: Accuracy | None) -> AccuracyRecord | None:
     if accuracy is None:
         return None
     targets = [
-        {**dataclasses.asdict(result.target), "value": result.score, "is_met": result.is_met}
+        TargetRecord(**dataclasses.asdict(result.target), value=result.score, is_met=result.is_met)
         for result in accuracy.targets
     ]
-    return {
-        "scores": dict(accuracy.scores),
-        "targets": targets,
-        "line": accuracy.line,
-        "is_met": accuracy.is_met,
-        "output_difference": _difference_values(accuracy.output_difference),
-    }
+    return AccuracyRecord(
+        scores=dict(accuracy.scores),
+        targets=targets,
+        line=accuracy.line,
+        is_met=accuracy.is_met,
+        output_difference=_difference_record(accuracy.output_difference),
+    )
 
 
-def _difference_values(difference: OutputDifference | None) -> Mapping[str, Any] | None:
+def _difference_record(difference: OutputDifference | None) -> OutputDifferenceRecord | None:
     if difference is None:
         return None
-    shown = {name: getattr(difference, name) for name in ("value", "bound", "unit", "samples", "is_met")}
-    return {**shown, "bounds": dict(difference.bounds)}
+    return OutputDifferenceRecord(
+        value=difference.value,
+        bound=difference.bound,
+        unit=difference.unit,
+        samples=difference.samples,
+        is_met=difference.is_met,
+        bounds={str(precision): bound for precision, bound in difference.bounds.items()},
+    )
 
 
-def _verdict_values(verdict: Verdict) -> Mapping[str, Any]:
-    return {
-        "rules": [{**dataclasses.asdict(result), "measured": _storable(result.measured)} for result in verdict.results],
-        "not_applied": dict(verdict.not_applied),
-        "is_valid": verdict.is_valid,
-        "is_accurate": verdict.is_accurate,
-        "is_conformant": verdict.is_conformant,
-    }
+def _verdict_record(verdict: Verdict) -> VerdictRecord:
+    rules = [
+        RuleRecord(**{**dataclasses.asdict(result), "measured": _storable(result.measured)})
+        for result in verdict.results
+    ]
+    return VerdictRecord(
+        rules=rules,
+        not_applied=dict(verdict.not_applied),
+        is_valid=verdict.is_valid,
+        is_accurate=verdict.is_accurate,
+        is_conformant=verdict.is_conformant,
+    )
 
 
 def _storable(measured: float | int | bool | str | None) -> float | int | bool | str | None:

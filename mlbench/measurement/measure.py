@@ -6,10 +6,9 @@ import dataclasses
 import logging
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, GraphCalls
@@ -32,8 +31,8 @@ from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
 from mlbench.measurement.spot_check import spot_check
+from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.records.run_record import EnergyRecord, WorkRecord
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import RunLimits, limits_of
 
@@ -46,25 +45,24 @@ _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; o
 _OFFLINE_LARGEST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
-def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
-    """Carry out one run and return what goes into its record, as JSON values. Called in a fresh process.
+def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
+    """Carry out one run and return what goes into its record. Called in a fresh process.
 
     Raises:
         MlbenchError: something the user can act on; see the methods of the plugins.
     """
     plugins = Plugins.discover()
-    payload, sweep = choose_instances(payload, plugins, channel)
-    job = Job.from_payload(payload, plugins)
+    job, rates = choose_instances(Job.of_spec(spec, plugins), plugins, channel)
     channel.progress("load")
     dataset = job.workload.dataset(job.variant)
     model = job.workload.model(job.variant)
     if isinstance(model.program, BatchProgram):
         model.program.listener = channel.step
-    metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
+    metric = job.workload.metric(job.variant, dataset) if spec.wants_accuracy else None
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    metering, facts = Metering.from_request(payload["power"], plugins), PluginFacts()
+    metering, facts = Metering.from_request(spec.power, plugins), PluginFacts()
     channel.progress("compile")
-    with open_engine(job, payload, model, dataset) as ready:
+    with open_engine(job, model, dataset) as ready:
         channel.progress("warm-up")
         pace = warm_up(ready, job, model)
         tests = _Tests(job, model, dataset, limits, channel, ready)
@@ -74,8 +72,11 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         metering.watch_idle()
         traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
         channel.progress("statistics")
-        counts = facts.entries("engine", ready.engine.statistics)
+        counts = facts.statistics(ready.engine.statistics)
         calls = facts.answer("work", lambda: _calls_of(ready.engine), otherwise=list[GraphCalls]())
+        if rates:
+            assert job.plan.instances != "auto"
+            counts = dataclasses.replace(counts, instances=job.plan.instances, instance_sweep_samples_per_s=rates)
         runtime = facts.entries("runtime", ready.runtime)
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
@@ -85,7 +86,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         overhead = measure_overhead(job, model, limits, ready, pace=pace, channel=channel)
         channel.progress("close the engine")
     channel.progress("operations")
-    uncounted = facts.answer("work", lambda: count_operations(calls, job, payload, model, channel), otherwise="")
+    uncounted = facts.answer("work", lambda: count_operations(calls, job, model, channel), otherwise="")
     channel.progress("score")
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
@@ -93,31 +94,32 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
     tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).token_key(job.scenario.loadgen))
     work = facts.section(
         "work",
-        WorkRecord,
         lambda: (
             None
             if uncounted or "work" in facts.missing
-            else {**work_of(calls, model, job, counts, issued), "samples_per_s": done_per_s}
+            else work_of(calls, model, job, counts, samples=issued, samples_per_s=done_per_s)
         ),
         lambda: uncounted,
     )
-    energy = facts.section(
-        "energy", EnergyRecord, lambda: metering.values(samples=issued, tokens=tokens), lambda: metering.reason
+    energy = facts.section("energy", lambda: metering.record(samples=issued, tokens=tokens), lambda: metering.reason)
+    judgement = judge_run(
+        job,
+        limits,
+        detail,
+        traffic,
+        metric,
+        model=model,
+        spots=spots,
+        statistics=counts,
+        length_across_passes=length_across_passes,
     )
     outcome = {
-        "engine": {**counts, **sweep},
+        "engine": counts,
         "runtime": runtime,
-        **judge_run(
-            job,
-            limits,
-            detail,
-            traffic,
-            metric,
-            model=model,
-            spots=spots,
-            statistics=counts,
-            length_across_passes=length_across_passes,
-        ),
+        "result": judgement.result,
+        "accuracy": judgement.accuracy,
+        "verdict": judgement.verdict,
+        "loadgen_version": judgement.loadgen_version,
         "work": work,
         "energy": energy,
         "load": facts.entries("load", lambda: dataclasses.asdict(load)),
@@ -133,7 +135,7 @@ def measure(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
         },
         "samples": {"dataset": dataset.count, "issued": issued},
     }
-    return RunOutcome.of_values(outcome).json_values()
+    return RunOutcome.of_values(outcome)
 
 
 def _calls_of(engine: Engine) -> list[GraphCalls]:

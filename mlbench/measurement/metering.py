@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from mlbench.contracts.power import AUTO, NONE, Energy, PowerMeter
 from mlbench.discovery import Plugins
+from mlbench.records.run_record import EnergyRecord
 
 logger = logging.getLogger(__name__)
 
@@ -67,18 +68,18 @@ class Metering:
         self._guard(self._stack.close)
         self._guard(lambda: self._energies.extend(meter.energy() for meter in self._meters))
 
-    def values(self, *, samples: int, tokens: float | None) -> Mapping[str, Any] | None:
-        """Return what the last section drew, as the record's values; None with `reason` set when nothing is known."""
+    def record(self, *, samples: int, tokens: float | None) -> EnergyRecord | None:
+        """Return what the last section drew; None with `reason` set when nothing is known."""
         if not self._energies:
             return None
         energy = _together(self._energies)
-        return {
+        return EnergyRecord(
             **dataclasses.asdict(energy),
-            "idle_w": self._idle_w,
-            "idle_seconds": None if self._idle_w is None else IDLE_S,
-            "joules_per_sample": energy.joules / samples if samples else None,
-            "joules_per_token": energy.joules / tokens if tokens else None,
-        }
+            idle_w=self._idle_w,
+            idle_seconds=None if self._idle_w is None else IDLE_S,
+            joules_per_sample=energy.joules / samples if samples else None,
+            joules_per_token=energy.joules / tokens if tokens else None,
+        )
 
     def _guard(self, call: Callable[[], object]) -> None:
         try:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
-
-import psutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
-from mlbench.execution.isolation import Channel, Failure, ProcessLimits, call_isolated
+from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
+from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_record import GraphWorkRecord, WorkRecord
 from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost, find_cost
 
 NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precision.INT8: 1, Precision.FP8: 1}
@@ -23,18 +23,31 @@ NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precisi
 
 _BUDGET_S = 20.0
 _SILENCE_S = 240.0
-_MEMORY_SHARE = 0.8
 
 
-def count_operations(
-    calls: Sequence[GraphCalls], job: Job, payload: Mapping[str, Any], model: Model, channel: Channel
-) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRequest:
+    """Which calls to count the work of, and the job whose model they were made of."""
+
+    job: JobSpec
+    calls: Sequence[GraphCalls]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountAnswer:
+    """How far counting came."""
+
+    reason: str
+    """Why not all was counted; empty where it was."""
+
+
+def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channel: Channel) -> str:
     """See to it that what these calls take is in the cache, as far as some seconds reach; return why not.
 
     Counting builds the model once more, in a process of its own: whatever happens there costs no run.
     """
-    if job.uncounted:
-        return job.uncounted
+    if job.spec.uncounted:
+        return job.spec.uncounted
     if not calls:
         return "the engine does not count its graph calls"
     try:
@@ -42,37 +55,34 @@ def count_operations(
             return ""
     except NotCountedError as error:
         return str(error)
-    limits = ProcessLimits(
-        stage_timeout_s=min(_SILENCE_S, job.load.stage_timeout_s / 2),
-        memory_bytes=int(_MEMORY_SHARE * psutil.virtual_memory().available),
-    )
-    request = {"job": dict(payload), "calls": [asdict(call) for call in calls]}
+    limits = ProcessLimits.for_helper(min(_SILENCE_S, job.load.stage_timeout_s / 2))
     try:
         found = call_isolated(
-            "mlbench.measurement.operation_counts:fill_cache",
-            request,
+            ChildFunction(f"{__name__}:{fill_cache.__name__}", CountAnswer),
+            CountRequest(job=job.spec, calls=calls),
             job.folder / "operations.txt",
             limits,
             lambda progress: channel.progress("operations"),
         )
     except MlbenchError as error:
         return error.message
-    return found.message if isinstance(found, Failure) else str(found["reason"])
+    return found.message if isinstance(found, Failure) else found.reason
 
 
-def fill_cache(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any]:
+def fill_cache(request: CountRequest, channel: Channel) -> CountAnswer:
     """Count what calls take, the most frequent first, until the time is over; return why not all was counted."""
     from mlbench.roofline.operations import OperationCounter  # brings torch
 
-    job = Job.from_payload(payload["job"], Plugins.discover())
+    job = Job.of_spec(request.job, Plugins.discover())
     model = job.workload.model(job.variant)
     counters: dict[str, OperationCounter] = {}
-    calls, spent_s = [GraphCalls(**fields) for fields in payload["calls"]], 0.0
+    calls, spent_s = request.calls, 0.0
     try:
         for number, call in enumerate(calls):
             channel.progress("operations")
             if spent_s > _BUDGET_S:
-                return {"reason": f"{len(calls) - number} of {len(calls)} different calls are left for the next run"}
+                left = f"{len(calls) - number} of {len(calls)} different calls are left for the next run"
+                return CountAnswer(reason=left)
             graph = model.graphs[call.graph]
             if call.graph not in counters:
                 counters[call.graph] = OperationCounter(graph)
@@ -80,44 +90,40 @@ def fill_cache(payload: Mapping[str, Any], channel: Channel) -> Mapping[str, Any
             count_cost(graph, call, counters[call.graph].cost)
             spent_s += time.monotonic() - started_s
     except NotCountedError as error:
-        return {"reason": str(error)}
-    return {"reason": ""}
+        return CountAnswer(reason=str(error))
+    return CountAnswer(reason="")
 
 
-def work_of(
-    calls: Sequence[GraphCalls], model: Model, job: Job, statistics: Mapping[str, Any], samples: int
-) -> Mapping[str, Any]:
-    """Return the work of so many samples as the record's values; the cost of each call is in the cache."""
+def work_of(  # noqa: PLR0913 - two counts of the test, beside what was called
+    calls: Sequence[GraphCalls],
+    model: Model,
+    job: Job,
+    statistics: EngineStatistics,
+    *,
+    samples: int,
+    samples_per_s: float | None,
+) -> WorkRecord:
+    """Return the work of a test's samples; the cost of each call is in the cache."""
     costs = [find_cost(model.graphs[call.graph], call) for call in calls]
     names = dict.fromkeys(call.graph for call in calls)
     graphs = [_of_graph(name, calls, costs, job.plan.precision) for name in names]
-    return {
-        "graphs": graphs,
-        "operations_per_sample": sum(graph["operations"] for graph in graphs) / samples,
-        "bytes_per_sample": sum(graph["bytes"] for graph in graphs) / samples,
-        "useful_share": _useful_share(statistics),
-    }
-
-
-def _useful_share(statistics: Mapping[str, Any]) -> float | None:
-    """Return how much of what was computed belongs to samples: tokens in generation, rows elsewhere."""
-    if "decode" in statistics:
-        phases = statistics["prefill"], statistics["decode"]
-        useful, computed = (sum(phase[f"{kind}_tokens"] for phase in phases) for kind in ("useful", "computed"))
-    else:
-        useful = statistics.get("samples", 0)
-        computed = useful + statistics.get("padding_samples", 0)
-    return useful / computed if computed else None
+    return WorkRecord(
+        graphs=graphs,
+        operations_per_sample=sum(graph.operations for graph in graphs) / samples,
+        bytes_per_sample=sum(graph.bytes for graph in graphs) / samples,
+        samples_per_s=samples_per_s,
+        useful_share=statistics.useful_share,
+    )
 
 
 def _of_graph(
     name: str, calls: Sequence[GraphCalls], costs: Sequence[CallCost | None], precision: Precision
-) -> dict[str, Any]:
+) -> GraphWorkRecord:
     own = [(call.count, cost) for call, cost in zip(calls, costs, strict=True) if call.graph == name and cost]
-    return {
-        "graph": name,
-        "calls": sum(count for count, _ in own),
-        "shapes": len(own),
-        "operations": sum(count * cost.operations for count, cost in own),
-        "bytes": sum(count * cost.bytes_at(NUMBER_BYTES[precision]) for count, cost in own),
-    }
+    return GraphWorkRecord(
+        graph=name,
+        calls=sum(count for count, _ in own),
+        shapes=len(own),
+        operations=sum(count * cost.operations for count, cost in own),
+        bytes=sum(count * cost.bytes_at(NUMBER_BYTES[precision]) for count, cost in own),
+    )

@@ -16,7 +16,7 @@ from mlbench.errors import MlbenchError, describe_error
 from mlbench.execution.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_speed
 from mlbench.loadgen.drive import drive
-from mlbench.loadgen.logs import DETAIL, read_detail
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.running_engine import RunningEngine, typical_indices
@@ -107,7 +107,7 @@ class _Trial:
         # a computed call holds up all behind it at a rate, and is part of the whole at once; one by one has a median
         allowed = _COMPUTED_SHARE if self.job.scenario.waits_for_answers else 0.0
         for _ in range(_TRIES):
-            values = self._drive(load)
+            values = self._drive(load).values
             computed_share = self._share_computed()
             sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
             rate_per_s = values.get("result_completed_samples_per_sec", sent_per_s)
@@ -153,7 +153,7 @@ class _Trial:
             reply_checks=0,
         )
 
-    def _drive(self, load: LoadSettings) -> dict[str, Any]:
+    def _drive(self, load: LoadSettings) -> DetailLog:
         """Let LoadGen drive the engine; return what its log says."""
         folder, engine = self.job.folder / _STAGE, self.ready.engine
         shutil.rmtree(folder, ignore_errors=True)
@@ -162,12 +162,12 @@ class _Trial:
         traffic = drive(test, engine, self.ready.dataset, folder, callbacks_to(self.channel, _STAGE))
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
-        return dict(read_detail(folder / DETAIL).values)
+        return read_detail(folder / DETAIL)
 
     def _share_computed(self) -> float:
         """Return which part of the graph calls of the last test was computed."""
         engine = self.ready.engine
-        computed: int = engine.statistics().get("computed_calls", 0)
+        computed = engine.statistics().computed_calls or 0
         return computed / max(1, sum(call.count for call in engine.calls()))
 
 

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem
+from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import describe_error
 from mlbench.execution.plain_values import plain_entries
 
@@ -32,28 +34,27 @@ class PluginFacts:
             self._miss(name, f"not all can be stored: {reason}")
         return found
 
-    def section(
-        self, name: str, model: type[_Section], question: Callable[[], object], reason: Callable[[], str]
-    ) -> _Section | None:
+    def statistics(self, question: Callable[[], EngineStatistics]) -> EngineStatistics:
+        """Return what an engine counted, as far as it can be stored; the rest is named in `missing`."""
+        return statistics_from_json(self.entries("engine", lambda: statistics_to_json(question())))
+
+    def section(self, name: str, question: Callable[[], _Section | None], reason: Callable[[], str]) -> _Section | None:
         """Return a part of the record, or None: ``reason`` says why where there is no answer."""
         found = self.answer(name, question, otherwise=None)
         if found is None:
             self.missing.setdefault(name, reason())
-            return None
-        try:
-            return model.model_validate(found)
-        except ValidationError as error:
-            self._miss(name, f"it cannot be stored: {first_problem(error, whole=name)}")
-            return None
+        return found
 
     def answer(self, name: str, question: Callable[[], _Answer], *, otherwise: _Answer) -> _Answer:
         """Return what a question gives, or ``otherwise`` where it raises."""
         try:
             return question()
+        except ValidationError as error:
+            self._miss(name, f"it cannot be stored: {first_problem(error, whole=name)}")
         except Exception as error:  # a plugin's code, and what it counted may be anything
             logger.exception("%s is not available", name)
             self._miss(name, describe_error(error))
-            return otherwise
+        return otherwise
 
     def _miss(self, name: str, reason: str) -> None:
         self.missing[name] = f"{self.missing[name]}; {reason}" if name in self.missing else reason

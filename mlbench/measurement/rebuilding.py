@@ -16,6 +16,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
+from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import DataError
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
@@ -24,6 +25,7 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.measurement.judging import judge_run
 from mlbench.measurement.overhead import overhead_ns
+from mlbench.records.job_spec import JobSpec
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
@@ -106,15 +108,21 @@ def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
     return found.groupdict() if found else {}
 
 
-def _job(payload: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
+def _job(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
     """Return the job that the run was. An accuracy test was asked for where it left its log."""
-    no_accuracy = payload["verdict"]["not_applied"].get("accuracy", "")
+    no_accuracy = record["verdict"]["not_applied"].get("accuracy", "")
     has_log = (folder / Mode.ACCURACY / DETAIL).is_file()
-    wants_accuracy = has_log or (payload["weights"] == Weights.RANDOM and no_accuracy != _NOT_ASKED)
-    settings = {key: setting["value"] for key, setting in payload["settings"].items()}
-    own = {"wants_accuracy": wants_accuracy, "uncounted": "no run is made", "settings": settings, "folder": str(folder)}
+    wants_accuracy = has_log or (record["weights"] == Weights.RANDOM and no_accuracy != _NOT_ASKED)
+    names = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+    spec = JobSpec(
+        **{name: record[name] for name in names},
+        settings={key: setting["value"] for key, setting in record["settings"].items()},
+        folder=str(folder),
+        wants_accuracy=wants_accuracy,
+        uncounted="no run is made",
+    )
     try:
-        return Job.from_payload({**payload, **own}, plugins)
+        return Job.of_spec(spec, plugins)
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise DataError(f"run record is corrupt: {folder.name}: a setting is of the wrong kind: {reason}.") from None
@@ -167,12 +175,12 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
     LoadGen does not log which replies were not sound.
     """
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    metric = job.workload.metric(job.variant, dataset) if job.wants_accuracy else None
+    metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
     is_unscored = record["verdict"]["not_applied"].get("accuracy") == _NO_SCORE  # a fault that is found once more
     sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
     faults = 0 if sound is None or is_unscored else int(sound["measured"] or 0)
     with _copy_to_write_in(job.folder) as place:
-        values = judge_run(
+        judgement = judge_run(
             dataclasses.replace(job, folder=place),
             limits,
             detail,
@@ -180,12 +188,13 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
             metric,
             model=job.workload.model(job.variant),
             spots=(None, ""),
-            statistics=record["engine"],
+            statistics=statistics_from_json(record["engine"]),
         )
-    for rule in values["verdict"]["rules"]:
+    values = _json(dataclasses.asdict(judgement))
+    verdict = values["verdict"]
+    for rule in verdict["rules"]:
         if rule["rule"] == _SOUND:
             del rule["measured"], rule["fix"]
-    verdict = values["verdict"]
     if not _passes_unlogged(record["verdict"]["rules"]):
         verdict = {**verdict, "is_valid": False, "is_conformant": False}
     return {**values, "verdict": verdict, "limits": dataclasses.asdict(limits)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.contracts.dataset import Dataset
@@ -21,6 +21,7 @@ from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_sp
 from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.measurement.job import Job
+from mlbench.records.job_spec import JobSpec
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class RunningEngine:
 
 
 @contextmanager
-def open_engine(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dataset) -> Iterator[RunningEngine]:
+def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEngine]:
     """Give a job's engine.
 
     Raises:
@@ -67,7 +68,7 @@ def open_engine(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dat
             )
         return
     assert instances != "auto"
-    building = Building(builder=_PART_OF_RUN, payload=payload)
+    building = Building(builder=_PART_OF_RUN, payload=asdict(job.spec))
     with ReplicatedEngine(building, instances, model, job.plan, dataset) as replicated:
         yield RunningEngine(
             engine=replicated,
@@ -80,7 +81,7 @@ def open_engine(job: Job, payload: Mapping[str, Any], model: Model, dataset: Dat
 
 def part_of_run(payload: Mapping[str, Any]) -> Part:
     """Return what an instance of a run is made of; called in its process."""
-    job = Job.from_payload(payload, Plugins.discover())
+    job = Job.of_spec(JobSpec(**payload), Plugins.discover())
     return Part(
         backend=job.backend,
         model=job.workload.model(job.variant),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from mlbench.processor import flags_of
 from mlbench.records.stored import Stored
 
 FLAGS = (
@@ -39,9 +40,9 @@ class Cpu(Stored):
 
 def observe_cpu(root: Path) -> Cpu:
     """Read what the processor is from the files under ``root``."""
-    processors = _processors(text_of(root / "proc/cpuinfo"))
+    listed = text_of(root / "proc/cpuinfo")
+    processors, flags = _processors(listed), flags_of(listed)
     first = processors[0] if processors else {}
-    flags = set((first.get("flags") or first.get("Features") or "").split())
     nodes = list((root / "sys/devices/system/node").glob("node[0-9]*"))
     return Cpu(
         model=first.get("model name") or first.get("CPU part") or platform.processor() or "unknown",

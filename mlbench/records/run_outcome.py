@@ -17,7 +17,7 @@ from mlbench.records.run_record import (
     VerdictRecord,
     WorkRecord,
 )
-from mlbench.records.stored import Stored
+from mlbench.records.stored import Statistics, Stored
 
 
 class RunOutcome(Stored):
@@ -40,7 +40,7 @@ class RunOutcome(Stored):
     samples: dict[str, int]
     load: dict[str, JsonValue]
     limits: dict[str, JsonValue]
-    engine: dict[str, JsonValue]
+    engine: Statistics
     runtime: dict[str, JsonValue]
     fingerprints: dict[str, str]
 
@@ -56,12 +56,3 @@ class RunOutcome(Stored):
         except ValidationError as error:
             reason = first_problem(error, whole="the outcome")
             raise InvalidRunError(f"the run's outcome cannot be stored: {reason}.") from None
-
-    def json_values(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        values: dict[str, Any] = self.model_dump(mode="json")
-        return values
-
-    def fields(self) -> dict[str, Any]:
-        """Return it by field, as a record takes it."""
-        return {name: getattr(self, name) for name in type(self).model_fields}

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
 
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
-from mlbench.records.stored import Count, Score, Stored
+from mlbench.records.stored import Count, Score, Statistics, Stored
 
 _MOST_BYTES = 64 << 20
 """Of a record; a larger file is none of ours."""
@@ -306,7 +307,7 @@ class RunRecord(Stored):
     """How LoadGen was asked to drive the run, with every default filled in."""
     limits: dict[str, JsonValue] = Field(default_factory=dict)
     """The numbers of the rules in force."""
-    engine: dict[str, JsonValue] = Field(default_factory=dict)
+    engine: Statistics = Field(default_factory=EngineStatistics)
     """What the engine counted."""
     runtime: dict[str, JsonValue] = Field(default_factory=dict)
     """What the backend says of its runtime."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue
+from pydantic_core import CoreSchema, core_schema
+
+from mlbench.contracts.statistics import EngineStatistics
+from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 
 
 class Stored(BaseModel):
@@ -22,6 +26,28 @@ def _null_for_no_number(value: Any) -> Any:
 
 Score = Annotated[float | None, BeforeValidator(_null_for_no_number)]
 """A number that may have gone wrong: NaN and infinities, which JSON cannot spell, become null."""
+
+
+class _StatisticsAsJson:
+    """How pydantic reads and writes engine statistics."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        values = handler.generate_schema(dict[str, JsonValue])
+        made = core_schema.no_info_after_validator_function(statistics_from_json, values)
+        return core_schema.no_info_before_validator_function(
+            _statistics_values,
+            made,
+            serialization=core_schema.plain_serializer_function_ser_schema(statistics_to_json, return_schema=values),
+        )
+
+
+def _statistics_values(given: object) -> object:
+    return statistics_to_json(given) if isinstance(given, EngineStatistics) else given
+
+
+Statistics = Annotated[EngineStatistics, _StatisticsAsJson]
+"""What an engine counted: one JSON object, whose values are of any kind; see `statistics_from_json`."""
 
 Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """A whole number that every reader can hold, databases included."""

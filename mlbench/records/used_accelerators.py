@@ -54,9 +54,9 @@ def _count_used(record: RunRecord) -> int | str:
         return 0
     if device is None and here != 1:
         return f"its backend does not say how many of the machine's accelerators it used ({_join_names(record, files)})"
-    instances = record.engine.get("instances", 1)
-    if not isinstance(instances, int) or _is_shared(record):
+    if _is_shared(record):
         return 1
+    instances = record.engine.instances or 1
     return min(instances, here) if here else instances
 
 

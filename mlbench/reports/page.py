@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from mlbench.engine_statistics import statistics_to_json
 from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, RunRecord
 from mlbench.reports.console import (
     DISCLAIMER,
@@ -52,7 +53,9 @@ def _lines(record: RunRecord) -> Iterator[str]:
     if record.status == "completed":
         yield from ("", "Machine", *_machine(record))
     yield from ("", "Engine")
-    yield from (f"  {key:<22} {value}" for key, value in {**record.engine, **record.runtime}.items())
+    yield from (
+        f"  {key:<22} {value}" for key, value in {**statistics_to_json(record.engine), **record.runtime}.items()
+    )
     yield from ("", "Conditions", *_conditions(record))
     yield from ("", "Settings that are not defaults")
     yield from (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from mlbench.documents import read_json
 from mlbench.errors import DataError, MlbenchError
-from mlbench.execution.isolation import Failure, ProcessLimits, call_isolated
+from mlbench.execution.isolation import ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.folders import cache_folder, make_cache_folder
 from mlbench.records.environment import Environment
 from mlbench.records.stored import Stored
@@ -20,7 +22,6 @@ from mlbench.records.whole_file import write_whole
 
 _LIBRARIES = ("torch", "numpy")
 _SILENCE_S = 300.0
-_MEMORY_SHARE = 0.8
 
 
 class Ceiling(Stored):
@@ -44,16 +45,29 @@ class DeviceCeilings(Stored):
     """Precisions without a ceiling, and why."""
 
 
-class Ceilings(Stored):
-    """What a machine can do at most."""
+class MeasuredDevices(Stored):
+    """What the devices of a machine can do at most."""
 
     measured: AwareDatetime
+    devices: list[DeviceCeilings]
+
+
+class Ceilings(MeasuredDevices):
+    """What a machine can do at most."""
+
     machine: str
     """`Environment.machine` of it."""
     threads: int
     """Of the CPU, that were used."""
     libraries: dict[str, str]
-    devices: list[DeviceCeilings]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRequest:
+    """What the measuring process is asked for."""
+
+    threads: int
+    """Of the CPU, to use."""
 
 
 _CACHE = "roofline"
@@ -92,22 +106,22 @@ def measure_ceilings(
     file = make_cache_folder(_CACHE) / ceilings_file(environment).name
     log = file.with_suffix(".log")
     memory_bytes = environment.allowance.memory_bytes or environment.memory_bytes or 2**33
+    threads = environment.allowance.threads or os.cpu_count() or 1
     found = call_isolated(
-        "mlbench.roofline.probe:measure_devices",
-        {"threads": environment.allowance.threads},
+        ChildFunction("mlbench.roofline.probe:measure_devices", MeasuredDevices),
+        ProbeRequest(threads=threads),
         log,
-        ProcessLimits(stage_timeout_s=_SILENCE_S, memory_bytes=int(_MEMORY_SHARE * memory_bytes)),
+        ProcessLimits.for_helper(_SILENCE_S, free_bytes=memory_bytes),
         on_progress,
     )
     if isinstance(found, Failure):
         raise MlbenchError(f"the ceilings could not be measured: {found.kind}: {found.message}.", hint=f"See {log}.")
-    ceilings = Ceilings.model_validate(
-        {
-            **found,
-            "machine": environment.machine,
-            "threads": environment.allowance.threads,
-            "libraries": {name: environment.libraries[name] for name in _LIBRARIES if name in environment.libraries},
-        }
+    ceilings = Ceilings(
+        measured=found.measured,
+        devices=found.devices,
+        machine=environment.machine,
+        threads=threads,
+        libraries={name: environment.libraries[name] for name in _LIBRARIES if name in environment.libraries},
     )
     write_whole(file, ceilings.model_dump_json(indent=2) + "\n")
     return ceilings

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mlbench.contracts.engine import GraphCalls
-from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.errors import MlbenchError
 from mlbench.roofline.call_costs import CallCost, NotCountedError
 from mlbench.roofline.operation_formulas import CHECKED_WITH, FORMULAS
@@ -66,7 +66,7 @@ class OperationCounter:
         try:
             with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
                 inputs = [_empty(spec, call.shapes[spec.name]) for spec in graph.inputs]
-                state = [_empty(spec, _shape(spec, call.state_sizes)) for spec in graph.state]
+                state = [_empty(spec, spec.concrete_shape(call.state_sizes)) for spec in graph.state]
                 ledger = _Ledger([*self._module.parameters(), *self._module.buffers(), *state], inputs)
                 with ledger:
                     returned = self._module(*inputs, *state)
@@ -77,10 +77,6 @@ class OperationCounter:
             raise NotCountedError(f"graph {graph.name}: {type(error).__name__}: {reason}") from error
         outputs = [returned] if isinstance(returned, Tensor) else list(returned)
         return ledger.cost(outputs[: len(graph.outputs)])
-
-
-def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)
 
 
 def _empty(spec: TensorSpec, shape: Sequence[int]) -> Tensor:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+from mlbench.records.run_record import RooflineRecord, WorkRecord
 from mlbench.roofline.ceilings import Ceilings
 
 ONCE = "run `mlbench roofline` once: the ceilings of this machine are not known"
 
 
 def share_of(
-    work: Mapping[str, Any] | None,
+    work: WorkRecord | None,
     precision: str,
     runtime: Mapping[str, Any],
     ceilings: Ceilings | None,
     instances: int = 1,
-) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the work done per second and its share of the nearer ceiling, as the record's values, or why not.
+) -> tuple[RooflineRecord | None, str]:
+    """Return the work done per second and its share of the nearer ceiling, or why not.
 
     The nearer ceiling is the one that alone would take longer for the work of a sample.
     """
     device = runtime.get("device")
     if not ceilings:
         return None, ONCE
-    if not work or not work["samples_per_s"]:
+    if not work or not work.samples_per_s:
         return None, "the work of a sample is not known"
     if not isinstance(device, str):
         return None, "the backend does not say on which device it computed"
@@ -34,22 +35,22 @@ def share_of(
         return None, f"the ceilings of {used} are not known"
     if precision not in found.operations:
         return None, f"no ceiling at {precision}: {found.not_measured.get(precision, 'not measured')}"
-    operations_per_s, bytes_per_s = (
-        work["samples_per_s"] * work[name] for name in ("operations_per_sample", "bytes_per_sample")
-    )
-    shares = {
+    operations_per_s = work.samples_per_s * work.operations_per_sample
+    bytes_per_s = work.samples_per_s * work.bytes_per_sample
+    shares: dict[Literal["compute", "memory"], float] = {
         "compute": operations_per_s / found.operations[precision].per_s,
         "memory": bytes_per_s / found.bytes.per_s,
     }
     bound = max(shares, key=lambda name: shares[name])
-    return {
-        "device": device,
-        "precision": precision,
-        "operations_per_s": operations_per_s,
-        "bytes_per_s": bytes_per_s,
-        "operations_ceiling_per_s": found.operations[precision].per_s,
-        "bytes_ceiling_per_s": found.bytes.per_s,
-        "bound": bound,
-        "share": shares[bound],
-        "measured": ceilings.measured,
-    }, ""
+    share = RooflineRecord(
+        device=device,
+        precision=precision,
+        operations_per_s=operations_per_s,
+        bytes_per_s=bytes_per_s,
+        operations_ceiling_per_s=found.operations[precision].per_s,
+        bytes_ceiling_per_s=found.bytes.per_s,
+        bound=bound,
+        share=shares[bound],
+        measured=ceilings.measured,
+    )
+    return share, ""

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench.documents import DATA_BYTES, open_regular, parse_json, read_bytes, read_json, read_json_object, read_text
 from mlbench.errors import first_line, printable
+from mlbench.execution.arrays import host_array
 from mlbench.execution.compile_cache import build_once
 from mlbench.execution.engine_choice import graph_engine
+from mlbench.processor import flags_of, machine_flags
 from mlbench.rules.targets import share_targets
-from mlbench.toolkit.arrays import host_array
 from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.difference_limits import limits_by_precision
@@ -59,11 +60,13 @@ __all__ = [
     "file_sha256",
     "find_versions",
     "first_line",
+    "flags_of",
     "graph_engine",
     "host_array",
     "in_pieces",
     "limits_by_precision",
     "load_weights",
+    "machine_flags",
     "onnx_identity",
     "open_regular",
     "pad_rows",

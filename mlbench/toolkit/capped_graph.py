@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlbench.contracts.graph import Dim, Executable, Graph, TensorSpec
 from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.errors import UsageError
-from mlbench.toolkit.arrays import host_array
+from mlbench.execution.arrays import host_array
 
 if TYPE_CHECKING:
     import numpy as np

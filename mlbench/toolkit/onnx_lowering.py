@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import __version__
-from mlbench.contracts.graph import Graph, Precision
+from mlbench.contracts.graph import NEXT, Graph, Precision
 from mlbench.errors import GraphError, UsageError
 from mlbench.execution.compile_cache import build_once
-from mlbench.execution.onnx_export import NEXT
 from mlbench.toolkit.onnx_identity import onnx_identity
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from mlbench import __version__
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import build_once
+from mlbench.processor import machine_flags
 from mlbench.toolkit.onnx_identity import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
-from mlbench.toolkit.processor import machine_flags
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Where int8 saves time."""

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
-from mlbench.toolkit import cores_each, find_versions
-from mlbench.toolkit.processor import machine_flags
+from mlbench.toolkit import cores_each, find_versions, machine_flags
 from mlbench_cpu_amx.allocator import find_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
 from mlbench_cpu_amx.instruction_sets import BF16, choose_instruction_set, limit, list_available

@@ -18,9 +18,8 @@ from torch._inductor import config
 from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 
 from mlbench import Dim, Graph, GraphError, Precision, TensorSpec, __version__
-from mlbench.toolkit import build_once
+from mlbench.toolkit import build_once, machine_flags
 from mlbench.toolkit.exported_program import export_program, graph_step
-from mlbench.toolkit.processor import machine_flags
 from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS
 from mlbench_cpu_amx.kernels import KernelReport
 from mlbench_cpu_amx.runner import package_class

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mlbench import Engine, GenerationProgram, Prompt, Reply, Samples, UnavailableError
+from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
 from mlbench.toolkit import SideProcess
 from mlbench_endpoint.request_format import RequestFormat
 
@@ -33,7 +33,7 @@ class EndpointCounts:
     failed: int = 0
     retried: int = 0
     truncated_prompts: int = 0
-    """Prompts of which the server counted fewer tokens than it was sent; see `Engine.statistics`."""
+    """Prompts of which the server counted fewer tokens than it was sent; see `EngineStatistics`."""
     prompts_cut_otherwise: int = 0
     """Answers whose server counted other tokens in the prompt than mlbench sent, these among them."""
     answers_cut_otherwise: int = 0
@@ -41,9 +41,13 @@ class EndpointCounts:
     longest_way_ns: int = 0
     """The longest time from a token's arrival in the other process to LoadGen's hearing of it."""
 
-    def values(self) -> dict[str, Any]:
-        """Return them as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    def statistics(self, served_model: str) -> EngineStatistics:
+        """Return them as the record takes them, with the model that the servers named."""
+        own = dataclasses.asdict(self)
+        truncated_prompts = own.pop("truncated_prompts")
+        return EngineStatistics(
+            batching="server", truncated_prompts=truncated_prompts, extra={"served_model": served_model, **own}
+        )
 
 
 @dataclass(slots=True)
@@ -188,10 +192,10 @@ class EndpointEngine(Engine):
             except OSError:  # nobody is there to read it
                 self._fail(self._requests, _ENDED)
 
-    def statistics(self) -> Mapping[str, Any]:
+    def statistics(self) -> EngineStatistics:
         """Return counts of requests since this was last asked, and which model the servers named."""
         counts, self._counts = self._counts, EndpointCounts()
-        return {"batching": "server", "served_model": self._model, **counts.values()}
+        return counts.statistics(self._model)
 
     def _send(self, **message: Any) -> None:
         assert self._process

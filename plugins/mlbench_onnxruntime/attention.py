@@ -16,11 +16,8 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from mlbench import Graph
+from mlbench import DECODE, NEXT, Graph
 from mlbench.toolkit import build_once, onnx_identity
-
-DECODE = "decode"
-"""The contract's name of the graph that takes one token for each of the first rows of a cache."""
 
 ROWS = "rows"
 """The name of the dimension of tokens there."""
@@ -86,7 +83,7 @@ def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
         helper.make_node("Cast", ["fused_size"], ["fused_span"], to=TensorProto.INT32),
     ]
     fused = {layer.output.output[0]: _fuse_layer(graph, layer, shapes[layer.query]) for layer in layers}
-    written = {f"{name}.next" for name in state}
+    written = {name + NEXT for name in state}
     for node in graph.node:
         if node.output[0] not in written:
             nodes += fused.get(node.output[0], [node])

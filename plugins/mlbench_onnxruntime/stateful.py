@@ -12,15 +12,9 @@ import numpy as np
 import onnx
 from onnxruntime import OrtValue
 
-from mlbench import Dim, Graph, TensorSpec
+from mlbench import LENGTH, NEXT, Graph
 from mlbench_onnxruntime.providers import Place
 from mlbench_onnxruntime.row_copies import copy_whole_rows
-
-LENGTH = "length"
-"""The contract's name of the dimension whose positions are a cache's columns."""
-
-NEXT = ".next"
-"""Ends the name of a state tensor among a file's outputs."""
 
 CPU = "cpu"
 
@@ -68,12 +62,12 @@ class StatefulSession:
     def new_state(self, sizes: Mapping[str, int], /) -> OnnxState:
         """Return zeros."""
         return self._state(
-            {spec.name: np.zeros(_shape(spec, sizes), self._dtypes[spec.name]) for spec in self._graph.state}
+            {spec.name: np.zeros(spec.concrete_shape(sizes), self._dtypes[spec.name]) for spec in self._graph.state}
         )
 
     def resize(self, state: OnnxState, sizes: Mapping[str, int], /) -> OnnxState:
         """Return larger tensors with the old contents at their beginning."""
-        grown = {spec.name: np.zeros(_shape(spec, sizes), self._dtypes[spec.name]) for spec in self._graph.state}
+        grown = {spec.name: np.zeros(spec.concrete_shape(sizes), self._dtypes[spec.name]) for spec in self._graph.state}
         for name, array in grown.items():
             old = state.values[name].numpy()
             array[tuple(map(slice, old.shape))] = old
@@ -85,7 +79,7 @@ class StatefulSession:
             copy_whole_rows(self._place, state.values.values(), sources, targets)
             return
         for spec in self._graph.state:
-            axis = [getattr(size, "name", "") for size in spec.shape].index(LENGTH)
+            axis = spec.axis_of(LENGTH)
             part = state.arrays[spec.name][(slice(None),) * axis + (slice(columns.start, columns.stop),)]
             part[list(targets)] = part[list(sources)]
 
@@ -120,7 +114,7 @@ class StatefulSession:
                 binding.bind_ortvalue_output(name + NEXT, value)
         return state.bindings[key]
 
-    def _taken(self, rows: int, state: OnnxState) -> Mapping[str, Any]:
+    def _taken(self, rows: int, state: OnnxState) -> Mapping[str, OrtValue]:
         """Return the tensors of a state, or no more than their first rows where that is all that the file takes."""
         if not self._takes_first_rows:
             return state.values
@@ -149,7 +143,3 @@ def find_updatable(file: Path) -> set[str]:
         for name in node.input[UPDATING[node.op_type]]
         if name + NEXT in node.output and readers[name] == 1
     }
-
-
-def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[size.name] if isinstance(size, Dim) else size for size in spec.shape)

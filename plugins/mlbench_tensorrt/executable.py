@@ -9,17 +9,11 @@ import numpy as np
 import tensorrt
 import torch
 
-from mlbench import Dim, Graph, TensorSpec
+from mlbench import LENGTH, NEXT, Graph, TensorSpec
 from mlbench.toolkit.torch_backend.cuda_graphs import Compute, CudaRecorder, ReplayedCalls
 
 if TYPE_CHECKING:
     from mlbench_tensorrt.options import TensorRtOptions
-
-LENGTH = "length"
-"""The contract's name of the dimension whose positions are a cache's columns."""
-
-NEXT = ".next"
-"""Ends the name of a state tensor among an engine's outputs."""
 
 DTYPES = {
     tensorrt.DataType.FLOAT: torch.float32,
@@ -156,7 +150,7 @@ class StatefulTensorRtExecutable(TensorRtExecutable):
         """Copy these columns of rows."""
         places = torch.tensor([sources, targets], device=self._device)
         for spec, tensor in zip(self._graph.state, state.tensors, strict=True):
-            axis = [getattr(dim, "name", "") for dim in spec.shape].index(LENGTH)
+            axis = spec.axis_of(LENGTH)
             part = tensor.narrow(axis, columns.start, len(columns))
             part[places[1]] = part[places[0]]
         torch.cuda.synchronize(self._device)  # calls run on another stream
@@ -174,13 +168,9 @@ class StatefulTensorRtExecutable(TensorRtExecutable):
     def _zeros(self, sizes: Mapping[str, int]) -> list[torch.Tensor]:
         made = [
             torch.zeros(
-                _shape(spec, sizes), dtype=DTYPES[self._engine.get_tensor_dtype(spec.name)], device=self._device
+                spec.concrete_shape(sizes), dtype=DTYPES[self._engine.get_tensor_dtype(spec.name)], device=self._device
             )
             for spec in self._graph.state
         ]
         torch.cuda.synchronize(self._device)
         return made
-
-
-def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)

@@ -92,7 +92,9 @@ STATEMENTS = [
     ("numbers-for-keys", FACTS, r"Engine.statistics\(\) has the key 8, want text"),
     ("statistics-without-end", FACTS, r"Engine.statistics\(\) returns what JSON cannot hold: ValueError"),
     ("statistics-that-raise", FACTS, "RuntimeError: no statistics today"),
-    ("list-for-statistics", FACTS, r"Engine.statistics\(\) returns what JSON cannot hold: ValueError"),
+    ("list-for-statistics", FACTS, r"Engine.statistics returned a list, not EngineStatistics"),
+    ("dictionary-for-statistics", FACTS, r"Engine.statistics returned a dict, not EngineStatistics"),
+    ("text-for-a-count", FACTS, r"Engine.statistics\(\) returns '12' as padding_samples"),
     ("texts-for-calls", FACTS, r"calls\(\) returns a str"),
     ("number-for-a-capacity", FACTS, r"capacity\(\) returns a int"),
 ]

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from mlbench.cli import main
 from mlbench.conformance import EngineConformance, GraphBackendConformance
-from mlbench.conformance.isolated import run_checks
+from mlbench.conformance.isolated import CheckRequest, ChecksAnswer, ChecksRequest, run_checks
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS, checks_for
 from mlbench.discovery import Plugins
-from mlbench.execution.isolation import ProcessLimits, call_isolated
+from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated
 
 
 class TestRight(GraphBackendConformance):
@@ -86,9 +86,15 @@ def test_a_backend_that_takes_the_process_down_fails_the_check_it_does_so_in_and
 @pytest.mark.usefixtures("own_cache")
 def test_each_compiled_graph_is_a_sign_of_life(tmp_path):
     checks, messages = ["runs_again_after_exit", "stops_without_work"], []
-    asked = {"backend": "null", "settings": {}, "precision": None, "timeout_s": 60, "checks": checks}
+    asked = ChecksRequest(request=CheckRequest(backend="null"), checks=checks)
     limits = ProcessLimits(stage_timeout_s=60, memory_bytes=2**40)
-    call_isolated(f"{run_checks.__module__}:run_checks", asked, tmp_path / "log", limits, messages.append)
+    call_isolated(
+        ChildFunction(f"{run_checks.__module__}:run_checks", ChecksAnswer),
+        asked,
+        tmp_path / "log",
+        limits,
+        messages.append,
+    )
     signs = [message["stage"] for message in messages if message.keys() == {"stage"}]
     assert signs == [*3 * checks[:1], *2 * checks[1:]]  # each begins, and makes two engines, or one
 

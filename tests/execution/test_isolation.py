@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from mlbench import DataError, GraphError, UnavailableError, UsageError
-from mlbench.execution.isolation import Failure, FailureKind, ProcessLimits, call_isolated
+from mlbench import DataError, GraphCalls, GraphError, InvalidRunError, UnavailableError, UsageError
+from mlbench.execution.isolation import ChildFunction, Failure, FailureKind, ProcessLimits, call_isolated
 from mlbench.execution.usage import resident_bytes
 
 HERE = Path(__file__)
@@ -21,6 +22,21 @@ LIMITS = ProcessLimits(stage_timeout_s=60, memory_bytes=8 * 2**30)
 def add(payload, channel):
     channel.progress("add", terms=2)
     return {"sum": payload["a"] + payload["b"]}
+
+
+@dataclass(frozen=True)
+class Order:
+    file: Path
+    calls: tuple[GraphCalls, ...]
+
+
+@dataclass(frozen=True)
+class Bill:
+    total: int
+
+
+def bill(order: Order, channel):
+    return Bill(sum(call.count for call in order.calls) + isinstance(order.file, Path))
 
 
 def take_steps(payload, channel):
@@ -184,7 +200,9 @@ def sleep_a_while(payload, channel):
 
 
 def isolated(function, tmp_path, payload=(), limits=LIMITS):
-    return call_isolated(f"{HERE.stem}:{function.__name__}", dict(payload), tmp_path / "log.txt", limits)
+    return call_isolated(
+        ChildFunction(f"{HERE.stem}:{function.__name__}", dict), dict(payload), tmp_path / "log.txt", limits
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -195,14 +213,30 @@ def importable(monkeypatch):
 
 def test_the_outcome_of_a_child_comes_back_and_its_progress_is_heard(tmp_path):
     heard = []
-    outcome = call_isolated(f"{HERE.stem}:add", {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append)
+    outcome = call_isolated(
+        ChildFunction(f"{HERE.stem}:add", dict), {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append
+    )
     assert outcome == {"sum": 3}
     assert heard == [{"stage": "add", "terms": 2}]
 
 
+def test_a_request_arrives_as_the_function_takes_it_and_its_answer_as_it_was_made(tmp_path):
+    order = Order(tmp_path / "x", (GraphCalls(graph="g", shapes={"x": [4, 3]}, count=41),))
+    function = ChildFunction(f"{HERE.stem}:bill", Bill)
+    assert call_isolated(function, order, tmp_path / "log.txt", LIMITS) == Bill(42)
+
+
+def test_an_answer_of_another_form_is_refused_by_the_field(tmp_path):
+    function = ChildFunction(f"{HERE.stem}:add", Bill)
+    with pytest.raises(InvalidRunError, match="handed back is no Bill: total: Field required"):
+        call_isolated(function, {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS)
+
+
 def test_steps_of_a_batch_are_heard_in_their_stage_but_not_every_one(tmp_path):
     heard = []
-    call_isolated(f"{Path(__file__).stem}:take_steps", {}, tmp_path / "log.txt", LIMITS, heard.append)
+    call_isolated(
+        ChildFunction(f"{Path(__file__).stem}:take_steps", dict), {}, tmp_path / "log.txt", LIMITS, heard.append
+    )
     assert heard[:2] == [{"stage": "warm-up"}, {"stage": "warm-up", "step": 1, "steps": 1000}]
     assert len(heard) < 20
 
@@ -316,8 +350,10 @@ def test_nothing_that_a_child_started_outlives_it_in_whatever_session(tmp_path):
 def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
     told = tmp_path / "pids.json"
     script = (
-        "import sys; from pathlib import Path; from mlbench.execution.isolation import ProcessLimits, call_isolated;"
-        f"call_isolated('{HERE.stem}:leave_processes_behind', {{'tells': sys.argv[1]}}, Path(sys.argv[2]),"
+        "import sys; from pathlib import Path;"
+        "from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated;"
+        f"leaving = ChildFunction('{HERE.stem}:leave_processes_behind', dict);"
+        "call_isolated(leaving, {'tells': sys.argv[1]}, Path(sys.argv[2]),"
         "ProcessLimits(stage_timeout_s=600, memory_bytes=2**40))"
     )
     parent = subprocess.Popen([sys.executable, "-P", "-c", script, str(told), str(tmp_path / "log.txt")])
@@ -345,7 +381,9 @@ def test_where_no_process_can_be_started_a_line_says_so(tmp_path):
 @pytest.mark.parametrize("size", [0, 10, 2**24], ids=["none", "some", "16 MiB in a line"])
 def test_what_is_on_the_pipe_and_no_message_is_log_text_and_the_outcome_arrives(tmp_path, size):
     stages = []
-    outcome = call_isolated(f"{HERE.stem}:write_strays", {"bytes": size}, tmp_path / "log.txt", LIMITS, stages.append)
+    outcome = call_isolated(
+        ChildFunction(f"{HERE.stem}:write_strays", dict), {"bytes": size}, tmp_path / "log.txt", LIMITS, stages.append
+    )
     assert outcome == {"sum": 3, "long": "y" * 200_000}
     assert stages == [{"stage": "load"}, {"stage": "compile"}]
     log = (tmp_path / "log.txt").read_bytes()

@@ -64,7 +64,7 @@ def test_a_run_tells_its_work_and_its_share_of_a_known_machine(mlbench, known_ma
     assert work.operations_per_sample == flops_of_one_image()
     (graph,) = work.graphs
     assert graph.operations == work.operations_per_sample * record.samples["issued"]
-    assert graph.calls == sum(record.engine["batches_by_size"].values())
+    assert graph.calls == sum(record.engine.batches_by_size.values())
     assert work.samples_per_s == record.result.value
     assert roofline.operations_per_s == pytest.approx(work.operations_per_sample * record.result.value)
     assert roofline.share == pytest.approx(

@@ -46,35 +46,35 @@ def metering(power, *meters):
 def values(metered, **counts):
     with metered:
         time.sleep(0.05)
-    return metered.values(**{"samples": 10, "tokens": None, **counts})
+    return metered.record(**{"samples": 10, "tokens": None, **counts})
 
 
 def test_meters_of_parts_are_added_up():
     found = values(metering("auto", Steady("cpu"), Steady("gpu"), Steady("tpu", reason="no such board")))
-    assert found["parts"].keys() == {"cpu", "gpu"}
-    assert found["joules"] == sum(found["parts"].values())
-    assert (found["source"], found["covers"]) == ("cpu, gpu", "cpus, gpus")
-    assert 0.05 * 20 <= found["joules"] == pytest.approx(20 * found["seconds"], rel=0.05)
+    assert found.parts.keys() == {"cpu", "gpu"}
+    assert found.joules == sum(found.parts.values())
+    assert (found.source, found.covers) == ("cpu, gpu", "cpus, gpus")
+    assert 0.05 * 20 <= found.joules == pytest.approx(20 * found.seconds, rel=0.05)
 
 
 def test_a_meter_of_the_whole_machine_is_taken_alone():
-    assert values(metering("auto", Steady("cpu"), Steady("wall", covers_machine=True)))["source"] == "wall"
+    assert values(metering("auto", Steady("cpu"), Steady("wall", covers_machine=True))).source == "wall"
 
 
 def test_a_meter_that_is_named_is_taken_alone():
-    assert values(metering("cpu", Steady("cpu"), Steady("gpu")))["source"] == "cpu"
+    assert values(metering("cpu", Steady("cpu"), Steady("gpu"))).source == "cpu"
 
 
 def test_energy_is_shared_among_samples_and_tokens():
     found = values(metering("cpu", Steady("cpu")), samples=4, tokens=100.0)
-    assert found["joules_per_sample"] == found["joules"] / 4
-    assert found["joules_per_token"] == found["joules"] / 100
+    assert found.joules_per_sample == found.joules / 4
+    assert found.joules_per_token == found.joules / 100
 
 
 def test_idle_power_is_measured_by_the_same_meters():
     metered = metering("cpu", Steady("cpu"))
     metered.watch_idle(0.05)
-    assert values(metered)["idle_w"] == pytest.approx(10, rel=0.01)
+    assert values(metered).idle_w == pytest.approx(10, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Facts that a run can do without."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from mlbench.measurement.plugin_facts import PluginFacts
@@ -29,7 +27,7 @@ def test_a_question_that_raises_has_its_reason_kept():
 
 def test_a_section_is_there_or_has_a_reason():
     facts = PluginFacts()
-    assert facts.section("energy", EnergyRecord, lambda: ENERGY, lambda: "").joules == 100
+    assert facts.section("energy", lambda: EnergyRecord(**ENERGY), lambda: "").joules == 100
     assert facts.missing == {}
 
 
@@ -38,12 +36,18 @@ def test_a_section_is_there_or_has_a_reason():
     [
         (lambda: None, "no meter"),
         (fail, "RuntimeError: no counters"),
-        (lambda: {**ENERGY, "joules": float("nan")}, "it cannot be stored: joules: Input should be a finite number"),
-        (lambda: {**ENERGY, "joules": "many"}, "it cannot be stored: joules: Input should be a valid number"),
-        (SimpleNamespace, "it cannot be stored: joules: Field required"),
+        (
+            lambda: EnergyRecord(**ENERGY | {"joules": float("nan")}),
+            "it cannot be stored: joules: Input should be a finite number",
+        ),
+        (
+            lambda: EnergyRecord(**ENERGY | {"joules": "many"}),
+            "it cannot be stored: joules: Input should be a valid number",
+        ),
+        (EnergyRecord, "it cannot be stored: joules: Field required"),
     ],
 )
 def test_a_section_that_is_not_there_says_why(question, reason):
     facts = PluginFacts()
-    assert facts.section("energy", EnergyRecord, question, lambda: "no meter") is None
+    assert facts.section("energy", question, lambda: "no meter") is None
     assert facts.missing["energy"].startswith(reason)

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench.records.environment import observe_environment
-from mlbench.roofline.ceilings import Ceilings, ceilings_file, load_ceilings
+from mlbench.records.run_record import WorkRecord
+from mlbench.roofline.ceilings import Ceilings, ProbeRequest, ceilings_file, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 
-WORK = {"operations_per_sample": 2e9, "bytes_per_sample": 1e8, "samples_per_s": 10.0}
+WORK = WorkRecord(graphs=[], operations_per_sample=2e9, bytes_per_sample=1e8, samples_per_s=10.0, useful_share=None)
 CPU = {"device": "cpu"}
 
 
@@ -37,21 +38,21 @@ def ceilings():
 def test_the_nearer_ceiling_is_the_one_that_takes_longer(ceilings):
     share, reason = share_of(WORK, "fp32", CPU, ceilings)
     assert reason == ""
-    assert share["operations_per_s"] == 2e10  # 10 samples of 2e9 operations: a fifth of the ceiling
-    assert share["bytes_per_s"] == 1e9  # of 1e8 bytes: a tenth
-    assert (share["bound"], share["share"]) == ("compute", 0.2)
+    assert share.operations_per_s == 2e10  # 10 samples of 2e9 operations: a fifth of the ceiling
+    assert share.bytes_per_s == 1e9  # of 1e8 bytes: a tenth
+    assert (share.bound, share.share) == ("compute", 0.2)
 
 
 def test_few_operations_on_many_bytes_are_bound_by_memory(ceilings):
-    share, _ = share_of({**WORK, "operations_per_sample": 1e6}, "fp32", CPU, ceilings)
-    assert (share["bound"], share["share"]) == ("memory", 0.1)
+    share, _ = share_of(WORK.model_copy(update={"operations_per_sample": 1e6}), "fp32", CPU, ceilings)
+    assert (share.bound, share.share) == ("memory", 0.1)
 
 
 @pytest.mark.parametrize(
     ("work", "precision", "runtime", "reason"),
     [
         (None, "fp32", CPU, "the work of a sample is not known"),
-        ({**WORK, "samples_per_s": None}, "fp32", CPU, "the work of a sample is not known"),
+        (WORK.model_copy(update={"samples_per_s": None}), "fp32", CPU, "the work of a sample is not known"),
         (WORK, "int8", CPU, "no ceiling at int8: no such product"),
         (WORK, "fp8", CPU, "no ceiling at fp8: not measured"),
         (WORK, "fp32", {}, "the backend does not say on which device it computed"),
@@ -64,10 +65,10 @@ def test_where_there_is_no_share_the_reason_is_told(ceilings, work, precision, r
 
 def test_instances_share_a_cpu_but_may_have_a_gpu_each(ceilings):
     share, _ = share_of(WORK, "fp32", CPU, ceilings, instances=2)
-    assert share["share"] == 0.2
+    assert share.share == 0.2
     gpu = ceilings.devices[0].model_copy(update={"device": "NVIDIA H200"})
     known = ceilings.model_copy(update={"devices": [gpu]})
-    assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known)[0]["share"] == 0.2
+    assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known)[0].share == 0.2
     reason = "the ceilings of 2 x NVIDIA H200 are not known"
     assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known, instances=2) == (None, reason)
 
@@ -112,13 +113,13 @@ def test_a_real_measurement_finds_ceilings_in_their_own_form(monkeypatch):
     heard, threads = [], torch.get_num_threads()
     try:
         found = probe.measure_devices(
-            {"threads": 1}, type("Heard", (), {"progress": lambda self, s: heard.append(s)})()
+            ProbeRequest(threads=1), type("Heard", (), {"progress": lambda self, s: heard.append(s)})()
         )
     finally:
         torch.set_num_threads(threads)
     environment = observe_environment()
     facts = {"machine": environment.machine, "threads": 1, "libraries": {}}
-    (device,) = Ceilings.model_validate(json.loads(json.dumps({**found, **facts}))).devices
+    (device,) = Ceilings.model_validate({**json.loads(found.model_dump_json()), **facts}).devices
     assert device.device == "cpu"
     assert {*device.operations, *device.not_measured} == {"fp32", "bf16", "fp16", "int8"}
     assert device.operations["fp32"].how == "matrices of 256 x 256"

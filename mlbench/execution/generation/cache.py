@@ -16,8 +16,9 @@ from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decodin
 from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
 from mlbench.contracts.model import Model
 from mlbench.errors import describe_error
+from mlbench.execution.arrays import host_array
 from mlbench.execution.call_counts import CallCounts
-from mlbench.execution.generation.host_state import host_array, stateful
+from mlbench.execution.generation.host_state import stateful
 from mlbench.execution.replay import ReplayedGeneration
 
 logger = logging.getLogger(__name__)

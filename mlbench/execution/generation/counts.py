@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from mlbench.contracts.statistics import DecodeCounts, GenerationStatistics, PrefillCounts
 
 
 @dataclass(slots=True)
@@ -44,29 +44,29 @@ class GenerationCounts:
         """The time spent in the backend."""
         return self.prefill_ns + self.decode_ns
 
-    def values(self) -> Mapping[str, Any]:
-        """Return all as JSON values."""
-        return {
-            "samples": self.answered,
-            "failed_samples": self.failed,
-            "new_tokens": self.new_tokens,
-            "steps_by_size": {str(size): steps for size, steps in sorted(self.steps_by_size.items())},
-            "prefill": {
-                "calls": self.prefill_calls,
-                "useful_tokens": self.prefill_useful,
-                "computed_tokens": self.prefill_computed,
-                "busy_ns": self.prefill_ns,
-            },
-            "decode": {
-                "steps": self.decode_steps,
-                "useful_tokens": self.decode_useful,
-                "computed_tokens": self.decode_computed,
-                "busy_ns": self.decode_ns,
-            },
-            "busy_ns": self.calls_ns,
-            "host_ns": self.host_ns,
-            "queue_ns": self.queue_ns,
-            "longest_queue_ns": self.longest_queue_ns,
-            "compute_ns": self.compute_ns,
-            "copied_rows": self.copied_rows,
-        }
+    def statistics(self) -> GenerationStatistics:
+        """Return all as the record takes it."""
+        return GenerationStatistics(
+            samples=self.answered,
+            failed_samples=self.failed,
+            new_tokens=self.new_tokens,
+            steps_by_size=dict(sorted(self.steps_by_size.items())),
+            prefill=PrefillCounts(
+                calls=self.prefill_calls,
+                useful_tokens=self.prefill_useful,
+                computed_tokens=self.prefill_computed,
+                busy_ns=self.prefill_ns,
+            ),
+            decode=DecodeCounts(
+                steps=self.decode_steps,
+                useful_tokens=self.decode_useful,
+                computed_tokens=self.decode_computed,
+                busy_ns=self.decode_ns,
+            ),
+            busy_ns=self.calls_ns,
+            host_ns=self.host_ns,
+            queue_ns=self.queue_ns,
+            longest_queue_ns=self.longest_queue_ns,
+            compute_ns=self.compute_ns,
+            copied_rows=self.copied_rows,
+        )

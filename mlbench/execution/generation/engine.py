@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from mlbench.contracts.backend import EnginePlan, GraphBackend
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram, Prompt
 from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import CacheCounts, GenerationStatistics
 from mlbench.errors import UsageError, describe_error
 from mlbench.execution.call_counts import merge_counts
 from mlbench.execution.generation.admission import Admission
@@ -106,21 +107,21 @@ class GenerationEngine(Engine):
         slots = self._prepared.slots
         return Capacity(batch=1, in_flight=slots + slots // 2 + 1)
 
-    def statistics(self) -> Mapping[str, Any]:
+    def statistics(self) -> GenerationStatistics:
         """Return sizes of steps, useful and computed tokens, waiting and computing."""
         flight, cache, was = self._flight, self._cache, self._prepared
         counts = flight.take_counts() if flight else GenerationCounts()
-        return {
-            "batching": "static" if self._plan.batching == "static" else "in_flight",
-            "batch": was.slots if was else self._plan.batch,
-            "workers": 1,
-            "beams": self._program.decoding.beams,
-            "prefill_tokens": self._plan.prefill_tokens,
-            **counts.values(),
-            "cache": {"rows": cache.rows, "columns": cache.length, "growths": cache.growths} if cache else {},
-            "sweep_tokens_per_s": {str(size): round(rate, 1) for size, rate in was.sweep.items()} if was else {},
-            **({"computed_calls": take_computed_calls(cache.replayed)} if cache and cache.replayed else {}),
-        }
+        return replace(
+            counts.statistics(),
+            batching="static" if self._plan.batching == "static" else "in_flight",
+            batch=was.slots if was else None if self._plan.batch == "auto" else self._plan.batch,
+            workers=1,
+            beams=self._program.decoding.beams,
+            prefill_tokens=self._plan.prefill_tokens,
+            cache=CacheCounts(rows=cache.rows, columns=cache.length, growths=cache.growths) if cache else None,
+            sweep_tokens_per_s={size: round(rate, 1) for size, rate in was.sweep.items()} if was else {},
+            computed_calls=take_computed_calls(cache.replayed) if cache and cache.replayed else None,
+        )
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of both graphs."""

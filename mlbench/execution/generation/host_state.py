@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from mlbench.contracts.generation import LENGTH
-from mlbench.contracts.graph import Array, Dim, Executable, Graph, StatefulExecutable, TensorSpec
+from mlbench.contracts.graph import NEXT, Array, Executable, Graph, StatefulExecutable
 from mlbench.errors import PluginError
+from mlbench.execution.arrays import host_array
 
 
 class HostState:
@@ -24,7 +25,7 @@ class HostState:
 
     def new_state(self, sizes: Mapping[str, int], /) -> dict[str, np.ndarray]:
         """Return zeros."""
-        return {spec.name: np.zeros(_shape(spec, sizes), spec.dtype) for spec in self._graph.state}
+        return {spec.name: np.zeros(spec.concrete_shape(sizes), spec.dtype) for spec in self._graph.state}
 
     def resize(self, state: Any, sizes: Mapping[str, int], /) -> dict[str, np.ndarray]:
         """Return larger tensors with the old contents at their beginning."""
@@ -36,7 +37,7 @@ class HostState:
     def copy_rows(self, state: Any, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
         """Copy these columns of rows."""
         for spec in self._graph.state:
-            part = (slice(None),) * (_length_axis(spec) - 1) + (slice(columns.start, columns.stop),)
+            part = (slice(None),) * (spec.axis_of(LENGTH) - 1) + (slice(columns.start, columns.stop),)
             tensor = state[spec.name]
             tensor[list(targets), *part] = tensor[list(sources), *part]
 
@@ -44,9 +45,9 @@ class HostState:
         """Compute, and keep the state that comes out."""
         outputs = dict(self._executable({**inputs, **state}))
         for name in state:
-            if (after := outputs.pop(f"{name}.next", None)) is None:
+            if (after := outputs.pop(name + NEXT, None)) is None:
                 raise PluginError(
-                    f"graph {self._graph.name} was compiled without its state: there is no output '{name}.next'.",
+                    f"graph {self._graph.name} was compiled without its state: there is no output '{name}{NEXT}'.",
                     hint="Compile graph.onnx() with all its inputs and outputs, or return a StatefulExecutable.",
                 )
             state[name] = np.require(host_array(after), requirements="W")
@@ -56,16 +57,3 @@ class HostState:
 def stateful(compiled: Executable | StatefulExecutable, graph: Graph) -> StatefulExecutable:
     """Return what a backend made of a graph with state; the core carries the state where the backend does not."""
     return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)
-
-
-def host_array(array: Array) -> np.ndarray:
-    """Return an array as NumPy's, without a copy where its memory is the CPU's."""
-    return array if isinstance(array, np.ndarray) else np.from_dlpack(array)
-
-
-def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)
-
-
-def _length_axis(spec: TensorSpec) -> int:
-    return next(axis for axis, dim in enumerate(spec.shape) if isinstance(dim, Dim) and dim.name == LENGTH)

@@ -7,7 +7,7 @@ import selectors
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +16,8 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
+from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import describe_error
 from mlbench.execution.batching import by_length, passes
 from mlbench.execution.cores import Core, core_groups
@@ -121,17 +123,17 @@ class ReplicatedEngine(Engine):
         for instance in self._serving():
             instance.send("flush")
 
-    def statistics(self) -> Mapping[str, Any]:
+    def statistics(self) -> EngineStatistics:
         """Return the counts of all instances added up, and those of each."""
-        counts = self._told("statistics")
-        return {
-            **add_statistics([each for each in counts if each is not None]),
-            "instances": self._count,
-            "by_instance": [
-                {"processors": instance.processors, **({"ended": instance.ended} if each is None else each)}
+        counts = [None if each is None else statistics_from_json(each) for each in self._told("statistics")]
+        return replace(
+            add_statistics([each for each in counts if each is not None]),
+            instances=self._count,
+            by_instance=[
+                InstanceStatistics(processors=instance.processors, ended="" if each else instance.ended, counted=each)
                 for instance, each in zip(self.instances, counts, strict=True)
             ],
-        }
+        )
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all instances."""

@@ -19,6 +19,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import describe_error, one_line
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.failures import error_to_wire
@@ -150,7 +151,7 @@ class _Served:
         answer: Any
         match message.facts["what"]:
             case "statistics":
-                answer, reason = plain_entries(self._engine.statistics())
+                answer, reason = plain_entries(statistics_to_json(self._engine.statistics()))
                 answer |= {"not_stored": reason} if reason else {}
             case "calls":
                 answer = [asdict(call) for call in self._engine.calls()]

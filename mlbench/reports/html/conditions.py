@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.environment import Environment
 from mlbench.records.published import place_of, why_not_placed
@@ -185,7 +186,7 @@ def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
     groups: dict[str, Mapping[str, object]] = {
         "Settings that are not defaults": chosen,
         "How LoadGen drove it": run.load,
-        "Engine": run.engine,
+        "Engine": statistics_to_json(run.engine),
         "Runtime": run.runtime,
         "Fingerprints": {name: value[:16] for name, value in run.fingerprints.items()},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mlbench.contracts.statistics import EngineStatistics, GenerationStatistics
 from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.console import spell_target
 from mlbench.reports.html.drawing import SOFT, Figure, Palette, Row, points, svg_of
@@ -11,34 +12,30 @@ from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, percent, quantity, three_digits
 
-_SWEEPS = {"sweep_samples_per_s": "samples/s", "sweep_tokens_per_s": "tokens/s"}
-_SIZES = {"batches_by_size": "samples", "steps_by_size": "decode steps"}
+
+def _generates(combination: Combination) -> bool:
+    return isinstance(combination.newest.engine, GenerationStatistics)
 
 
-def sizes_of(record: RunRecord, key: str) -> Mapping[int, float]:
-    """Return what an engine counted by size, ascending; empty where it did not, or a plugin means something else."""
-    counted = record.engine.get(key)
-    if not isinstance(counted, dict):
-        return {}
-    found = {int(size): value for size, value in counted.items() if size.isdecimal() and isinstance(value, int | float)}
-    return {size: float(found[size]) for size in sorted(found) if size > 0}
+def _counted_alike(combinations: Sequence[Combination]) -> Mapping[str, EngineStatistics]:
+    """Return the statistics of each series that counts what the first one counts, samples or tokens."""
+    return {each.series: each.newest.engine for each in combinations if _generates(each) == _generates(combinations[0])}
 
 
 def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figure | None:
     """Return what each batch size reached in warm-up; None where no engine tried several."""
     import altair
 
-    key = next((key for key in _SWEEPS if any(sizes_of(each.newest, key) for each in combinations)), "")
-    found = {each.series: each.newest for each in combinations if len(sizes_of(each.newest, key)) > 1}
-    if not found:
+    swept = [each for each in combinations if len(each.newest.engine.sweep_per_s) > 1]
+    if not swept:
         return None
-    unit = _SWEEPS[key]
+    found, unit = _counted_alike(swept), "tokens/s" if _generates(swept[0]) else "samples/s"
     rows: list[Row] = [
         {"series": series, "batch": size, "rate": rate, "text": f"{series}: batch {size}, {quantity(rate, unit)}"}
-        for series, run in found.items()
-        for size, rate in sizes_of(run, key).items()
+        for series, engine in found.items()
+        for size, rate in sorted(engine.sweep_per_s.items())
     ]
-    chosen = [row for row in rows if row["batch"] == found[row["series"]].engine.get("batch")]
+    chosen = [row for row in rows if row["batch"] == found[row["series"]].batch]
     sizes = sorted({row["batch"] for row in rows})
     encodings = {
         "x": altair.X("batch:Q")
@@ -59,7 +56,7 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
             ["series", *(f"{size}#" for size in sizes)],
             [
                 [series, *(three_digits(by[size]) if size in by else "-" for size in sizes)]
-                for series, by in ((series, sizes_of(run, key)) for series, run in found.items())
+                for series, by in ((series, engine.sweep_per_s) for series, engine in found.items())
             ],
         ),
     )
@@ -69,14 +66,19 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
     """Return how full batches were in a scenario; None where they were all of about one size."""
     import altair
 
-    key = next((key for key in _SIZES if any(sizes_of(each.newest, key) for each in combinations)), "")
-    is_weighted = key == "batches_by_size"  # a full batch answers more samples than one of a single sample
-    found = {each.series: _shares(sizes_of(each.newest, key), is_weighted) for each in combinations}
-    found = {series: shares for series, shares in found.items() if shares}
+    counting = [each for each in combinations if each.newest.engine.by_size]
+    if not counting:
+        return None
+    counts_steps = _generates(counting[0])
+    # a full batch answers more samples than one of a single sample
+    what = "decode steps" if counts_steps else "samples"
+    found = {
+        series: _shares(engine.by_size, is_weighted=not counts_steps)
+        for series, engine in _counted_alike(counting).items()
+    }
     bins = sorted({first for shares in found.values() for first in shares})
     if len(bins) < 2:
         return None
-    what = _SIZES[key]
     names = {first: _bin_name(first) for first in bins}
     rows: list[Row] = [
         {"series": series, "bin": names[first], "share": share, "text": f"{series}: {names[first]}, {percent(share)}"}
@@ -86,7 +88,7 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
     encodings = palette.encodings()
     bars = points(rows).encode(
         x=altair.X("bin:N")
-        .title("in flight together" if key == "steps_by_size" else "samples in a batch")
+        .title("in flight together" if counts_steps else "samples in a batch")
         .scale(domain=[names[first] for first in bins], paddingInner=0.25)
         .axis(labelAngle=0, grid=False),
         xOffset=altair.XOffset("series:N").scale(domain=list(found)),
@@ -106,7 +108,7 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
     )
 
 
-def _shares(counts: Mapping[int, float], is_weighted: bool) -> Mapping[int, float]:
+def _shares(counts: Mapping[int, int], *, is_weighted: bool) -> Mapping[int, float]:
     """Return shares by the first size of each power of two: 1, 2, 3 to 4, 5 to 8; by samples, or by steps."""
     sums: dict[int, float] = {}
     for size, count in counts.items():
@@ -197,29 +199,21 @@ def _format_target(target: TargetRecord) -> tuple[str, str]:
 def useful_share(record: RunRecord) -> str:
     """Return how much of what was computed was asked for, without padding and idle slots; empty where not counted."""
     engine = record.engine
-    samples, padding = engine.get("samples"), engine.get("padding_samples")
-    if isinstance(samples, int) and isinstance(padding, int) and samples:
-        return percent(samples / (samples + padding))
-    parts = []
-    for phase in ("prefill", "decode"):
-        counts = engine.get(phase)
-        if not isinstance(counts, dict):
-            continue
-        useful, computed = counts.get("useful_tokens"), counts.get("computed_tokens")
-        if isinstance(useful, int) and isinstance(computed, int) and computed:
-            parts.append(f"{phase} {percent(useful / computed)}")
-    return ", ".join(parts)
+    if not isinstance(engine, GenerationStatistics):
+        return "" if engine.useful_share is None else percent(engine.useful_share)
+    phases = {"prefill": engine.prefill.useful_share, "decode": engine.decode.useful_share}
+    return ", ".join(f"{name} {percent(share)}" for name, share in phases.items() if share is not None)
 
 
 def mean_batch(record: RunRecord) -> str:
     """Return samples per batch, or sequences per decode step; empty where not counted."""
-    for key in _SIZES:
-        if counts := sizes_of(record, key):
-            return three_digits(sum(size * count for size, count in counts.items()) / sum(counts.values()))
-    return ""
+    counts = record.engine.by_size
+    return three_digits(sum(size * count for size, count in counts.items()) / sum(counts.values())) if counts else ""
 
 
 def waiting(record: RunRecord) -> str:
     """Return how long a sample waited for a slot on average; empty where the engine has none."""
-    queued_ns, samples = record.engine.get("queue_ns"), record.engine.get("samples")
-    return duration(queued_ns / samples) if isinstance(queued_ns, int) and isinstance(samples, int) and samples else ""
+    engine = record.engine
+    if not isinstance(engine, GenerationStatistics) or not engine.samples:
+        return ""
+    return duration(engine.queue_ns / engine.samples)

@@ -16,8 +16,8 @@ from mlbench import __version__
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
 from mlbench.execution.compile_cache import build_once
+from mlbench.processor import machine_flags
 from mlbench.toolkit.exported_program import export_program, graph_step
-from mlbench.toolkit.processor import machine_flags
 
 FILE = "graph.pt2"
 

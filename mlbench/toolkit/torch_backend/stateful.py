@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mlbench.contracts.generation import LENGTH
-from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedCalls
 from mlbench.toolkit.torch_backend.executable import TorchModule
 
@@ -36,7 +36,8 @@ class StatefulTorchExecutable(TorchModule):
     def new_state(self, sizes: Mapping[str, int], /) -> TorchState:
         """Return zeros on the device."""
         return [
-            torch.zeros(_shape(spec, sizes), dtype=self._state_dtype(spec), device=self.device) for spec in self._state
+            torch.zeros(spec.concrete_shape(sizes), dtype=self._state_dtype(spec), device=self.device)
+            for spec in self._state
         ]
 
     def resize(self, state: TorchState, sizes: Mapping[str, int], /) -> TorchState:
@@ -51,7 +52,7 @@ class StatefulTorchExecutable(TorchModule):
         places = torch.tensor([sources, targets], device=self.device)
         with torch.inference_mode():
             for spec, tensor in zip(self._state, state, strict=True):
-                axis = [getattr(dim, "name", "") for dim in spec.shape].index(LENGTH)
+                axis = spec.axis_of(LENGTH)
                 part = tensor.narrow(axis, columns.start, len(columns))
                 part[places[1]] = part[places[0]]
 
@@ -64,7 +65,3 @@ class StatefulTorchExecutable(TorchModule):
     def _state_dtype(self, spec: TensorSpec) -> torch.dtype:
         kind: torch.dtype = getattr(torch, spec.dtype)
         return self.dtype if kind.is_floating_point else kind
-
-
-def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sizes[dim.name] if isinstance(dim, Dim) else dim for dim in spec.shape)

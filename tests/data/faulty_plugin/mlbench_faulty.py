@@ -22,6 +22,7 @@ from mlbench import (
     Dataset,
     Energy,
     Engine,
+    EngineStatistics,
     GraphError,
     InvalidRunError,
     Metric,
@@ -156,7 +157,7 @@ class Unflushed(Engine):
 
 class OddZeros(Zeros):
     def statistics(self):
-        return {"rate": float("nan"), "sizes": {8: np.int64(3)}, "when": time.gmtime}
+        return EngineStatistics(extra={"rate": float("nan"), "sizes": {8: np.int64(3)}, "when": time.gmtime})
 
     def calls(self):
         raise RuntimeError("nobody counted")

@@ -118,6 +118,6 @@ def test_answers_do_not_depend_on_what_runs_beside_them(world, batch, plain):
         alone = made.answered(engine).answers
     with made.engine(batch=batch, prefill_tokens=16) as engine:
         together = made.answered(engine)
-        assert engine.statistics()["copied_rows"] > 0
+        assert engine.statistics().copied_rows > 0
     assert together.answers == alone
     assert not together.firsts  # which beam wins, and so the first token, is known at the end

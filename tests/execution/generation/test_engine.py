@@ -8,7 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from mlbench import Prompt, UsageError
+from mlbench import CacheCounts, Prompt, UsageError
+from mlbench.engine_statistics import statistics_to_json
 from mlbench.execution.composed_engine import ComposedEngine
 from mlbench.execution.generation.engine import GenerationEngine
 
@@ -27,7 +28,7 @@ def test_any_way_of_batching_gives_the_same_answers(world, batching):
     made = world()
     with made.engine(batching=batching) as engine:
         assert made.answered(engine).answers == made.compute_outputs()
-        assert engine.statistics()["batching"] == ("static" if batching == "static" else "in_flight")
+        assert engine.statistics().batching == ("static" if batching == "static" else "in_flight")
 
 
 def test_a_backend_without_state_answers_too(world):
@@ -71,12 +72,12 @@ def test_an_ended_answer_leaves_its_slot_to_the_next(world):
         made.answered(engine)
         statistics = engine.statistics()
     tokens = sum(map(len, made.compute_outputs().values()))
-    assert statistics["new_tokens"] == tokens
-    assert statistics["decode"]["useful_tokens"] == tokens - 60  # the first of each comes from its prompt
-    assert statistics["decode"]["useful_tokens"] > 0.9 * statistics["decode"]["computed_tokens"]
+    assert statistics.new_tokens == tokens
+    assert statistics.decode.useful_tokens == tokens - 60  # the first of each comes from its prompt
+    assert statistics.decode.useful_tokens > 0.9 * statistics.decode.computed_tokens
     with made.engine(batch=4, batching="static") as engine:
         made.answered(engine)
-        assert engine.statistics()["decode"]["steps"] > 1.3 * statistics["decode"]["steps"]
+        assert engine.statistics().decode.steps > 1.3 * statistics.decode.steps
 
 
 def test_samples_are_taken_while_others_run_and_each_goes_to_its_own_reply(world, kept):
@@ -192,7 +193,7 @@ def test_a_decode_call_that_fails_fails_those_that_run_and_no_others(world):
     made.backend.fails = fails
     with made.engine() as engine:
         reply = made.answered(engine)
-        assert engine.statistics()["failed_samples"] == len(reply.failures)
+        assert engine.statistics().failed_samples == len(reply.failures)
     assert 1 <= len(reply.failures) <= 4
     assert set(reply.failures.values()) == {"RuntimeError: device lost"}
     expected = made.compute_outputs()
@@ -268,7 +269,7 @@ def test_where_rows_cannot_be_added_fewer_run_at_a_time_and_all_are_answered(wor
     made.backend.room = 3 * 96
     with made.engine(batch=8) as engine:
         assert made.answered(engine).answers == made.compute_outputs()
-        assert engine.statistics()["cache"]["rows"] <= 3
+        assert engine.statistics().cache.rows <= 3
     assert made.backend.refusals == 1  # it is not asked again and again
 
 
@@ -288,7 +289,7 @@ def test_the_cache_grows_in_steps_and_keeps_what_it_holds(world):
     with made.engine(batch=4) as engine:
         reply = made.answered(engine, made.samples(0, first=0))
         second = made.answered(engine, made.samples(1, 2, 3))
-        assert engine.statistics()["cache"] == {"rows": 3, "columns": 384, "growths": 4}
+        assert engine.statistics().cache == CacheCounts(rows=3, columns=384, growths=4)
     assert reply.answers == made.compute_outputs(made.samples(0, first=0))
     assert second.answers == made.compute_outputs(made.samples(1, 2, 3))
     assert made.backend.sizes == [(1, 128), (1, 384), (2, 384), (3, 384)]
@@ -313,8 +314,8 @@ def test_a_number_of_slots_left_open_is_one_that_fits(world):
     with made.engine(batch="auto", largest_batch=64) as engine:
         engine.warm_up(made.samples())
         statistics = engine.statistics()
-        assert statistics["batch"] <= 4
-        assert set(statistics["sweep_tokens_per_s"]) <= {"1", "2", "4"}
+        assert statistics.batch <= 4
+        assert set(statistics.sweep_tokens_per_s) <= {1, 2, 4}
         assert made.answered(engine).answers == made.compute_outputs()
 
 
@@ -327,7 +328,7 @@ def test_each_number_of_slots_is_tried_with_a_cache_of_that_size(world):
     )
     with made.engine(batch="auto", largest_batch=8) as engine:
         engine.warm_up(made.samples())
-        tried = [int(slots) for slots in engine.statistics()["sweep_tokens_per_s"]]
+        tried = list(engine.statistics().sweep_tokens_per_s)
     assert tried[:2] == [1, 2]
     assert [rows_of_cache[slots] for slots in tried] == tried
 
@@ -337,7 +338,7 @@ def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
     with made.engine(batch="auto", batching="inline", largest_batch=64) as engine:
         engine.warm_up(made.samples())
         statistics = engine.statistics()
-        assert (statistics["batch"], statistics["cache"]["rows"], statistics["sweep_tokens_per_s"]) == (1, 1, {})
+        assert (statistics.batch, statistics.cache.rows, statistics.sweep_tokens_per_s) == (1, 1, {})
         assert made.answered(engine).answers == made.compute_outputs()
 
 
@@ -376,18 +377,18 @@ def test_leaving_the_engine_ends_its_thread_and_nothing_is_answered_afterwards(w
 def test_statistics_are_json_and_begin_anew_each_time(world):
     made = world()
     with made.engine() as engine:
-        assert json.loads(json.dumps(engine.statistics()))["samples"] == 0
+        assert engine.statistics().samples == 0
         made.answered(engine)
-        statistics = json.loads(json.dumps(engine.statistics()))
-        assert engine.statistics()["samples"] == 0
-    assert statistics["samples"] == 12
-    assert statistics["prefill"]["useful_tokens"] == sum(len(prompt.tokens) for prompt in made.prompts)
-    assert sum(statistics["steps_by_size"].values()) == statistics["decode"]["steps"]
-    sizes = {int(size): steps for size, steps in statistics["steps_by_size"].items()}
-    assert sum(size * steps for size, steps in sizes.items()) == statistics["decode"]["useful_tokens"]
-    assert statistics["busy_ns"] == statistics["prefill"]["busy_ns"] + statistics["decode"]["busy_ns"]
-    assert 0 < statistics["host_ns"]
-    assert statistics["longest_queue_ns"] <= statistics["queue_ns"]
+        statistics = engine.statistics()
+        json.dumps(statistics_to_json(statistics), allow_nan=False)
+        assert engine.statistics().samples == 0
+    assert statistics.samples == 12
+    assert statistics.prefill.useful_tokens == sum(len(prompt.tokens) for prompt in made.prompts)
+    assert sum(statistics.steps_by_size.values()) == statistics.decode.steps
+    assert sum(size * steps for size, steps in statistics.steps_by_size.items()) == statistics.decode.useful_tokens
+    assert statistics.busy_ns == statistics.prefill.busy_ns + statistics.decode.busy_ns
+    assert 0 < statistics.host_ns
+    assert statistics.longest_queue_ns <= statistics.queue_ns
 
 
 @pytest.mark.parametrize(
@@ -440,12 +441,12 @@ def test_a_thousand_requests_with_failures_here_and_there_are_answered_once_each
         assert not slots.list_held()
         assert not slots.positions.any()
         statistics = engine.statistics()
-    assert statistics["samples"] == len(reply.answers)
-    assert statistics["samples"] + len(reply.failures) == 1000
+    assert statistics.samples == len(reply.answers)
+    assert statistics.samples + len(reply.failures) == 1000
     reasons = set(reply.failures.values())
     assert {"the prompt is empty", "RuntimeError: now and then", "NaN in log_probabilities"} <= reasons
     assert len(reply.answers) > 700
-    assert statistics["cache"]["rows"] == 8
+    assert statistics.cache.rows == 8
     expected = made.compute_outputs(made.samples(*sorted(reply.answers), first=0))
     assert list(reply.answers[id_] for id_ in sorted(reply.answers)) == list(expected.values())
 

@@ -9,16 +9,16 @@ def test_an_in_flight_engine_answers_as_long_as_before_without_a_call_of_the_bac
         assert engine.replay_graphs() == "the engine has not answered anything yet"
         made.answered(engine, made.samples(*(list(range(12)) * 20)))
         before = engine.statistics()
-        assert "computed_calls" not in before
+        assert before.computed_calls is None
         assert engine.replay_graphs() == ""
         made.answered(engine)
         calls = len(made.backend.calls)
-        assert engine.statistics()["computed_calls"] == 2
+        assert engine.statistics().computed_calls == 2
         reply = made.answered(engine, made.samples(*(list(range(12)) * 40)))
         after = engine.statistics()
     assert len(made.backend.calls) == calls
-    assert (after["computed_calls"], after["samples"], reply.failures) == (0, 480, {})
-    means = [each["new_tokens"] / each["samples"] for each in (before, after)]
+    assert (after.computed_calls, after.samples, reply.failures) == (0, 480, {})
+    means = [each.new_tokens / each.samples for each in (before, after)]
     assert means[1] == pytest.approx(means[0], rel=0.25)
     assert reply.firsts.keys() == reply.answers.keys()
 
@@ -32,4 +32,4 @@ def test_all_beams_of_an_answer_end_in_one_step(world):
         reply = made.answered(engine, made.samples(*(list(range(6)) * 20)))
         after = engine.statistics()
     assert reply.failures == {}
-    assert after["new_tokens"] / after["samples"] == pytest.approx(before["new_tokens"] / before["samples"], rel=0.4)
+    assert after.new_tokens / after.samples == pytest.approx(before.new_tokens / before.samples, rel=0.4)

@@ -16,6 +16,7 @@ from mlbench import (
     Dataset,
     Engine,
     EnginePlan,
+    EngineStatistics,
     GraphBackend,
     GraphError,
     Model,
@@ -173,7 +174,7 @@ class Garbling(Engine):
                 reply.complete(samples[place : place + 1], np.array([[2 * number]]))
 
     def statistics(self):
-        return {"rate": float("nan"), "sizes": {8: np.int64(3)}}
+        return EngineStatistics(extra={"rate": float("nan"), "sizes": {8: np.int64(3)}})
 
 
 class GarblingBackend(Doubling):

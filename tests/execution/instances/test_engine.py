@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from mlbench import DataError, EnginePlan, GraphError, Reply, ReplySpec, Samples, UsageError
+from mlbench import DataError, EnginePlan, EngineStatistics, GraphError, Reply, ReplySpec, Samples, UsageError
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.cores import Core
 from mlbench.execution.failures import FailureKind, ProcessEndedError
@@ -126,11 +126,11 @@ def test_every_sample_gets_its_own_answer_once_and_all_instances_take_part(three
     assert [int(reply.answers[5000 + place][0][0]) for place in range(300)] == [2 * number for number in numbers]
     assert len(reply.events) == 300
     counted = three.statistics()
-    assert counted["samples"] == 300
-    shares = [each["samples"] for each in counted["by_instance"]]
+    assert counted.samples == 300
+    shares = [each.counted.samples for each in counted.by_instance]
     assert sum(shares) == 300
     assert all(shares)
-    assert (counted["batch"], counted["instances"]) == (4, 3)
+    assert (counted.batch, counted.instances) == (4, 3)
 
 
 def test_ids_that_come_again_in_another_test_are_told_apart(three):
@@ -152,7 +152,7 @@ def test_a_sample_that_cannot_be_loaded_is_told_once_and_the_instances_go_on(thr
     with pytest.raises(DataError, match=r"^number 1917 is corrupt\.$"):
         three.library.load([UNREADABLE])
     assert len(asked(three, *range(100, 130)).answers) == 30
-    assert [each["samples"] > 0 for each in three.statistics()["by_instance"]] == [True] * 3
+    assert [each.counted.samples > 0 for each in three.statistics().by_instance] == [True] * 3
 
 
 def test_a_flush_reaches_samples_that_wait_for_company_in_the_instances():
@@ -164,7 +164,7 @@ def test_a_flush_reaches_samples_that_wait_for_company_in_the_instances():
 def test_what_an_instance_is_doing_slowly_the_others_do_meanwhile(three):
     three.statistics()
     asked(three, *[TIRING] * 40)
-    slow, *fast = [each["samples"] for each in three.statistics()["by_instance"]]
+    slow, *fast = [each.counted.samples for each in three.statistics().by_instance]
     assert slow <= 8, "two batches at most"
     assert slow + sum(fast) == 40
 
@@ -191,12 +191,12 @@ def test_steps_of_a_batch_are_heard(three):
 def test_each_instance_keeps_to_processors_of_its_own(two_speaking):
     kept = [set(psutil.Process(instance.pid).cpu_affinity()) for instance in two_speaking.instances]
     assert not kept[0] & kept[1]
-    assert [sorted(each) for each in kept] == [each["processors"] for each in two_speaking.statistics()["by_instance"]]
+    assert [sorted(each) for each in kept] == [each.processors for each in two_speaking.statistics().by_instance]
 
 
 def test_an_engine_that_counts_nothing_is_not_taken_for_one_that_ended(two_speaking):
     counted = two_speaking.statistics()
-    assert [set(each) for each in counted["by_instance"]] == [{"processors"}, {"processors"}]
+    assert [(each.counted, each.ended) for each in counted.by_instance] == [(EngineStatistics(), "")] * 2
     assert two_speaking.calls() == []
 
 
@@ -250,7 +250,7 @@ def test_sequences_in_flight_in_two_processes_say_what_plain_loops_say():
         engine.library.load(range(12))
         engine.warm_up(world.samples())
         reply = world.answered(engine, world.samples(*range(12), *range(12)))
-        assert all(each["samples"] for each in engine.statistics()["by_instance"])
+        assert all(each.counted.samples for each in engine.statistics().by_instance)
     assert reply.answers == world.compute_outputs(world.samples(*range(12), *range(12)))
     assert {id_: [answer[0]] for id_, answer in reply.answers.items()} == reply.firsts
     assert {id_: len(answer) for id_, answer in reply.answers.items()} == reply.counts
@@ -280,8 +280,8 @@ def test_the_graphs_of_all_instances_are_replayed():
         assert engine.replay_graphs() == ""
         assert asked(engine, *range(100, 120)).failures == {}
         counts = engine.statistics()
-        assert [each["computed_calls"] for each in counts["by_instance"]] == [1, 1]
-        assert (counts["computed_calls"], counts["samples"]) == (2, 20)
+        assert [each.counted.computed_calls for each in counts.by_instance] == [1, 1]
+        assert (counts.computed_calls, counts.samples) == (2, 20)
 
 
 def test_engines_of_instances_say_why_they_have_no_graphs(two_speaking):
@@ -298,8 +298,8 @@ def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_
         assert len(reply.failures) <= 4, "two batches of two"
         assert len(reply.answers) + len(reply.failures) == len(numbers)
         assert len(asked(engine, *range(100, 120)).answers) == 20
-        (dead,) = (each for each in engine.statistics()["by_instance"] if "ended" in each)
-        assert dead["ended"] == reason
+        (dead,) = (each for each in engine.statistics().by_instance if each.ended)
+        assert dead.ended == reason
         assert engine.runtime()["device"] == "cpu"
 
 
@@ -324,8 +324,8 @@ def test_one_that_keeps_silent_is_killed_and_named(monkeypatch):
     monkeypatch.setattr("mlbench.execution.instances.instance._ANSWERS_WITHIN_S", 0.5)
     with warm("doubling", 2, batching="dynamic", batch=1) as engine:
         os.kill(engine.instances[1].pid, signal.SIGSTOP)
-        counted = engine.statistics()["by_instance"]
-    assert counted[1]["ended"] == "instance 1 of 2 did not answer for 0.5 s, and was killed"
+        counted = engine.statistics().by_instance
+    assert counted[1].ended == "instance 1 of 2 did not answer for 0.5 s, and was killed"
 
 
 @pytest.mark.parametrize(
@@ -359,8 +359,8 @@ def test_an_instance_that_garbles_its_line_is_killed_and_named_and_the_others_go
 
 def test_what_an_instance_cannot_tell_of_itself_is_named():
     with warm("garbling", 2) as engine:
-        assert engine.statistics()["by_instance"][0]["sizes"] == {"8": 3}
-        assert engine.statistics()["not_stored"] == "rate is nan"
+        assert engine.statistics().by_instance[0].counted.extra["sizes"] == {"8": 3}
+        assert engine.statistics().extra["not_stored"] == "rate is nan"
         assert engine.runtime() == {"device": "cpu", "not_stored": "handle is a object"}
 
 

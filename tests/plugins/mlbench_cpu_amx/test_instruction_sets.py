@@ -4,7 +4,7 @@ import pytest
 from mlbench_cpu_amx.instruction_sets import choose_instruction_set, limit, list_available
 
 from mlbench import UsageError
-from mlbench.toolkit.processor import flags_of
+from mlbench.toolkit import flags_of
 
 # flags that decide, of processors as /proc/cpuinfo lists them
 SAPPHIRE_RAPIDS = "fma avx2 avx512f avx512dq avx512bw avx512vl avx512_bf16 amx_bf16 avx512_fp16 amx_tile amx_int8"

@@ -11,8 +11,7 @@ from mlbench_cpu_amx.instruction_sets import list_available
 from mlbench_cpu_amx.options import CpuAmxOptions
 
 from mlbench import Dim, Precision, TensorSpec
-from mlbench.toolkit import ModuleGraph
-from mlbench.toolkit.processor import machine_flags
+from mlbench.toolkit import ModuleGraph, machine_flags
 
 torch = pytest.importorskip("torch")
 

@@ -249,7 +249,7 @@ def test_what_goes_wrong_with_one_request_fails_that_sample(script, reason):
         heard = ask(opened, 0)
         counts = opened.statistics()
     assert not heard.answers
-    assert counts["failed"] == 1
+    assert counts.extra["failed"] == 1
     assert re.search(reason, heard.failures[100])
 
 
@@ -258,7 +258,7 @@ def test_a_request_is_not_repeated_unless_the_user_wants_it():
         assert "503" in ask(opened, 0).failures[100]
     with engine(Script(fails_first=1), retries=1) as opened:
         assert ask(opened, 0).answers
-        assert opened.statistics()["retried"] == 1
+        assert opened.statistics().extra["retried"] == 1
 
 
 def test_what_has_begun_is_never_repeated():
@@ -324,17 +324,17 @@ def test_a_model_that_a_server_has_without_listing_it_is_asked_for():
 def test_statistics_count_from_one_asking_to_the_next():
     with engine(Script()) as opened:
         ask(opened, 0, 1)
-        assert opened.statistics()["answered"] == 2
-        assert opened.statistics()["answered"] == 0
+        assert opened.statistics().extra["answered"] == 2
+        assert opened.statistics().extra["answered"] == 0
 
 
 def test_answers_that_the_server_counts_otherwise_are_counted():
     with engine(Script(tokens=(7, 8, END))) as opened:
         ask(opened, 0)
-        assert opened.statistics()["answers_cut_otherwise"] == 0
+        assert opened.statistics().extra["answers_cut_otherwise"] == 0
     with engine(Script(tokens=(7, 8))) as opened:  # mlbench adds the end, which this server does not count
         ask(opened, 0)
-        assert opened.statistics()["answers_cut_otherwise"] == 1
+        assert opened.statistics().extra["answers_cut_otherwise"] == 1
 
 
 @pytest.mark.parametrize(

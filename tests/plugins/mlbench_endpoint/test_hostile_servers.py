@@ -339,7 +339,7 @@ def test_a_fault_of_a_server_fails_its_sample_and_says_what_was_wrong(outcome, f
 def test_requests_among_them_are_answered(outcome):
     found, counts, _ = outcome
     assert [found[place] for place in range(len(FAULTS), len(FAULTS) + 20)] == [[7, 8, END]] * 20
-    assert (counts["answered"], counts["failed"]) == (20, len(FAULTS))
+    assert (counts.extra["answered"], counts.extra["failed"]) == (20, len(FAULTS))
 
 
 def test_nothing_is_sent_to_where_a_server_points(outcome):
@@ -441,7 +441,7 @@ def test_prompts_that_the_server_cut_are_counted():
     with Server(behaviours) as server, engine(server) as opened:
         ask(opened, behaviours)
         counts = opened.statistics()
-    assert (counts["truncated_prompts"], counts["prompts_cut_otherwise"]) == (2, 3)
+    assert (counts.truncated_prompts, counts.extra["prompts_cut_otherwise"]) == (2, 3)
 
 
 @pytest.mark.slow
@@ -494,5 +494,5 @@ def test_a_run_whose_server_cuts_prompts_is_invalid_by_name(tmp_path):
         )
         record = run_benchmark(request, Plugins.discover())
     failed = {rule.rule: rule.measured for rule in record.verdict.rules if not rule.passed}
-    assert failed["prompts_whole"] == record.engine["truncated_prompts"] >= 96
+    assert failed["prompts_whole"] == record.engine.truncated_prompts >= 96
     assert not record.verdict.is_valid

@@ -20,7 +20,7 @@ def test_a_run_meets_its_targets_and_leaves_images_to_look_at(tmp_path):
     assert set(record.accuracy.scores) == {"FID_SCORE", "CLIP_SCORE", "DIGIT_RATE"}
     assert record.accuracy.is_met
     assert record.accuracy.line.startswith("Accuracy Results: {'FID_SCORE': ")
-    assert record.engine["batch"] == 16
+    assert record.engine.batch == 16
     shown = tmp_path / run["run_id"] / "accuracy"
     with Image.open(shown / "contact_sheet.png") as sheet:
         assert sheet.size == (960, 960)

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 
+from mlbench import BatchStatistics, EngineStatistics
 from mlbench_broken.right import Uncomputed, Zeros
 
 
@@ -33,13 +34,15 @@ def no_statistics():
 
 
 STATISTICS = {
-    "secretive": lambda: {"lock": threading.Lock()},
-    "nan-in-statistics": lambda: {"rate": float("nan")},
-    "infinity-in-statistics": lambda: {"deep": [{"rate": float("inf")}]},
-    "bytes-in-statistics": lambda: {"device": "caf\udce9"},
-    "miscounting": lambda: {"truncated_prompts": -1},
-    "numbers-for-keys": lambda: {8: 3},
-    "statistics-without-end": endless,
+    "secretive": lambda: EngineStatistics(extra={"lock": threading.Lock()}),
+    "nan-in-statistics": lambda: EngineStatistics(extra={"rate": float("nan")}),
+    "infinity-in-statistics": lambda: BatchStatistics(sweep_samples_per_s={8: float("inf")}),
+    "bytes-in-statistics": lambda: EngineStatistics(batching="caf\udce9"),
+    "miscounting": lambda: EngineStatistics(truncated_prompts=-1),
+    "text-for-a-count": lambda: BatchStatistics(padding_samples="12"),
+    "numbers-for-keys": lambda: EngineStatistics(extra={8: 3}),
+    "statistics-without-end": lambda: EngineStatistics(extra=endless()),
+    "dictionary-for-statistics": lambda: {"batch": 8},
     "statistics-that-raise": no_statistics,
     "list-for-statistics": lambda: ["batch", 8],
 }

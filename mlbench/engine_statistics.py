@@ -1,0 +1,97 @@
+"""Engine statistics as JSON values: how a record holds them, and how they travel between processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.statistics import BatchStatistics, EngineStatistics, GenerationStatistics, InstanceStatistics
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_KINDS = (GenerationStatistics, BatchStatistics)
+_COMMON = frozenset(each.name for each in fields(EngineStatistics))
+_APART = frozenset(("by_instance", "extra"))
+
+
+def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
+    """Return statistics as one JSON object, their ``extra`` beside the fields; what was not counted is left out.
+
+    The values are as the engine counted them: whether JSON can hold them is for the caller to see.
+
+    Raises:
+        TypeError: an engine returned something else.
+    """
+    if not isinstance(statistics, EngineStatistics):
+        raise TypeError(f"Engine.statistics returned a {type(statistics).__name__}, not EngineStatistics")
+    found: dict[str, Any] = {}
+    for name in [each.name for each in fields(statistics) if each.name not in _APART]:
+        value = getattr(statistics, name)
+        if value is not None and (name not in _COMMON or value not in ("", {})):
+            found[name] = _plain(value)
+    if statistics.by_instance:
+        found["by_instance"] = [_instance_to_json(each) for each in statistics.by_instance]
+    return found | dict(statistics.extra)
+
+
+def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
+    """Return the statistics that a JSON object holds.
+
+    An object with a name of `BatchStatistics` or `GenerationStatistics` is one of these. What has another form than the
+    field of its name is kept in ``extra``: an older mlbench, or a plugin, may have meant something else by it.
+    """
+    from pydantic import ValidationError
+
+    kind = next((kind for kind in _KINDS if not _own_names(kind).isdisjoint(values)), EngineStatistics)
+    names = _own_names(kind) | _COMMON - _APART
+    known = {name: value for name, value in values.items() if name in names}
+    try:
+        found = _adapter(kind).validate_json(json.dumps(known), strict=True)
+    except ValidationError as error:
+        known = {name: known[name] for name in known.keys() - {each["loc"][0] for each in error.errors()}}
+        found = _adapter(kind).validate_json(json.dumps(known), strict=True)
+    instances = _instances_from_json(values.get("by_instance"))
+    others = values.keys() - known.keys() - ({"by_instance"} if instances else set())
+    return replace(found, by_instance=instances, extra={name: values[name] for name in values if name in others})
+
+
+@cache
+def _own_names(kind: type[EngineStatistics]) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind)) - _COMMON
+
+
+@cache
+def _adapter(kind: type[EngineStatistics]) -> TypeAdapter[EngineStatistics]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key) if isinstance(key, int) else key: each for key, each in value.items()}
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _instance_to_json(instance: InstanceStatistics) -> dict[str, Any]:
+    counted = statistics_to_json(instance.counted) if instance.counted else {"ended": instance.ended}
+    return {"processors": list(instance.processors), **counted}
+
+
+def _instances_from_json(values: object) -> tuple[InstanceStatistics, ...]:
+    """Return the instances' statistics; none where the values have another form."""
+    found = []
+    for each in values if isinstance(values, list) else []:
+        match each:
+            case {"processors": list(processors), "ended": str(ended)}:
+                found.append(InstanceStatistics(processors=processors, ended=ended))
+            case {"processors": list(processors)}:
+                counted = {name: value for name, value in each.items() if name != "processors"}
+                found.append(InstanceStatistics(processors=processors, counted=statistics_from_json(counted)))
+            case _:
+                return ()
+    return tuple(found)

@@ -1,0 +1,35 @@
+"""What a run's process is asked for: the counterpart of `run_outcome`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from mlbench.contracts.power import NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A run, resolved: plugins by name, every setting with its value. It travels between processes as JSON."""
+
+    workload: str
+    backend: str
+    scenario: str
+    profile: str
+    tier: str
+    weights: str
+    precision: str
+    settings: Mapping[str, Any]
+    """JSON values by key, as `Settings.plain` gives them."""
+    folder: str
+    """The run folder, an absolute path."""
+    wants_accuracy: bool = True
+    power: str = NONE
+    """A power meter's name, or ``auto`` or ``none``."""
+    uncounted: str = ""
+    """Why the work of graph calls is not counted, which takes a process and some seconds; empty: it is."""
+
+    def with_setting(self, key: str, value: Any) -> Self:
+        """Return the same with another value for a setting."""
+        return replace(self, settings={**self.settings, key: value})

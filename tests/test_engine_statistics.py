@@ -1,0 +1,92 @@
+"""Statistics on their way into a record and out of it; what is expected comes from a run that was stored."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlbench import BatchStatistics, EngineStatistics, GenerationStatistics
+from mlbench.contracts.statistics import InstanceStatistics
+from mlbench.engine_statistics import statistics_from_json, statistics_to_json
+from mlbench.records.run_record import RunRecord
+
+STORED = sorted((Path(__file__).parent / "data" / "records").glob("*.json"))
+
+
+@pytest.fixture(params=STORED, ids=lambda file: file.stem)
+def stored(request):
+    return json.loads(request.param.read_text())
+
+
+def test_a_record_that_is_read_and_written_again_has_the_same_statistics(stored):
+    assert json.loads(RunRecord.model_validate(stored).text())["engine"] == stored["engine"]
+
+
+def test_every_count_of_a_stored_run_has_a_field(stored):
+    assert statistics_from_json(stored["engine"]).extra.keys() <= {"answered", "failed", "retried", "served_model"}
+
+
+def test_what_only_a_plugin_counts_stands_beside_the_fields_and_comes_back_as_extra():
+    said = EngineStatistics(batching="paged", batch=8, extra={"preempted": 3, "blocks": {"free": 12}})
+    values = statistics_to_json(said)
+    assert values == {"batching": "paged", "batch": 8, "preempted": 3, "blocks": {"free": 12}}
+    assert statistics_from_json(values) == said
+
+
+def test_the_kind_is_known_by_any_name_of_its_own():
+    assert statistics_from_json({"samples": 90, "padding_samples": 10}).useful_share == 0.9
+    assert isinstance(statistics_from_json({"steps_by_size": {"2": 5}}), GenerationStatistics)
+    assert type(statistics_from_json({"samples": 90})) is EngineStatistics
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batches_by_size", "many"),
+        ("batches_by_size", {"x": 1}),
+        ("batches_by_size", {"2": None}),
+        ("samples", "12"),
+        ("samples", 1.5),
+        ("batch", True),
+        ("decode", {"steps": "3"}),
+        ("by_instance", 4),
+        ("by_instance", [{"samples": 3}]),
+        ("extra", 5),
+    ],
+)
+def test_a_value_of_another_form_is_kept_and_spoils_no_other(name, value):
+    values = {"batching": "fixed", "workers": 2, name: value}
+    found = statistics_from_json(values)
+    assert (found.batching, found.workers, found.extra) == ("fixed", 2, {name: value})
+    assert statistics_to_json(found).items() >= values.items()
+
+
+def test_instances_say_what_they_counted_or_how_they_ended():
+    said = BatchStatistics(
+        samples=4,
+        instances=2,
+        by_instance=(
+            InstanceStatistics(processors=[0], counted=BatchStatistics(samples=4, extra={"hits": 1})),
+            InstanceStatistics(processors=[1], ended="instance 1 of 2 was ended by SIGSEGV"),
+        ),
+    )
+    values = json.loads(json.dumps(statistics_to_json(said)))
+    assert [each.keys() & {"samples", "hits", "ended"} for each in values["by_instance"]] == [
+        {"samples", "hits"},
+        {"ended"},
+    ]
+    assert statistics_from_json(values) == said
+
+
+def test_the_useful_share_of_generation_is_of_prompts_and_answers_together(stored):
+    found = statistics_from_json(stored["engine"])
+    if not isinstance(found, GenerationStatistics):
+        pytest.skip("no tokens were generated")
+    phases = [stored["engine"][name] for name in ("prefill", "decode")]
+    useful, computed = (sum(each[f"{kind}_tokens"] for each in phases) for kind in ("useful", "computed"))
+    assert found.useful_share == pytest.approx(useful / computed)
+
+
+def test_nothing_else_is_taken_for_statistics():
+    with pytest.raises(TypeError, match="returned a dict, not EngineStatistics"):
+        statistics_to_json({"batch": 8})
