@@ -76,6 +76,14 @@ def cache(tmp_path_factory):
         yield folder / "cache"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_terminal():
+    """Let tables have the width that they have in a file, whatever runs the tests and on whatever terminal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def environment():
     """Return the environment of a machine without files to read."""

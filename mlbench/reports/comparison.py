@@ -13,7 +13,7 @@ from mlbench.comparison.scores import Score
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.plain_text import markdown_text, single_line
-from mlbench.reports.text_table import WIDTH, Column, TextTable, build_table, fit_columns, print_line
+from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns, print_line
 from mlbench.reports.units import finite, quantity, tell_apart
 
 COLUMNS = ("runs", "measure", "base", "new", "change", "interval", "detectable", "verdict")
@@ -29,7 +29,7 @@ def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
     """Return a row per number, then one per score, with as many columns as fit; what cannot be told says why below."""
     rows = list(comparison_rows(comparison))
     columns = [
-        Column(
+        TextColumn(
             heading=heading,
             cells=[row[number] for row in rows],
             justify="right" if heading in COLUMNS[2:7] else "left",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, TargetRecord
-from mlbench.reports.text_table import WIDTH, Column, TextTable, build_table, fit_columns
+from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
 DISCLAIMER = (
@@ -113,33 +113,33 @@ def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
     return build_table(columns, width, styles=styles, title="mlbench", caption=caption)
 
 
-def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[Column]]:
+def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColumn]]:
     """Yield all columns, then fewer and fewer."""
     name = [
-        Column(heading="workload", cells=[record.workload for record in records], is_cropped=True),
-        Column(heading="backend", cells=[record.backend for record in records], is_cropped=True),
-        Column(heading="scenario", cells=[record.scenario for record in records], is_cropped=True),
-        Column(heading="precision", cells=[record.precision for record in records]),
-        Column(heading="result", cells=[*map(result, records)], justify="right", is_cropped=True),
+        TextColumn(heading="workload", cells=[record.workload for record in records], is_cropped=True),
+        TextColumn(heading="backend", cells=[record.backend for record in records], is_cropped=True),
+        TextColumn(heading="scenario", cells=[record.scenario for record in records], is_cropped=True),
+        TextColumn(heading="precision", cells=[record.precision for record in records]),
+        TextColumn(heading="result", cells=[*map(result, records)], justify="right", is_cropped=True),
     ]
     times = [
-        Column(heading="p99 latency", cells=[*map(p99, records)], justify="right"),
-        Column(heading="harness", cells=[*map(overhead, records)], justify="right"),
+        TextColumn(heading="p99 latency", cells=[*map(p99, records)], justify="right"),
+        TextColumn(heading="harness", cells=[*map(overhead, records)], justify="right"),
     ]
     extras = [
-        Column(heading=heading, cells=[cell(record) or "-" for record in records], justify="right")
+        TextColumn(heading=heading, cells=[cell(record) or "-" for record in records], justify="right")
         for heading, cell in _EXTRAS.items()
         if any(map(cell, records))
     ]
     ends = [
-        Column(heading="performance", cells=[*map(standing, records)]),
-        Column(heading="accuracy", cells=[*map(accuracy, records)]),
+        TextColumn(heading="performance", cells=[*map(standing, records)]),
+        TextColumn(heading="accuracy", cells=[*map(accuracy, records)]),
     ]
     yield [*name, *times, *extras, *ends]
     yield [*name, *times[:1], *extras, *ends]
     yield [*name, *extras, *ends]
     yield [*name, *ends]
-    counts = Column(heading="counts", cells=[*map(_counts, records)])
+    counts = TextColumn(heading="counts", cells=[*map(_counts, records)])
     yield [*name, *times, *extras, counts]
     yield [*name, *times, counts]
     yield [*name, counts]

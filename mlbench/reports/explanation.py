@@ -12,7 +12,7 @@ from mlbench.reports.units import plural
 
 RESULTS_OF = {
     Arrivals.ALL_AT_ONCE: "what is answered per second when all samples are there at once: the throughput",
-    Arrivals.AT_A_RATE: "what is answered per second within the latency limit, of queries at random moments",
+    Arrivals.AT_A_RATE: "of queries at random moments, what is answered per second within the latency limit",
     Arrivals.ONE_BY_ONE: "the time of a query, sent when the one before is answered: what a single user waits",
 }
 """What the number of a scenario is, by when its queries are sent."""

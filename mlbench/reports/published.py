@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mlbench.records.published import Published, Rank, merge_variants
 from mlbench.reports.console import DISCLAIMER
-from mlbench.reports.text_table import Column, TextTable, build_table, fit_columns
+from mlbench.reports.text_table import TextColumn, TextTable, build_table, fit_columns
 from mlbench.reports.units import three_digits
 
 SOURCE = "MLPerf Inference v4.1, as published by MLCommons on 2024-08-28; see results/mlbench_published/README.md."
@@ -29,7 +29,7 @@ def build_published_table(results: Sequence[Published], width: int = PUBLISHED_W
     """
     rows = [_cells(each, variants) for each, variants in merge_variants(results)]
     columns = [
-        Column(
+        TextColumn(
             heading=heading,
             cells=[row[number] for row in rows],
             justify="right" if heading in NUMBERS else "left",

@@ -21,7 +21,7 @@ LEAST_CROPPED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class TextColumn:
     """A column of a table whose rows are one line each."""
 
     heading: str
@@ -38,9 +38,9 @@ class Column:
         return max(map(cell_len, (self.heading, *map(single_line, self.cells))))
 
 
-def fit_columns(choices: Iterable[Sequence[Column]], width: int) -> Sequence[Column]:
+def fit_columns(choices: Iterable[Sequence[TextColumn]], width: int) -> Sequence[TextColumn]:
     """Return the first of several sets of columns that fits a width without a frame; else the last, cropped."""
-    columns: Sequence[Column] = ()
+    columns: Sequence[TextColumn] = ()
     for columns in choices:
         if _plain_width(columns) <= width:
             return columns
@@ -54,7 +54,7 @@ def fit_columns(choices: Iterable[Sequence[Column]], width: int) -> Sequence[Col
     return fitting
 
 
-def build_table(columns: Sequence[Column], width: int, *, styles: Sequence[str] = (), **titles: Any) -> TextTable:
+def build_table(columns: Sequence[TextColumn], width: int, *, styles: Sequence[str] = (), **titles: Any) -> TextTable:
     """Return a table of these columns: in a frame where it fits into the width, else without one.
 
     Args:
@@ -73,11 +73,11 @@ def build_table(columns: Sequence[Column], width: int, *, styles: Sequence[str] 
     return table
 
 
-def _framed_width(columns: Sequence[Column]) -> int:
+def _framed_width(columns: Sequence[TextColumn]) -> int:
     return sum(column.width for column in columns) + 3 * len(columns) + 1
 
 
-def _plain_width(columns: Sequence[Column]) -> int:
+def _plain_width(columns: Sequence[TextColumn]) -> int:
     return sum(column.width for column in columns) + 2 * (len(columns) - 1)
 
 

@@ -49,7 +49,7 @@ def test_the_new_package_follows_the_style_of_the_built_in_ones(tmp_path):
         ("", "'' cannot be the name of a backend."),
         ("graph", "'graph' would make a class Graph, which mlbench has."),
         ("none", "'none' would make a class None, which Python has."),
-        ("pytorch", "pytorch (mlbench) brings a backend 'pytorch'."),
+        ("pytorch", "pytorch (mlbench-inference) brings a backend 'pytorch'."),
         ("bert", "a module mlbench_bert is installed."),
     ],
 )

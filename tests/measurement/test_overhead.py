@@ -7,9 +7,10 @@ import pytest
 
 from mlbench import BatchProgram, Dataset, Engine, EnginePlan, GraphBackend, Model, Probe, Profile, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.execution.engine_choice import engine_of
 from mlbench.execution.speed_estimate import SpeedEstimate
-from mlbench.loadgen.logs import read_detail
+from mlbench.loadgen.logs import DetailLog, read_detail
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.measurement import overhead
 from mlbench.measurement.overhead import Overhead, measure_overhead
@@ -78,7 +79,7 @@ def measured(tmp_path):
         job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload)
         limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
         ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
-        channel = SimpleNamespace(progress=lambda stage, **facts: None)
+        channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)
         return measure_overhead(job, MODEL, limits, ready, pace=PACE, channel=channel)
 
     return measured
@@ -118,6 +119,11 @@ def test_replies_that_are_not_sound_without_graphs_are_no_measurement(measured):
     assert "NaN in the reply" in found.reason
 
 
+def log_of(values):
+    """Return a LoadGen log that holds these values."""
+    return DetailLog(values=values, errors=(), warnings=())
+
+
 class AtOnce(Engine):
     """Answers at once, and says that so many of its 100 calls were computed."""
 
@@ -133,11 +139,13 @@ class AtOnce(Engine):
         return [SimpleNamespace(count=100)]
 
     def statistics(self):
-        return {"computed_calls": self.computed_calls}
+        return EngineStatistics(computed_calls=self.computed_calls)
 
 
 def test_calls_that_are_computed_all_the_same_are_no_measurement(measured, monkeypatch):
-    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: {"result_50.00_percentile_latency_ns": 7000})
+    monkeypatch.setattr(
+        overhead._Trial, "_drive", lambda self, load: log_of({"result_50.00_percentile_latency_ns": 7000})
+    )
     engine = AtOnce()
     engine.computed_calls = 30
     assert measured(engine, SINGLE_STREAM).reason == "30.0% of the graph calls had shapes that were not seen before"
@@ -159,11 +167,13 @@ def test_an_engine_that_falls_behind_is_asked_less_often_and_its_queue_is_never_
     def behind(self, load):
         asked.append(load.target_qps)
         rate_per_s = min(load.target_qps, 0.06 * asked[0])
-        return {
-            "result_scheduled_samples_per_sec": load.target_qps,
-            "result_completed_samples_per_sec": rate_per_s,
-            "result_50.00_percentile_latency_ns": 7000,
-        }
+        return log_of(
+            {
+                "result_scheduled_samples_per_sec": load.target_qps,
+                "result_completed_samples_per_sec": rate_per_s,
+                "result_50.00_percentile_latency_ns": 7000,
+            }
+        )
 
     monkeypatch.setattr(overhead._Trial, "_drive", behind)
     assert measured(AtOnce(), SERVER) == Overhead(ns_per_sample=7000)
@@ -173,5 +183,5 @@ def test_an_engine_that_falls_behind_is_asked_less_often_and_its_queue_is_never_
 
 def test_an_engine_that_never_keeps_up_has_no_measured_overhead(measured, monkeypatch):
     rates = {"result_scheduled_samples_per_sec": 40.0, "result_completed_samples_per_sec": 3.0}
-    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: rates)
+    monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: log_of(rates))
     assert measured(AtOnce(), SERVER).reason == "even without graphs it answered 3.0 of 40.0 samples/s sent"

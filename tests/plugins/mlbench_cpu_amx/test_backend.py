@@ -1,5 +1,6 @@
 import importlib.metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,14 +38,14 @@ def graph(build, calibration=()) -> ModuleGraph:
 @pytest.fixture
 def machine(monkeypatch):
     def has(flags, distributions=("torch", "torchao"), compiler=True):
-        def version(name):
+        def distribution(name):
             if name not in distributions:
                 raise importlib.metadata.PackageNotFoundError(name)
-            return "1.0"
+            return SimpleNamespace(read_text=lambda file: "Version: 1.0\n")
 
         monkeypatch.setattr(module, "machine_flags", lambda: flags)
         monkeypatch.setattr(module, "has_cxx", lambda: compiler)
-        monkeypatch.setattr(importlib.metadata, "version", version)
+        monkeypatch.setattr(importlib.metadata, "distribution", distribution)
         return CpuAmx().probe()
 
     return has

@@ -311,16 +311,16 @@ def test_int8_is_made_once_and_again_for_other_calibration_inputs_or_settings(pr
 
 
 def installed(*names: str):
-    def version(name: str) -> str:
+    def distribution(name: str) -> SimpleNamespace:
         if name in names:
-            return "1.0"
+            return SimpleNamespace(read_text=lambda file: "Version: 1.0\n")
         raise importlib.metadata.PackageNotFoundError(name)
 
-    return version
+    return distribution
 
 
 def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(importlib.metadata, "version", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr(importlib.metadata, "distribution", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
     probe = OnnxRuntime().probe()
     assert probe.is_available
     assert list(probe.devices) == ["cpu", "cuda"]
@@ -328,7 +328,7 @@ def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyP
 
 def test_two_distributions_of_one_module_are_refused_and_told_apart(monkeypatch: pytest.MonkeyPatch):
     both = ("onnxruntime", "onnxruntime-gpu")
-    monkeypatch.setattr(importlib.metadata, "version", installed(*both, "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr(importlib.metadata, "distribution", installed(*both, "torch", "onnx", "onnxscript"))
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason) == (
         False,
@@ -344,7 +344,7 @@ def test_two_distributions_of_one_module_are_refused_and_told_apart(monkeypatch:
 
 
 def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(importlib.metadata, "version", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr(importlib.metadata, "distribution", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
     namespace = SimpleNamespace(origin=None)  # a folder is left, without its __init__.py
     monkeypatch.setattr("mlbench_onnxruntime.backend.find_spec", lambda name: namespace)
     probe = OnnxRuntime().probe()
@@ -362,6 +362,6 @@ def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: py
 def test_the_probe_says_what_is_missing_and_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], reason: str
 ):
-    monkeypatch.setattr(importlib.metadata, "version", installed(*names))
+    monkeypatch.setattr(importlib.metadata, "distribution", installed(*names))
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason, probe.install) == (False, reason, "pip install 'mlbench-inference[cpu]'")

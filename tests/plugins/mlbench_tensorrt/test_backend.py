@@ -3,6 +3,7 @@
 import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mlbench_tensorrt.backend import TensorRt
@@ -118,16 +119,16 @@ def test_an_engine_serves_an_equal_file_elsewhere_and_an_equal_gpu(request_, tmp
 
 
 def installed(*names: str):
-    def version(name: str) -> str:
+    def distribution(name: str) -> SimpleNamespace:
         if name in names:
-            return "10.13"
+            return SimpleNamespace(read_text=lambda file: "Version: 10.13\n")
         raise importlib.metadata.PackageNotFoundError(name)
 
-    return version
+    return distribution
 
 
 def test_the_probe_names_all_that_is_missing(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "version", installed("torch", "onnx", "onnxruntime"))
+    monkeypatch.setattr(importlib.metadata, "distribution", installed("torch", "onnx", "onnxruntime"))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([]))
     probe = TensorRt().probe()
     reason = "no NVIDIA GPU here (no /dev/nvidia0) and tensorrt, onnxscript not installed"
@@ -138,7 +139,7 @@ def test_the_probe_names_all_that_is_missing(monkeypatch):
 @pytest.mark.parametrize("quantiser", ["onnxruntime", "onnxruntime-gpu"])
 def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch, quantiser):
     names = ("torch", "onnx", "onnxscript", quantiser, "tensorrt-cu13")
-    monkeypatch.setattr(importlib.metadata, "version", installed(*names))
+    monkeypatch.setattr(importlib.metadata, "distribution", installed(*names))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([Path("/dev/nvidia0")]))
     probe = TensorRt().probe()
     assert probe.is_available

@@ -1,15 +1,16 @@
 from pathlib import Path
 
 import pytest
+from mlbench_llama2_70b.full_profile import FullProfile
+from mlbench_llama2_70b.workload import Llama2Options
 
 from mlbench import UsageError, Weights
-from mlbench.toolkit.language import check_options
 
 DATA, FOLDER = Path("data.pkl"), Path("model")
 
 
 def check(kind=Weights.TRAINED, *, data=None, weights=None, layers=0):
-    check_options("llama2-70b", kind, data=data, weights=weights, layers=layers, most_layers=80)
+    FullProfile(Llama2Options(data=data, weights=weights, layers=layers), kind).check()
 
 
 def test_trained_weights_need_data_and_a_folder():
