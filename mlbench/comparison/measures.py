@@ -26,7 +26,7 @@ class Measure:
 
 
 def measures_of(record: RunRecord) -> Iterator[Measure]:
-    """Yield what a completed run is compared by.
+    """Yield what a completed run is compared by, as numbers above zero.
 
     Its result; where the scenario says so, a percentile of the latency instead, or those of first token and time per
     token where the workload is judged by them: in Server the rate is what was asked for, not what the system can do.
@@ -34,7 +34,7 @@ def measures_of(record: RunRecord) -> Iterator[Measure]:
     measure.
     """
     yield from _speeds(record)
-    if record.energy and record.energy.joules_per_sample:
+    if record.energy and (record.energy.joules_per_sample or 0) > 0:
         yield Measure(
             name=f"energy per sample ({record.energy.source}: {record.energy.covers})",
             value=record.energy.joules_per_sample,
@@ -45,7 +45,7 @@ def measures_of(record: RunRecord) -> Iterator[Measure]:
 
 def _speeds(record: RunRecord) -> Iterator[Measure]:
     result = record.result
-    if result is None or result.value is None:
+    if result is None or result.value is None or result.value <= 0:
         return
     if record.scenario_facts.compared_by == "result":
         yield Measure(
@@ -82,6 +82,8 @@ def why_not_counted(record: RunRecord) -> str:
         return f"failed ({record.failure.kind} during {record.failure.stage})"
     if record.verdict and not record.verdict.is_valid:
         return "INVALID: " + ", ".join(rule.rule for rule in record.verdict.rules if rule.required and not rule.passed)
+    if record.result and record.result.value is not None and record.result.value <= 0:
+        return f"its result is {record.result.value:g} {record.result.unit}"
     return ""
 
 

@@ -255,6 +255,13 @@ def test_invalid_runs_are_named_and_never_averaged(runs, a_run):
     assert [line.split(":")[0] for line in cell.set_aside] == ["run-0"]
 
 
+def test_a_result_of_zero_is_named_and_never_compared(runs):
+    comparison = compare(runs(STEADY), [*runs(STEADY), *runs([0.0])])
+    (cell,) = comparison.cells
+    assert cell.speeds[0].new == tuple(STEADY)
+    assert cell.set_aside == ("run-0: its result is 0 samples/s",)
+
+
 def test_a_side_without_a_valid_run_is_worse(runs, a_failure):
     comparison = compare(runs(STEADY), [a_failure])
     assert comparison.cells[0].lost

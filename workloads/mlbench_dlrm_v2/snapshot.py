@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -170,7 +171,7 @@ def _piece(folder: Path, name: str, part: tuple[Sequence[int], Mapping[str, Any]
             hint="Expected the official fp32 checkpoint.",
         )
     sizes = tuple(map(int, entry["shape"]))
-    start, end = entry.get("byte_range") or (0, 4 * prod(sizes))
+    start, end = map(index, entry.get("byte_range") or (0, 4 * prod(sizes)))
     if end - start != 4 * prod(sizes):
         raise ValueError(f"{name} has {end - start} bytes for {sizes}")
     place = tuple(map(int, offsets))
