@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from mlbench import EngineStatistics
 from mlbench.cli import main
-from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import RunRecord, read
 
 pytestmark = pytest.mark.slow
@@ -235,7 +234,7 @@ SHORT = ["--set", "load.min_duration_ms=50"]
 
 
 def test_a_record_that_cannot_be_made_is_a_failure_with_the_logs(null_run, monkeypatch, tmp_path):
-    monkeypatch.setattr(RunOutcome, "fields", raise_an_error)
+    monkeypatch.setattr("mlbench.runner._Begun._roofline", raise_an_error)
     done, record = null_run()
     assert (done.exit_code, record.status, record.failure.stage) == (1, "failed", "record")
     assert record.failure.message.endswith("its record cannot be made: RuntimeError: what nobody thought of")
