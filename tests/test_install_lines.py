@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -66,7 +66,7 @@ def test_the_version_is_that_of_the_metadata():
     assert distribution().version == mlbench.__version__
 
 
-@pytest.mark.skipif(not util.find_spec("pip"), reason="pip is not installed in this environment")
+@pytest.mark.skipif(not any(metadata.distributions(name="pip")), reason="pip is not installed in this environment")
 def test_pip_takes_the_printed_name_for_what_is_installed_and_asks_no_index():
     extras = ",".join(sorted(distribution().metadata.get_all("Provides-Extra")))
     line = ["install", "--dry-run", "--no-deps", "--no-index", f"mlbench-inference[{extras}]"]

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 TOKENIZER_FILE = "tokenizer.json"
 
+_ANY_TEXT = "The river rose by 12 cm.\n\t\u00e9\u2603"
+"""Words, digits, white space, and characters that a vocabulary may lack."""
+
 
 def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: int) -> Tokenizer:
     """Return the tokenizer of a Hugging Face folder, without truncation or padding of its own.
@@ -45,4 +48,10 @@ def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: in
         raise DataError(f"{path} has {end} as token {found}, the model as {end_id}.", hint="Use the model's own.")
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    try:
+        tokenizer.encode(_ANY_TEXT)
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of Rust; it is no Exception
+            raise DataError(f"tokenizer cannot encode: {path}: {first_line(error)}.") from None
+        raise
     return tokenizer

@@ -312,11 +312,12 @@ def test_weights_that_lack_a_tensor_are_refused_by_its_name(workload, copied, ca
 
 
 @pytest.fixture
-def onnxruntime_backend():
+def onnxruntime_backend(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
     from mlbench_onnxruntime.backend import OnnxRuntime
     from mlbench_onnxruntime.options import OnnxRuntimeOptions
 
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))  # the small models here share one fingerprint
     return OnnxRuntime().with_options(OnnxRuntimeOptions(threads=1))
 
 

@@ -48,7 +48,7 @@ def shipped(compiled):
     dataset, graphs = PROFILE.dataset(), compiled(PROFILE.graphs(Weights.TRAINED))
     dataset.load(range(dataset.count))
     samples = [dataset.sample(index) for index in range(dataset.count)]
-    metric = PROFILE.metric(dataset.captions)
+    metric = PROFILE.metric(dataset.captions, PROFILE.targets("stable-diffusion-xl"))
     judges = PROFILE.judges()
     metric._judges = lambda: judges  # read once for all tests
     return Shipped(graphs, metric, samples, painted(PROFILE.program, samples, graphs))
