@@ -34,7 +34,7 @@ def measures_of(record: RunRecord) -> Iterator[Measure]:
     measure.
     """
     yield from _speeds(record)
-    if record.energy and (record.energy.joules_per_sample or 0) > 0:
+    if record.energy and record.energy.joules_per_sample and record.energy.joules_per_sample > 0:
         yield Measure(
             name=f"energy per sample ({record.energy.source}: {record.energy.covers})",
             value=record.energy.joules_per_sample,

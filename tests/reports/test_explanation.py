@@ -61,7 +61,7 @@ def test_the_demo_measures_explains_and_names_commands_that_exist(tmp_path):
     assert done.exit_code == 1  # zeros are not the right labels
     headings = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
     assert [heading[:2] for heading in headings] == ["1.", "2.", "3.", "4."]
-    assert "but the answers are not accurate enough" in done.stdout
+    assert "MISSES 98.00" in done.stdout
     (folder,) = tmp_path.iterdir()
     assert str(folder) in done.stdout
     for line in done.stdout.partition("4. What")[2].splitlines():
