@@ -36,7 +36,7 @@ def test_a_backend_that_never_returns_fails_the_check_and_the_call_is_named(
 ):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
     following = "has_a_name_and_options"
-    request = CheckRequest(backend=backend, timeout_s=4.0)
+    request = CheckRequest(backend=backend, timeout_s=6.0)
     found = examine(request, tmp_path / "log", lambda finding: None, only=[check, following])
     reasons = {finding.check: finding.reason for finding in found}
     assert reasons[check].startswith("hang: no sign of life for")
