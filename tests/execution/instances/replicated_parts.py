@@ -73,8 +73,20 @@ class Doubles(BatchProgram):
         return sample
 
 
+def count_tired_rows(count):
+    with open(os.environ["TIRED_ROWS"], "ab") as file:
+        file.write(b"." * count)
+
+
+def work_slowly():
+    """Take until the other instances have done 32 rows, or nearly for ever where they never get them."""
+    deadline_s = time.monotonic() + 25
+    while time.monotonic() < deadline_s and os.path.getsize(os.environ["TIRED_ROWS"]) < 32:
+        time.sleep(0.01)
+
+
 class Doubling(GraphBackend):
-    """Doubles; the instance with number 1 dies of one sample, number 0 is slow at another."""
+    """Doubles; the instance with number 1 dies of one sample, number 0 is slower at another than all others."""
 
     name = "doubling"
     number = None
@@ -91,8 +103,8 @@ class Doubling(GraphBackend):
         def run(inputs):
             if DEADLY in inputs["x"]:
                 os.kill(os.getpid(), 9)
-            if TIRING in inputs["x"] and self.number == 0:
-                time.sleep(1)
+            if TIRING in inputs["x"]:
+                work_slowly() if self.number == 0 else count_tired_rows(len(inputs["x"]))
             if WRONG in inputs["x"]:
                 raise ValueError("fifteen")
             return {"y": 2 * inputs["x"]}

@@ -29,11 +29,14 @@ DEADLY, TIRING, WRONG, TWICE, UNREADABLE = 913, 914, 915, 916, 1917
 
 
 @pytest.fixture(scope="module", autouse=True)
-def importable():
+def importable(tmp_path_factory):
     """Let instances and this file import the parts, by their bare name."""
+    tired_rows = tmp_path_factory.mktemp("tired") / "rows"
+    tired_rows.touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
         patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("TIRED_ROWS", str(tired_rows))
         yield
 
 
