@@ -17,7 +17,8 @@ import numpy as np
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.graph import Dim, Executable, TensorSpec
-from mlbench.contracts.model import BatchProgram, Model, ReplySpec
+from mlbench.contracts.model import BatchProgram, Model
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from mlbench.contracts.model import ReplySpec
+    from mlbench.contracts.reply_spec import ReplySpec
 
 PREFILL = "prefill"
 DECODE = "decode"

@@ -13,18 +13,7 @@ if TYPE_CHECKING:
 
     from mlbench.contracts.generation import GenerationProgram
     from mlbench.contracts.graph import Executable, Graph
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplySpec:
-    """What the reply to one sample looks like; a reply of another form makes the run INVALID."""
-
-    dtype: str
-    """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
-    shape: tuple[int | None, ...]
-    """Of one sample, without a batch axis; None where it varies (and is at least 1)."""
-    may_be_empty: bool = False
-    """Whether 0 is allowed where the shape varies: the rules make a reply without a byte an answer."""
+    from mlbench.contracts.reply_spec import ReplySpec
 
 
 class BatchProgram(ABC):

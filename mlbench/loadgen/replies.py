@@ -10,7 +10,7 @@ from threading import get_ident
 import numpy as np
 
 from mlbench.contracts.engine import Reply, Samples
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.errors import describe_error, one_line
 from mlbench.loadgen.completer import Completer, Unchecked
 from mlbench.loadgen.ledger import Closed, Ledger

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlbench.contracts.engine import Samples
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.errors import one_line
 
 _MOST_TOKENS = 2**31 - 1

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import mlperf_loadgen
 
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 
 

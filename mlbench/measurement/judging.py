@@ -28,8 +28,7 @@ from mlbench.records.run_record import (
     TargetRecord,
     VerdictRecord,
 )
-from mlbench.rules.answers import SpotCheck
-from mlbench.rules.facts import RunFacts, Verdict
+from mlbench.rules.facts import RunFacts, SpotCheck, Verdict
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.verdict import judge

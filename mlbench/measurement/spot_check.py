@@ -25,7 +25,7 @@ from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.spot_contents import CHANCE, Asked, Known, can_continue, contents
 from mlbench.measurement.spot_times import Measured, times
-from mlbench.rules.answers import SpotCheck
+from mlbench.rules.facts import SpotCheck
 
 logger = logging.getLogger(__name__)
 

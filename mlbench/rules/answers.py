@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from mlbench.rules.facts import RuleResult, RunFacts
@@ -45,39 +44,6 @@ NAMED = 10
 _TEST04 = "MLPerf Inference v4.1, compliance test TEST04: a repeated sample is no faster than others"
 _TEST06 = "MLPerf Inference v4.1, compliance test TEST06"
 _COMPUTED = "mlbench: speed is computed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotCheck:
-    """What an engine did with content that it could not know, right after it was measured."""
-
-    repeated: float | None
-    """Time for new content over time for the same content again, the least of all rounds; None: it cannot be told."""
-    claimed: float | None
-    """Measured speed over the speed on new content, the least of all rounds; None: it cannot be told."""
-    untimed_reason: str = ""
-    """Why times cannot be told."""
-    asked: int
-    """How many answers could be held against what is known of them, of the kind of content with most wrong ones."""
-    wrong: Sequence[int] = ()
-    """The samples, by dataset index, whose content was answered with something else, one entry per answer."""
-    kind: str = ""
-    """What was done to these samples: ``under other indices``."""
-    first_token_steps: float | None = None
-    """Time to the first token, alone, in steps from one token to the next; the most of all rounds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenAnswers:
-    """What was found in logged answers of tokens."""
-
-    checked: int
-    faults: Sequence[str]
-    """What TEST06 finds wrong, each naming its sample."""
-    cut: Sequence[int]
-    """Samples whose answers neither end nor are as long as allowed."""
-    lengths: Sequence[tuple[int, int]] = ()
-    """Tokens of answers kept while measuring, and of the accuracy test's to the same samples."""
 
 
 def no_caching(facts: RunFacts) -> RuleResult | None:

@@ -11,9 +11,41 @@ if TYPE_CHECKING:
     from mlbench.contracts.metric import OutputDifference, Target
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Profile, Weights
-    from mlbench.rules.answers import SpotCheck, TokenAnswers
     from mlbench.rules.official import WorkloadRules
     from mlbench.rules.tiers import RunLimits, Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotCheck:
+    """What an engine did with content that it could not know, right after it was measured."""
+
+    repeated: float | None
+    """Time for new content over time for the same content again, the least of all rounds; None: it cannot be told."""
+    claimed: float | None
+    """Measured speed over the speed on new content, the least of all rounds; None: it cannot be told."""
+    untimed_reason: str = ""
+    """Why times cannot be told."""
+    asked: int
+    """How many answers could be held against what is known of them, of the kind of content with most wrong ones."""
+    wrong: Sequence[int] = ()
+    """The samples, by dataset index, whose content was answered with something else, one entry per answer."""
+    kind: str = ""
+    """What was done to these samples: ``under other indices``."""
+    first_token_steps: float | None = None
+    """Time to the first token, alone, in steps from one token to the next; the most of all rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAnswers:
+    """What was found in logged answers of tokens."""
+
+    checked: int
+    faults: Sequence[str]
+    """What TEST06 finds wrong, each naming its sample."""
+    cut: Sequence[int]
+    """Samples whose answers neither end nor are as long as allowed."""
+    lengths: Sequence[tuple[int, int]] = ()
+    """Tokens of answers kept while measuring, and of the accuracy test's to the same samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

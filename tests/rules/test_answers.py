@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from mlbench import LoggedReply
-from mlbench.rules.answers import SpotCheck, TokenAnswers
+from mlbench.rules.facts import SpotCheck, TokenAnswers
 from mlbench.rules.token_compliance import Fault, TokenForm, faults_of, is_cut
 from mlbench.rules.verdict import judge
 
