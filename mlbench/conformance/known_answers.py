@@ -32,7 +32,7 @@ _TOKENS = Dim(name="tokens", smallest=4, usual=12, largest=24)
 _VOCABULARY = 64
 _CLASSES = 10
 _SEEDS = range(12)
-"""Of the inputs that the checks make."""
+"""Seeds of the inputs used by the checks."""
 
 Sizes = Mapping[str, int]
 """A size for each varying dimension, by name."""
@@ -119,7 +119,7 @@ class TokenLists(Dataset):
         self._loaded.update({index: self._made[index] for index in indices})
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these lists go."""
+        """Free these lists."""
         for index in indices:
             self._loaded.pop(index, None)
 

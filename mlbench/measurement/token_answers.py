@@ -1,4 +1,4 @@
-"""What the logs of a run say of its answers, where these are tokens."""
+"""Findings about a run's answers in its logs, if these are tokens."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ RANDOM_SEED = 0
 
 IMAGES = Dim(name="images", smallest=1, usual=8, largest=64)
 ROWS = Dim(name="rows", smallest=2, usual=16, largest=128)
-"""Of the denoiser: each image has one for the negative prompt and one for its own."""
+"""Rows of the denoiser: each image has one for the negative prompt and one for its own."""
 
 Specs = tuple[TensorSpec, ...]
 
@@ -50,7 +50,7 @@ class Sizes:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Of the hidden states of the two text encoders."""
+        """Widths of the hidden states of the two text encoders."""
         first, second = (int(self.configs[part]["hidden_size"]) for part in ("text_encoder", "text_encoder_2"))
         return first, second
 
