@@ -20,8 +20,9 @@ from mlbench.contracts.graph import (
 )
 from mlbench.contracts.hookspecs import hookimpl
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
-from mlbench.contracts.model import BatchProgram, Model, ReplySpec
+from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.power import Energy, PowerMeter
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.statistics import (
     BatchStatistics,

@@ -1,4 +1,4 @@
-"""Files that somebody else wrote, read within limits: text, JSON and TOML.
+"""Reads external files within limits: text, JSON and TOML.
 
 Whatever lies at a path, reading it returns or raises: it does not wait for a pipe, and takes no more memory than the
 limit on a file's size allows. What is returned can be worked with: it nests no deeper than `DEPTH`, integers fit in 128
@@ -40,7 +40,7 @@ _LARGEST_INTEGER = 2**127
 """A long run of a large model has more operations than 64 bits hold."""
 
 _LONG_NUMBER = re.compile(r"\d{39}|[eE]\+?\d{3}")
-"""What a number that is too large has in it; text may have it too."""
+"""Finds numbers that may be too large; may also match in text."""
 
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON's spelling of a half of a surrogate pair."""
@@ -72,7 +72,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def open_to_write(path: Path, *, appends: bool = False) -> BinaryIO:
-    """Open a file for writing, from its beginning or its end; for a pipe that nobody reads it does not wait.
+    """Open a file for writing, from its beginning or its end; never waits for a pipe's reader.
 
     Raises:
         OSError: it cannot be opened, or is such a pipe.
@@ -82,7 +82,7 @@ def open_to_write(path: Path, *, appends: bool = False) -> BinaryIO:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a regular file is at a path, or may be: where nobody may look, reading it says why not."""
+    """Return whether a regular file is, or may be, at a path: without permission, reading it gives the reason."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except PermissionError:
@@ -100,11 +100,11 @@ def read_bytes(
         path: of the file.
         what: what it should be: ``price file``.
         hint: what to do about one that cannot be read.
-        missing_hint: what to do about one that is not there, where that deserves words of its own.
+        missing_hint: what to do about one that does not exist, if that differs.
         limit_bytes: the largest that is read.
 
     Raises:
-        DataError: it is missing, cannot be read, is no regular file, or is larger.
+        DataError: it is missing, cannot be read, is not a regular file, or is larger.
     """
     try:
         with open_regular(path) as file:
@@ -142,7 +142,7 @@ def read_text(  # noqa: PLR0913 - what may be said of a file
         path: of the file.
         what: what it should be.
         hint: what to do about one that cannot be read.
-        missing_hint: what to do about one that is not there.
+        missing_hint: what to do about one that does not exist.
         limit_bytes: the largest that is read.
         replaces_errors: whether bytes that are not UTF-8 are replaced, and not refused.
 
@@ -200,7 +200,7 @@ def read_toml(path: Path, *, what: str, hint: str = "") -> dict[str, Any]:
 
 
 def parse_json(text: str, *, allows_nan: bool = False) -> Any:
-    """Return what JSON text says.
+    """Parse JSON.
 
     Args:
         text: the document.
@@ -223,7 +223,7 @@ def parse_json(text: str, *, allows_nan: bool = False) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what TOML text says.
+    """Parse TOML.
 
     Raises:
         ValueError: it is no TOML, nests too deep, or has an integer that is too large.
@@ -246,10 +246,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 @contextmanager
 def refuse_odd_values(what: str) -> Iterator[None]:
-    """Turn what code raises over a value of a kind that it does not expect into `DataError`.
+    """Turn errors over values of an unexpected type into `DataError`.
 
-    For work on somebody else's files whose every key may hold anything, where a check of each would be longer than the
-    work: the record of a run, LoadGen's log.
+    For external files whose keys may hold anything, where checking each one would be longer than the work: the record
+    of a run, LoadGen's log.
 
     Args:
         what: the work is done on, for the message.
@@ -269,7 +269,7 @@ def first_problem(error: ValidationError, *, whole: str = "the file") -> str:
 
 
 def _check_depth(value: Any, *, checks_integers: bool = False) -> None:
-    """Raise `ValueError` for nesting that is too deep. Level by level: what calls itself would fail first."""
+    """Raise `ValueError` for nesting that is too deep. Iterative: recursion would fail first."""
     level = [value]
     for _ in range(DEPTH + 1):
         containers = [each for each in level if type(each) in (dict, list)]
@@ -291,7 +291,7 @@ def _check_characters(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError("it has half of a surrogate pair, which is no character") from None
+        raise ValueError("it has half of a surrogate pair, which is not a character") from None
 
 
 def _integer(digits: str) -> int:

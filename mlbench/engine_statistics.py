@@ -39,7 +39,7 @@ def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
 
 
 def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
-    """Return the statistics that a JSON object holds.
+    """Return the statistics in a JSON object.
 
     An object with a name of `BatchStatistics` or `GenerationStatistics` is one of these. What has another form than the
     field of its name is kept in ``extra``: an older mlbench, or a plugin, may have meant something else by it.

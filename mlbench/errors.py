@@ -1,4 +1,4 @@
-"""Everything a user can act on.
+"""Errors that a user can act on.
 
     MlbenchError
     ├── UsageError              the request is wrong: an unknown name, a value of the wrong type (exit 2)
@@ -20,7 +20,7 @@ _LONGEST_MESSAGE = 4000
 
 
 def printable(text: str) -> str:
-    """Return text as one line that a terminal only shows: control characters spelled out, line ends as blanks."""
+    """Return text as one line that is safe to print: control characters escaped, line breaks as blanks."""
     if text.isprintable():
         return text
     return "".join(
@@ -35,7 +35,7 @@ def is_unicode(text: str) -> bool:
 
 
 def one_line(text: object, *, longest: int = 300) -> str:
-    """Return the first line of a text that is not ours, in printable characters; empty where it says nothing.
+    """Return the first line of an external text, in printable characters; empty if there is none.
 
     What a plugin raises or reports is data: its ``__str__`` may raise, and it may hold bytes that are not UTF-8, escape
     sequences, or megabytes.

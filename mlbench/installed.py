@@ -1,4 +1,4 @@
-"""Which distributions are installed. One whose files are damaged is named; it hides no other."""
+"""Installed distributions. One with damaged files is named, and does not hide others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from importlib import metadata
 from mlbench.errors import describe_error
 
 UNNAMED = "?"
-"""In place of a name that nobody can read."""
+"""Replaces an unreadable name."""
 UNKNOWN = "unknown"
-"""In place of such a version."""
+"""Replaces an unreadable version."""
 
 _VERSION = re.compile(r"^Version: *(\S+) *$", re.MULTILINE)
 

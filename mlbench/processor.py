@@ -1,4 +1,4 @@
-"""What the processor can do, as Linux lists it."""
+"""The processor's flags, as Linux lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run, from request to run folder: a table of contents."""
+"""One run, from request to run folder."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from mlbench.tuning import RunConditions, Settings, resolve_settings
 Listener = Callable[[Mapping[str, Any]], None]
 
 LOG_FILE = "log.txt"
-"""In the run folder: all that the run's process printed."""
+"""In the run folder: the output of the run's process."""
 
 _DRIVEN = {"accuracy", "performance"}
-"""The stages of a run in which LoadGen drives: by then the request is known to be one that can be carried out."""
+"""The stages of a run in which LoadGen drives: by then the request is known to be valid."""
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
 
 
 def check(request: RunRequest, plugins: Plugins) -> Precision:
-    """Return the precision of a run, after looking for all that can be wrong with a request before anything runs.
+    """Return the precision of a run, after checking the request before anything runs.
 
     Raises:
         MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
@@ -200,7 +200,7 @@ class UnstoredRunError(StorageError):
 
 
 def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutcome | Failure:
-    """Have a process of its own carry the run out.
+    """Carry out the run in a separate process.
 
     Raises:
         UsageError, PluginError: the request cannot be carried out; nothing was measured.
@@ -212,7 +212,7 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
             stages.append(progress["stage"])
         try:
             on_progress(progress)
-        except Exception:  # a terminal that was closed costs no run
+        except Exception:  # a closed terminal must not fail the run
             logger.debug("progress cannot be shown", exc_info=True)
 
     try:
@@ -224,14 +224,14 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
             show,
         )
     except MlbenchError as error:
-        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request has to be another
+        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request itself is wrong
             raise
         return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages[-1], log_tail=tail_of(log))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """What is known of a run before it is measured. Whatever may be wrong with these facts is found out by then."""
+    """The facts of a run before it is measured; they are validated by then."""
 
     request: RunRequest
     scenario: Scenario
@@ -245,7 +245,7 @@ class _Begun:
 
     @classmethod
     def now(cls, request: RunRequest, settings: Settings, precision: Precision, scenario: Scenario) -> Self:
-        """Return a run that begins now."""
+        """Return the facts of a run that begins now."""
         created, environment = datetime.now(UTC), observe_environment()
         names = (request.workload, request.backend, request.scenario, request.profile, precision, request.tier)
         return cls(
@@ -261,7 +261,7 @@ class _Begun:
         )
 
     def job(self, folder: Path) -> JobSpec:
-        """Return what the run's process is asked for."""
+        """Return the request to the run's process."""
         request = self.request
         return JobSpec(
             **_request_fields(request),
@@ -274,10 +274,10 @@ class _Begun:
         )
 
     def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
-        """Return the record of the run; where it cannot be made, that of a failure which says why."""
+        """Return the record of the run; if it cannot be made, that of a failure with the reason."""
         try:
             return self._record(self._environment_now(), self._fields(outcome))
-        except Exception as error:  # a mistake of ours, or something of a plugin's that nobody has thought of
+        except Exception as error:  # a bug here, or unforeseen values of a plugin
             logger.exception("the record of %s cannot be made", self.run_id)
             _note(log, traceback.format_exc())
             message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
@@ -285,10 +285,10 @@ class _Begun:
             return self._record(self.environment, self._fields(failure))
 
     def _environment_now(self) -> Environment:
-        """Return the machine as it is after the run; as it was before, where it cannot be looked at any more."""
+        """Return the machine's state after the run; if it cannot be observed, its state before."""
         try:
             return observe_environment()
-        except Exception:  # it reads what kernel and drivers say
+        except Exception:  # it reads files of kernel and drivers
             logger.exception("the environment cannot be observed after the run")
             return self.environment
 
@@ -311,11 +311,11 @@ class _Begun:
                 **fields,
             }
         )
-        record.text()  # what cannot be written is to be found out now
+        record.text()  # find out now if it cannot be written
         return record
 
     def _fields(self, outcome: RunOutcome | Failure) -> dict[str, Any]:
-        """Return the fields of the record that the child's end decides."""
+        """Return the fields of the record that depend on how the child ended."""
         if isinstance(outcome, Failure):
             return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
         share, reason = self._roofline(outcome)
@@ -329,16 +329,16 @@ class _Begun:
         }
 
     def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
-        """Return the share of the machine's ceilings, or why it is not known."""
+        """Return the share of the machine's peak rates, or why it is unknown."""
         try:
             instances = outcome.engine.instances or 1
             return share_of(outcome.work, self.precision, outcome.runtime, self.ceilings, instances)
-        except Exception as error:  # a backend says what it computed on, and may say anything
+        except Exception as error:  # a backend's facts may be anything
             return None, describe_error(error)
 
 
 def _storable(value: object) -> Any:
-    """Return a setting's value as a record can hold it; a plugin's default may be what JSON cannot spell."""
+    """Return a setting's value for the record; JSON cannot hold every default of a plugin."""
     kept, reason = plain_entries({"value": value})
     return f"{value} (as text: {reason})" if reason else kept["value"]
 

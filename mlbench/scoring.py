@@ -1,4 +1,4 @@
-"""From the accuracy run's replies to scores, and from the performance run's to whether they are the same."""
+"""Scores the accuracy run's replies, and compares the performance run's replies with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """How right an accuracy run was."""
+    """The accuracy of an accuracy run."""
 
     scores: Mapping[str, float]
     targets: tuple[TargetResult, ...]
@@ -40,21 +40,21 @@ class Accuracy:
 
     @property
     def is_met(self) -> bool:
-        """Whether all required targets are met, and outputs are as near the fp32 model's as they have to be."""
+        """Whether all required targets are met, and outputs are close enough to the fp32 model's."""
         is_near = self.output_difference is None or self.output_difference.is_met
         return is_near and all(result.is_met for result in self.targets if result.target.required)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Whether replies seen while measuring are the accuracy run's."""
+    """Whether replies of the performance run equal the accuracy run's."""
 
     checked: int
-    """How many replies were held against the accuracy run's."""
+    """How many replies were compared with the accuracy run's."""
     differing: tuple[int, ...]
     """Sample indices of those that differ by more than `DifferenceLimits.one`, one entry per reply."""
     mean: float
-    """Of all differences."""
+    """Mean of all differences."""
     largest: float
     limits: DifferenceLimits
 
@@ -113,10 +113,10 @@ def _apart(found: np.ndarray, wanted: np.ndarray) -> tuple[float, int]:
 def agreement(
     metric: Metric, sampled: Sequence[LoggedReply], reference: Iterable[LoggedReply], precision: Precision
 ) -> Agreement:
-    """Hold sampled replies of a performance run against the accuracy run's to the same samples.
+    """Compare sampled replies of a performance run with the accuracy run's to the same samples.
 
     Of a sample that the accuracy run was asked twice (MultiStream fills its last query) the first reply counts, as in
-    the official scripts. A sample that it never answered differs wholly.
+    the official scripts. A sample that it never answered counts as entirely different.
     """
     waiting: dict[int, list[int]] = {}
     for position, reply in enumerate(sampled):

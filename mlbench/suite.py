@@ -40,7 +40,7 @@ from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
 
 _WAIT_S = 2.0
-"""Between two looks at runs that other processes make."""
+"""Polling interval for runs that other processes make."""
 
 MOST_RUNS = 100_000
 """In a suite."""
@@ -90,8 +90,8 @@ class Suite(_Part):
     """The tag of its runs."""
     repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
     order: Literal["interleaved", "sequential"] = "interleaved"
-    """``interleaved``: all runs once, then all again, so that a machine that drifts drifts for all. ``sequential``: the
-    repeats of a run follow each other."""
+    """``interleaved``: all runs once, then all again, so that drift of the machine affects all equally. ``sequential``:
+    the repeats of a run follow each other."""
     runs: list[SuiteEntry] = Field(min_length=1)
 
 
@@ -111,7 +111,7 @@ def read_suite(file: Path) -> Suite:
 def requests_of(
     suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, str] | None = None
 ) -> list[RunRequest]:
-    """Return all runs of a suite, in the order they are to be made.
+    """Return all runs of a suite, in order.
 
     Raises:
         MlbenchError: a name or setting is wrong, or a backend cannot run here; nothing has run then.
@@ -158,7 +158,7 @@ def answers(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugin
 
 
 def missing(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugins: Plugins) -> list[RunRequest]:
-    """Return the requests that no completed record answers; a failed run is missing, an INVALID one is not."""
+    """Return the requests without a completed record; a failed run counts as missing, an INVALID one does not."""
     done = {_key_of_record(record) for record in records if record.status == "completed"}
     return [request for request in requests if key_of_request(request, plugins) not in done]
 
@@ -167,7 +167,7 @@ class SharedRuns:
     """Runs of a suite that other processes may be making in the same folder: each is made once."""
 
     def __init__(self, results: Path, plugins: Plugins) -> None:
-        """Take what is in the folder now as known."""
+        """Treat the runs now in the folder as known."""
         self._results = results
         self._plugins = plugins
         self._seen = set(names_in(results))
@@ -229,7 +229,7 @@ def run_all(
 
 
 def key_of_request(request: RunRequest, plugins: Plugins) -> tuple[str, ...]:
-    """Return what tells a run of a suite from all others, the same as its record's."""
+    """Return a key of a run in a suite, equal to its record's."""
     settings = settings_of(request, plugins)
     plain = settings.plain()
     chosen = {key: plain[key] for key, each in settings.by_key.items() if each.layer in _HAND_SET}
@@ -245,15 +245,17 @@ def _key(run: RunRequest | RunRecord, chosen: Mapping[str, Any]) -> tuple[str, .
 
 
 def in_pairs(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[RunRequest]:
-    """Return the runs of two suites in turns, A B B A A B B A: what drifts steadily drifts for both alike.
+    """Return the runs of two suites in turns, A B B A A B B A: steady drift affects both equally.
 
     Raises:
-        UsageError: the two are of one name, or do not pair up.
+        UsageError: the two have one name, or different runs.
     """
     if base[0].tag == new[0].tag:
         raise UsageError(f"both suites are called {base[0].tag!r}.", hint="Their names tell their runs apart.")
     if len(base) != len(new):
-        raise UsageError(f"the first suite has {len(base)} runs, the second {len(new)}.", hint="Make them alike.")
+        raise UsageError(
+            f"the first suite has {len(base)} runs, the second {len(new)}.", hint="Give both the same runs."
+        )
     pairs = list(zip(base, new, strict=True))
     for one, other in pairs:
         if (one.workload, one.scenario) != (other.workload, other.scenario):
@@ -279,12 +281,12 @@ def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> li
 
 
 def cost_of(requests: Sequence[RunRequest], results: Path) -> ExpectedCost:
-    """Return what these runs will take, guessed from those stored in a results folder."""
+    """Return the expected cost of these runs, estimated from those stored in a results folder."""
     seconds: dict[tuple[str, ...], list[float]] = {}
     sizes, peaks = [0], [0]
     for folder, record in read_each(runs_in(results)):
         if not isinstance(record, RunRecord):
-            continue  # whoever resumes the suite is warned of it
+            continue  # resuming the suite warns of it
         if record.duration_ns is not None:
             seconds.setdefault(_kind(record), []).append(record.duration_ns / 1e9)
         sizes.append(_size_bytes(folder))

@@ -56,11 +56,11 @@ class Settings:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Settings:
-        """Return the settings that `plain` wrote out, their layers forgotten; `fill` restores their types."""
+        """Return settings from `plain`'s values, without their layers; `fill` restores their types."""
         return cls({key: Setting(value, "") for key, value in plain.items()})
 
     def plain(self) -> dict[str, Any]:
-        """Return each value as JSON can spell it."""
+        """Return each value in JSON form."""
         from pydantic_core import to_jsonable_python
 
         return {key: to_jsonable_python(setting.value) for key, setting in self.by_key.items()}
@@ -79,7 +79,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConditions:
-    """What the conditions of a settings file are compared with."""
+    """The facts that conditions of a settings file are compared with."""
 
     workload: Workload
     backend: Backend
@@ -195,7 +195,7 @@ def _check_value(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], la
 
 
 def _why_unusable(value: Any) -> str:
-    """Return why no setting can have a value, whatever its type allows; empty where one can."""
+    """Return why a value is not allowed for any setting; empty if it is."""
     if isinstance(value, Mapping):
         return next(filter(None, map(_why_unusable, (*value.keys(), *value.values()))), "")
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""A run made again by two installations of mlbench in turns: another one's command, and this one."""
+"""Measures a run again with two installations of mlbench in turns: another command, and this one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest
 
 FOLDER = ".in-turns"
-"""In the results folder; hidden, so that its runs are no nights of a history."""
+"""In the results folder; hidden, so that its runs are not part of a history."""
 
 _HAND_SET = ("suite", "command line")
 
@@ -54,7 +54,7 @@ class Command:
         made = [folder for folder in runs_in(request.results) if folder not in before]
         if len(made) == 1:
             return read(made[0])
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise MlbenchError(
             f"{shlex.join(self._words)} left {len(made)} runs, not one (status {done.returncode}): {last}"
         )
@@ -69,7 +69,7 @@ class Maker:
 
 
 def request_like(record: RunRecord, results: Path) -> RunRequest:
-    """Return what asks for the same run again, without its accuracy, into a folder of its own."""
+    """Return a request for the same run without accuracy, into a separate folder."""
     return RunRequest(
         workload=record.workload,
         backend=record.backend,
@@ -108,7 +108,7 @@ def arguments_of(request: RunRequest) -> list[str]:
 
 
 def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:
-    """Make both runs again, A B B A, so many times each; what drifts steadily drifts for both alike."""
+    """Make both runs again, A B B A, so many times each; steady drift affects both equally."""
     made: tuple[list[RunRecord], list[RunRecord]] = ([], [])
     for number in range(1, pairs + 1):
         sides = list(zip((base, new), made, strict=True))

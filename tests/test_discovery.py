@@ -356,8 +356,8 @@ def test_a_command_from_outside_fails_in_one_line(install, body, status, said):
 
 
 HOLDING = {
-    "waits at import": ("import time; time.sleep(3600)", "it did not come to an end within 0.5 s"),
-    "spins at import": ("while True: pass", "it did not come to an end within 0.5 s"),
+    "waits at import": ("import time; time.sleep(3600)", "it did not finish within 0.5 s"),
+    "spins at import": ("while True: pass", "it did not finish within 0.5 s"),
     "goes on whatever is raised": (
         "import time\nend_s = time.monotonic() + 1.5\nwhile time.monotonic() < end_s:\n"
         "    try: time.sleep(3600)\n    except BaseException: pass\nimport nothing_there",
@@ -365,11 +365,11 @@ HOLDING = {
     ),
     "a hook that waits": (
         "import threading\nfrom mlbench import hookimpl\n@hookimpl\ndef mlbench_backends(): threading.Event().wait()",
-        "mlbench_backends did not come to an end within 0.5 s",
+        "mlbench_backends did not finish within 0.5 s",
     ),
     "a probe that waits": (
         RIGHT.replace("return Probe(is_available=True, rank=1000)", "import time; time.sleep(3600)"),
-        "probe() did not come to an end within 0.5 s",
+        "probe() did not finish within 0.5 s",
     ),
 }
 

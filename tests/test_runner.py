@@ -364,5 +364,5 @@ def test_random_weights_make_no_claim_of_accuracy(mlbench, tmp_path, workload):
     (record,) = map(read, (tmp_path / "results").iterdir())
     assert record.accuracy is None
     assert record.verdict.is_accurate is None
-    assert "random weights make no claim of accuracy" in record.verdict.not_applied["accuracy"]
+    assert "random weights have no accuracy to claim" in record.verdict.not_applied["accuracy"]
     assert done.exit_code == (0 if record.verdict.is_valid else 1)

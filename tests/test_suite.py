@@ -197,7 +197,7 @@ def test_a_missing_suite_file_and_flags_beside_it_are_refused(tmp_path, suite_fi
     done = CliRunner().invoke(main, ["run", "--suite", str(tmp_path / "no.toml")])
     assert (done.exit_code, "suite file cannot be read" in done.stderr) == (2, True)
     done = CliRunner().invoke(main, ["run", "bert", "--suite", str(suite_file(TWO_BY_TWO))])
-    assert (done.exit_code, "workloads is given beside --suite" in done.stderr) == (2, True)
+    assert (done.exit_code, "workloads is given together with --suite" in done.stderr) == (2, True)
 
 
 QUICK = """
@@ -251,7 +251,7 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
     ]
     assert not missing(requests_of(read_suite(file), plugins, results=results), records, plugins)
     done = subprocess.run([*command, "--json"], check=False, capture_output=True, text=True)
-    assert "All 4 runs are there" in done.stderr
+    assert "All 4 runs exist already" in done.stderr
     assert len(json.loads(done.stdout)) == 4
     assert len(runs_in(results)) == 4
 

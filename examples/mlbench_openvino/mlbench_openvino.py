@@ -13,7 +13,7 @@ class OpenVinoOptions:
     """What can be set: ``--set backend.threads=4``."""
 
     threads: int = 0
-    """Of one worker; 0: its part of the cores."""
+    """Threads of one worker; 0: its part of the cores."""
 
 
 class OpenVino(GraphBackend):

@@ -18,14 +18,14 @@ from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.errors import MlbenchError, describe_error, printable
 
 SHORT_HELP = 80
-"""Characters of a plugin's command in the list of commands."""
+"""Most characters of a plugin command's help in the list of commands."""
 
 
 class _Commands(click.Group):
     """Finds commands when they are asked for, and prints what a user can act on without a traceback."""
 
     _foreign = ""
-    """The command that was found last, where a plugin brings it: what it raises is not ours."""
+    """The command found last, if it is a plugin's: errors from it are the plugin's."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*COMMANDS, *_plugin_commands()]
@@ -61,7 +61,7 @@ class _Commands(click.Group):
         """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage; `regress`, 3 suspected."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # a terminal may spell less than UTF-8 does
+                stream.reconfigure(errors="backslashreplace")  # a terminal's encoding may not be UTF-8
         with logging_to_stderr():
             sys.exit(self._status_of(args, *more, **options))
 
@@ -91,7 +91,7 @@ class _Commands(click.Group):
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Raise `click.UsageError` for a word that no name of a file can hold: half of a surrogate pair."""
+    """Raise `click.UsageError` for an argument that is not valid Unicode: half of a surrogate pair."""
     for word in words:
         try:
             os.fsencode(word)

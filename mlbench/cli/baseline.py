@@ -1,4 +1,4 @@
-"""``mlbench baseline``: sets of runs under a name, to compare later ones with."""
+"""``mlbench baseline``: named sets of runs to compare later runs with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 @click.group("baseline")
 def command() -> None:
-    """Save, list, show and remove baselines. They hold copies of the records, so run folders may go."""
+    """Save, list, show and remove baselines. They hold copies of the records, so run folders may be deleted."""
 
 
 @command.command("save")
@@ -23,7 +23,7 @@ def command() -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @results_option
 def save(name: str, runs: tuple[str, ...], results: Path) -> None:
-    """Store RUNs (runs, folders, tags) as baseline NAME, in place of what was there."""
+    """Store RUNs (runs, folders, tags) as baseline NAME, replacing an older one."""
     from mlbench.records.baselines import save_baseline
     from mlbench.records.selection import records_named
 

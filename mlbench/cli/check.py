@@ -1,4 +1,4 @@
-"""``mlbench check``: does a backend keep its contract."""
+"""``mlbench check``: whether a backend fulfils its contract."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
     @click.option(
         "--precision",
         type=click.Choice([str(precision) for precision in Precision]),
-        help="What to compute in.  [default: what the backend prefers]",
+        help="Precision to check. [default: the backend's first]",
     )
     @click.option(
         "--timeout",
@@ -73,7 +73,7 @@ def command(request: CheckRequest, as_json: bool) -> int:
 
 
 def print_findings(request: CheckRequest, *, is_quiet: bool = False) -> list[Finding]:
-    """Run the checks; unless that is to be quiet, print a line for each as it ends, and at last how many passed."""
+    """Run the checks; unless quiet, print a line as each one ends, and finally how many passed."""
     from mlbench.conformance.isolated import examine
 
     log = _empty_log(request.subject().backend.name)
@@ -100,7 +100,7 @@ def _empty_log(backend: str) -> Path:
 
 
 def _tell(finding: Finding) -> None:
-    """Print a line for a check, and for one that failed what was demanded, what was found, and what to do."""
+    """Print a line for a check; if it failed, also what is required, what was found, and what to do."""
     if finding.passed:
         echo("ok    ", newline=False, color="green")
         echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")

@@ -1,4 +1,4 @@
-"""``mlbench compare``: two sets of runs, and whether they differ beyond noise."""
+"""``mlbench compare``: whether two sets of runs differ beyond noise."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def command(
 ) -> int:
     """Compare NEW with BASE: each a run, a folder of runs, a baseline or a tag.
 
-    Repeats of one session resemble each other, so a change is held against how much sessions differ: earlier runs
-    of the same kind in the results folder show it, or runs of both sides made in turns. With --run both are made now,
-    in turns, and what the two files name differently is what is compared. Exit status: 0, or 1 when the two sides
-    cannot be compared.
+    Repeats of one session resemble each other, so a change is judged by how much sessions differ: that comes from
+    earlier runs of the same kind in the results folder, or from runs of both sides made in turns. With --run both sides
+    are measured now, in turns, and what differs between the two files is what is compared. Exit status: 0, or 1 when
+    the two sides cannot be compared.
     """
     from mlbench.comparison.compare import compare
     from mlbench.records.selection import records_named, runs_like

@@ -1,4 +1,4 @@
-"""``mlbench cost``: samples or tokens for the money."""
+"""``mlbench cost``: samples or tokens per unit of money."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 def command(runs: tuple[str, ...], price: Path, results: Path, as_json: bool) -> None:
     """Say what the throughput of RUNS (a run, a folder, a baseline or a tag) costs on INSTANCE of the price file.
 
-    Repeats of a run are taken together, and their spread gives the interval. mlbench cannot know what a machine costs
-    or what it is called where it was rented: you say both.
+    Repeats of a run are pooled, and their spread gives the interval. mlbench cannot know the price of a machine or the
+    name of the instance you rented, so you give both.
     """
     from rich.console import Console
 

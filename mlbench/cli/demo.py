@@ -1,4 +1,4 @@
-"""``mlbench demo``: the first minute: the machine, one run, what its result means, and what to type next."""
+"""``mlbench demo``: a one-minute tour: this machine, one run, what its result means, and what to type next."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
         for part, meaning in parts:
             echo_wrapped(f"    {part:<{width}}  {meaning}", width + 6)
     echo_wrapped(f"  {next_step(record)}", 2)
-    echo_line(f"  Everything that is known of it is in {results / record.run_id}")
+    echo_line(f"  Everything recorded about it is in {results / record.run_id}")
     echo_heading("4. What to type next")
     place = [] if results == results_folder() else ["--results", str(results)]
     for typed, meaning in _suggestions(record, plugins):
@@ -96,5 +96,5 @@ def _suggestions(record: RunRecord, plugins: Plugins) -> list[tuple[str, str]]:
         *found,
         (f"run --backend {record.backend}", "all workloads in all scenarios, in half an hour on a small machine"),
         ("table", "all runs so far"),
-        ("list", "workloads, backends and scenarios, and what is missing for which"),
+        ("list", "workloads, backends and scenarios, and what each still needs"),
     ]

@@ -1,4 +1,4 @@
-"""``mlbench doctor``: what this machine is, how noisy it is, and what is missing for what."""
+"""``mlbench doctor``: this machine, how noisy it is, and what each backend still needs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from mlbench.records.noise import Noise
 
 INDENT = 12
-"""Columns before what is said of a thing."""
+"""Width of the first column."""
 
 
 @click.command("doctor")
 def command() -> None:
-    """Look at the machine, measure for a second how noisy it is, and name what is missing for which backend."""
+    """Describe the machine, measure its noise for a second, and list what each backend still needs."""
     from mlbench.discovery import Plugins
     from mlbench.documents import is_file
     from mlbench.folders import cache_folder, results_folder, system_settings_file
@@ -42,7 +42,7 @@ def command() -> None:
 
 
 def describe_machine(environment: Environment) -> Iterator[str]:
-    """Yield lines on what the machine is."""
+    """Yield lines that describe the machine."""
     cpu, allowance = environment.cpu, environment.allowance
     yield f"processor   {cpu.model}, {cpu.cores or '?'} cores, {allowance.threads} of {cpu.threads} threads usable"
     yield f"            {' '.join(cpu.flags) or 'no known vector instructions'}"
@@ -59,7 +59,7 @@ def describe_machine(environment: Environment) -> Iterator[str]:
 
 def describe_noise(noise: Noise, load_average: float | None) -> Iterator[str]:
     """Yield a line on how steady the machine is now."""
-    verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before you believe a difference of a few percent"
+    verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before trusting a difference of a few percent"
     yield (
         f"noise       spread {noise.spread:.1%}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "
         f"load average {'?' if load_average is None else f'{load_average:.2f}'}: {verdict}"

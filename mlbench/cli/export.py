@@ -14,11 +14,11 @@ from mlbench.cli.output import echo_line
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @results_option
 def command(file: Path, results: Path) -> None:
-    """Write a row per run to FILE, whose ending says how: .parquet or .csv."""
+    """Write a row per run to FILE, as Parquet or CSV by its extension: .parquet or .csv."""
     from mlbench.errors import UsageError
     from mlbench.records.query import export
 
     kind = file.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
-        raise UsageError(f"file {file} ends in neither .parquet nor .csv.")
+        raise UsageError(f"file {file} has neither the extension .parquet nor .csv.")
     echo_line(f"{file}: {export(results, file, kind)} runs")

@@ -1,4 +1,4 @@
-"""``mlbench history``: the same run over and over, and where its level changed."""
+"""``mlbench history``: one measurement over many runs, and where its level changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def command(
     """Follow each number through RUNS (runs, folders, baselines, tags; all of the results folder), oldest first.
 
     Runs of the same request on the same machine, data and model make one history. A step is a change of level that is
-    larger than the margin and surer than chance; what else changed with it is listed.
+    larger than the margin and statistically significant; what else changed with it is listed.
     """
     from mlbench.comparison.history import histories_of
     from mlbench.errors import UsageError
@@ -44,7 +44,7 @@ def command(
     wanted = {name: value for name, value in given.items() if value}
     histories = histories_of(_select_records(results, runs, wanted), margin=margin)
     if not histories:
-        raise UsageError("no run fits that has a result.", hint="See `mlbench table`.")
+        raise UsageError("no matching run has a result.", hint="See `mlbench table`.")
     if as_json:
         echo_json(histories_json(histories))
     else:
@@ -52,7 +52,7 @@ def command(
 
 
 def _select_records(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:
-    """Return the records of what is named, else of the whole folder; of that, only what is wanted is read."""
+    """Return the records of the named runs, or of the whole folder, of which only matching ones are read."""
     from mlbench.records.index import folders_where
     from mlbench.records.reading import read_runs
     from mlbench.records.selection import records_named

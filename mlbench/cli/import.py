@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
     """Store a run for each result in TREE, the folder that holds closed, open or network.
 
-    Each is read from its LoadGen log and judged by the rules of v4.1; a result that is there already is left alone.
-    What cannot be read, or is of another round, is listed with its reason. Exit status: 0, or 1 when there was such.
+    Each is read from its LoadGen log and judged by the rules of v4.1; a result that was imported before is skipped.
+    Results that cannot be read, or are of another round, are listed with the reason. Exit status: 0, or 1 when
+    something was not read.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.importing import import_tree

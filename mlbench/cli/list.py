@@ -1,4 +1,4 @@
-"""``mlbench list``: what is installed, and why something cannot be used."""
+"""``mlbench list``: what is installed, and why something is unavailable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(as_json: bool) -> None:
-    """List workloads, backends, power meters and scenarios; of what cannot be used, the reason and the install line."""
+    """List workloads, backends, power meters and scenarios; for unavailable ones the reason and the install command."""
     from mlbench.discovery import Plugins
 
     plugins = Plugins.discover()
@@ -71,7 +71,7 @@ def _power_meters(plugins: Plugins) -> Iterator[dict[str, Any]]:
 
 
 def _echo_row(row: dict[str, Any], width: int) -> None:
-    """Print a name, padded to so many columns, and what is said of it."""
+    """Print a name, padded to a width, and its description."""
     color = None
     if "distribution" in row:
         text, color = f"broken: {row['reason']} (from {row['distribution']})", "red"

@@ -34,7 +34,7 @@ def _tag(context: click.Context, parameter: click.Parameter, name: str) -> str:
 
 
 class Word(click.types.StringParamType):
-    """Text that can be looked for in what is stored; a word of bytes that are not UTF-8 cannot."""
+    """Text that can be searched for in stored data; arguments that are not UTF-8 are refused."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the text; raises as click's own types do."""
@@ -45,7 +45,7 @@ class Word(click.types.StringParamType):
 
 
 class ResultsFolder(click.Path):
-    """A folder that is there, or that could be made."""
+    """A folder that exists, or could be created."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the path; raises as click's own types do."""
@@ -60,7 +60,7 @@ class ResultsFolder(click.Path):
 
 
 class Finite(click.FloatRange):
-    """A number in a range; ``nan``, which is neither below nor above any bound, is in none."""
+    """A number in a range; ``nan`` is in no range."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the number; raises as click's own types do."""
@@ -122,12 +122,12 @@ accuracy_margin_option = click.option(
     type=Finite(0, 1, max_open=True),
     default=0.005,
     show_default=True,
-    help="A score that is worse by a smaller share is called as good.",
+    help="Ignore scores that are worse by a smaller relative amount than this.",
 )
 
 
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that choose among runs, as a `Filter` called ``wanted``."""
+    """Give a command the options that select runs, as a `Filter` argument ``wanted``."""
 
     @click.option("--workload", metavar="NAME", help="Only runs of this workload.")
     @click.option("--backend", metavar="NAME", help="Only runs on this backend.")

@@ -1,4 +1,4 @@
-"""What commands print. All of it passes here, so that nothing in a record or a plugin's words acts on a terminal."""
+"""What commands print: everything goes through here, so that no control character reaches the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from mlbench.reports.plain_text import json_text, single_line, terminal_text
 
 LEAST_WIDTH = 40
-"""Columns; on a narrower terminal lines break where they may."""
+"""Columns; on a narrower terminal lines wrap anyway."""
 
 
 def echo(text: object = "", *, to_stderr: bool = False, newline: bool = True, color: str | None = None) -> None:
@@ -24,19 +24,19 @@ def echo(text: object = "", *, to_stderr: bool = False, newline: bool = True, co
 
 
 def echo_line(text: object, *, to_stderr: bool = False, color: str | None = None) -> None:
-    """Print text on one line, whatever ends of lines are in it."""
+    """Print text on one line, also when it contains line breaks."""
     echo(single_line(str(text)), to_stderr=to_stderr, color=color)
 
 
 def terminal_width() -> int | None:
-    """Return the columns to print in: the terminal's, or those of ``COLUMNS``; None where the output goes elsewhere."""
+    """Return the width to print in: the terminal's, or ``COLUMNS``; None when the output is not a terminal."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return None
     return max(LEAST_WIDTH, shutil.get_terminal_size().columns)
 
 
 def echo_wrapped(text: str, indent: int, *, color: str | None = None) -> None:
-    """Print text on one line, or where that is wider than the terminal on several, all but the first indented."""
+    """Print text on one line, or wrapped to the terminal's width with a hanging indent."""
     width = terminal_width()
     line = single_line(text)
     if width and len(line) > width:
@@ -56,7 +56,7 @@ def echo_json(text: str) -> None:
 
 
 class _Log(logging.Handler):
-    """Prints a line per message, and none twice: a command may come upon the same thing on several ways."""
+    """Prints each message once, on one line: a command may run into the same problem several times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # an argument that cannot be spelled
+        except Exception:  # an argument whose __str__ fails
             line = f"{record.levelname} {record.name}: {record.msg}"
         if line not in self._printed:
             self._printed.add(line)

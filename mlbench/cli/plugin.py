@@ -1,4 +1,4 @@
-"""``mlbench plugin``: begin a backend of your own, and show that it keeps its contract."""
+"""``mlbench plugin``: start a backend of your own, and check that it fulfils its contract."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group("plugin")
 def command() -> None:
-    """Begin a backend of your own, and show that it keeps its contract."""
+    """Start a backend of your own, and check that it fulfils its contract."""
 
 
 @command.command("new", short_help="Write the package of a new backend.")
@@ -30,7 +30,7 @@ def command() -> None:
     help="Where the package's folder is made.  [default: here]",
 )
 def new(name: str, into: Path) -> None:
-    """Write a package that makes NAME a backend: it installs, passes the conformance kit and waits for your runtime."""
+    """Write a package with the backend NAME: it installs, passes the conformance kit, and is ready for your runtime."""
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
     from mlbench.scaffold.backend_package import new_backend
@@ -43,7 +43,7 @@ def new(name: str, into: Path) -> None:
     echo_line(f"  mlbench plugin check {name}")
 
 
-@command.command("check", short_help="Whether a backend's plugin is whole, with a badge.")
+@command.command("check", short_help="Check a backend's plugin, and write a badge.")
 @check_options
 @click.option(
     "--badge",
@@ -52,7 +52,7 @@ def new(name: str, into: Path) -> None:
     help="Where the badge goes.  [default: mlbench-BACKEND.svg]",
 )
 def check(request: CheckRequest, badge_file: Path | None) -> int:
-    """Check the entry point, the options and the conformance of BACKEND, and write a badge that says how that went."""
+    """Check the entry point, the options and the conformance of BACKEND, and write a badge with the result."""
     from mlbench.discovery import Plugins
     from mlbench.discovery.guard import call_plugin
     from mlbench.records.whole_file import write_whole

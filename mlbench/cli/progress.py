@@ -1,4 +1,4 @@
-"""How far a run is: one line that goes away; without a terminal, a line a minute from its first sign of life."""
+"""Progress of a run: one line that is redrawn; without a terminal, a line a minute."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Progress:
             self._status.stop()
 
     def hear(self, progress: Mapping[str, Any]) -> None:
-        """Take in a message from the run."""
+        """Handle a progress message from the run."""
         now_s = time.monotonic()
-        if self._last_line_s is None:  # what is wrong with a request shows in the first stage, and stands alone
+        if self._last_line_s is None:  # errors in a request show in the first stage; print nothing before them
             self._last_line_s = now_s
         if progress["stage"] != self._stage:
             self._stage, self._stage_began_s, self._facts = progress["stage"], now_s, {}
@@ -60,7 +60,7 @@ class Progress:
             echo_line(line, to_stderr=True)
 
     def _detail(self, elapsed_s: float) -> str:
-        """Return samples answered so far, the time left where it can be told, and how far a slow batch is."""
+        """Return samples answered so far, the estimated time left, and the progress of a slow batch."""
         step = f", step {self._facts['step']} of {self._facts['steps']}" if "step" in self._facts else ""
         answered = self._facts.get("answered")
         if answered is None:

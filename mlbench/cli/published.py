@@ -1,4 +1,4 @@
-"""``mlbench published``: what was published in the round, and where a run stands among it."""
+"""``mlbench published``: the results published for v4.1, and where a run ranks among them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 @click.option("--scenario", help="Of one scenario only.")
 @click.option("--accelerator", default="", metavar="TEXT", help="Only accelerators whose name contains TEXT.")
 @click.option("--submitter", default="", metavar="TEXT", help="Only submitters whose name contains TEXT.")
-@click.option("--place", metavar="RUN", help="Place a run among the closed results of its kind and accuracy.")
-@click.option("--variant", metavar="99|99.9", help="With --place: the accuracy to rank it for, instead of its own.")
-@click.option("--claims", is_flag=True, help="What press releases and blogs said of the round, checked.")
-@click.option("--nvidia", is_flag=True, help="NVIDIA's own tables of the round, each row with its official result.")
+@click.option("--place", metavar="RUN", help="Rank a run among the closed results of its benchmark and accuracy.")
+@click.option("--variant", metavar="99|99.9", help="With --place: the accuracy variant to rank it in.")
+@click.option("--claims", is_flag=True, help="Claims of press releases and blogs about the round, checked.")
+@click.option("--nvidia", is_flag=True, help="NVIDIA's own tables for the round, each row with its official result.")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -63,7 +63,7 @@ def command(
         return
     rows_found = select_published(workload=workload, scenario=scenario, accelerator=accelerator, submitter=submitter)
     if not rows_found:
-        raise UsageError("no published result fits.", hint="`mlbench published` lists all; names are as in v4.1.")
+        raise UsageError("no published result matches.", hint="`mlbench published` lists all; names are as in v4.1.")
     if as_json:
         echo_json(json.dumps([dataclasses.asdict(each) for each in rows_found], indent=2))
     else:

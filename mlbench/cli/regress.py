@@ -1,4 +1,4 @@
-"""``mlbench regress``: did anything get worse since the baseline? Made for CI."""
+"""``mlbench regress``: whether anything got worse since the baseline, for CI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlbench.turns import Command
 
 SUSPECTED = 3
-"""Exit status: slower, but so much else changed too that the machine may be why."""
+"""Exit status: slower, but so much else changed too that the machine may be the cause."""
 
 
 @click.command("regress")
@@ -30,14 +30,14 @@ SUSPECTED = 3
 @click.option(
     "--again",
     metavar="RUNS",
-    help="Runs of what the baseline measured, made again in turns with NEW; speeds are held against these.",
+    help="Runs of the baseline's product, measured again in turns with NEW; speeds are compared with these.",
 )
 @click.option(
     "--confirm",
     "other",
     metavar="COMMAND",
-    help="The mlbench installed with the baseline's product, such as old/bin/mlbench: what is slower than on other "
-    "days is measured again by both in turns, and that counts.",
+    help="The mlbench command installed with the baseline's product, such as old/bin/mlbench: what looks slower is "
+    "measured again by both in turns, and that result counts.",
 )
 @click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
 @across_option
@@ -65,13 +65,14 @@ def command(
 ) -> int:
     """Compare the newest session of NEW with a baseline.
 
-    NEW is a run, a folder or a tag; left out, it is all runs of the results folder made since the baseline. Of these
-    the newest session is judged, and earlier ones show how much sessions differ.
+    NEW is a run, a folder or a tag; if omitted, all runs made since the baseline. Only the newest session is judged;
+    earlier ones show how much sessions differ.
 
     Exit status: 0 when nothing got worse, 1 when something is slower, less accurate, missing or has no valid run, when
     nothing at all could be judged, or when the two cannot be compared. With --strict also when anything could not be
-    judged: a number that cannot be told, accuracy that was not run, runs that failed or are INVALID. Else 3 when
-    something is suspected only: slower than on other days, but so much else changed too that the machine may be why.
+    judged: an inconclusive number, accuracy that was not measured, runs that failed or are INVALID. Otherwise 3 when
+    something is only suspected: slower than on other days, but so much else changed too that the machine may be the
+    cause.
     """
     from mlbench.comparison.compare import compare
     from mlbench.comparison.sessions import newest_session
@@ -108,7 +109,7 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measuring:
-    """How to confirm a loss."""
+    """How to confirm a slowdown."""
 
     command: Command
     pairs: int
@@ -119,7 +120,7 @@ class _Measuring:
 def _confirm(
     comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
 ) -> Comparison:
-    """Measure the cells in turns that have a loss by history, and return the comparison with these speeds."""
+    """Measure the cells that look slower again, in turns, and return the comparison with these speeds."""
     from mlbench.comparison.comparability import key_of, knowing
     from mlbench.comparison.compare import compare, confirm
 
@@ -142,7 +143,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     """Make a run of each side again in turns.
 
     Raises:
-        MlbenchError: a run failed to be made, or cannot be stored.
+        MlbenchError: a run failed, or cannot be stored.
     """
     from mlbench.cli.run import run_and_print
     from mlbench.discovery import Plugins
@@ -162,7 +163,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     def run_here(request: RunRequest) -> RunRecord:
         if records := run_and_print([request], plugins):
             return records[0]
-        raise StorageError("a run made in turns cannot be stored, so nothing can be judged by it.", hint="Make room.")
+        raise StorageError("a run made in turns cannot be stored, so nothing can be compared.", hint="Make room.")
 
     return measure_in_turns(
         Maker(request=request_like(base, how.results), run=run_other),
@@ -172,7 +173,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
 
 
 def _newest(results: Path, new: str | None, since: datetime, baseline: str) -> list[RunRecord]:
-    """Return the newest session of what is named, else of all that was made since the baseline."""
+    """Return the newest session of the named runs, or of all runs made since the baseline."""
     from mlbench.comparison.sessions import newest_session
     from mlbench.errors import UsageError
     from mlbench.records.selection import load_records, records_named
@@ -186,7 +187,7 @@ def _newest(results: Path, new: str | None, since: datetime, baseline: str) -> l
 
 
 def _show(comparison: Comparison, baseline: str, *, junit: Path | None, markdown: Path | None, as_json: bool) -> None:
-    """Write what was asked for, then print."""
+    """Write the requested files, then print."""
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.comparison import (
         comparison_json,

@@ -1,4 +1,4 @@
-"""``mlbench report``: runs, a comparison or a course in time as one HTML file."""
+"""``mlbench report``: runs, a comparison or a trend as one HTML file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to this file."
 )
 @click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
-@click.option("--markdown", is_flag=True, help="A summary in Markdown; printed where no file is named.")
+@click.option("--markdown", is_flag=True, help="A summary in Markdown; printed if no file is named.")
 @click.option(
     "--cost",
     "priced_runs",
@@ -46,10 +46,9 @@ def command(
     margin: float,
     results: Path,
 ) -> None:
-    """Report on RUNS: each a run, a folder of runs, a baseline or a tag; all of the results folder without any.
+    """Report on RUNS: each a run, a folder of runs, a baseline or a tag; by default all of the results folder.
 
-    The file needs no network and no other file. Combinations that ran three times or more get a chart of their
-    course in time.
+    The file needs no network and no other file. Combinations with three or more runs get a trend chart.
     """
     from mlbench.comparison.compare import compare
     from mlbench.comparison.cost import compute_cost
@@ -63,7 +62,7 @@ def command(
     from mlbench.reports.units import size
 
     if runs and sides:
-        raise UsageError(f"run {runs[0]!r} is given beside --compare.", hint="Name BASE and NEW only.")
+        raise UsageError(f"run {runs[0]!r} is given together with --compare.", hint="Name BASE and NEW only.")
     if not output and not markdown:
         raise UsageError("no file to write to.", hint="Name one with -o report.html, or print with --markdown.")
     if bool(priced_runs) != bool(price):
@@ -97,7 +96,7 @@ def _select_sides(results: Path, runs: tuple[str, ...], sides: tuple[str, str] |
 
 
 def _title(runs: tuple[str, ...], sides: tuple[str, str] | None, summary: Summary) -> str:
-    """Return what was asked for, folders without the path to them; of a single run, what it is."""
+    """Return what was requested: folder names without their path; for a single run its description."""
     if sides:
         base, new = (Path(side).name for side in sides)
         return f"{new} against {base}"

@@ -1,4 +1,4 @@
-"""``mlbench roofline``: what this machine can do at most."""
+"""``mlbench roofline``: this machine's peak compute and bandwidth."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 @click.command("roofline")
-@click.option("--again", is_flag=True, help="Measure although it was done before.")
+@click.option("--again", is_flag=True, help="Measure again even if there are ceilings already.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(again: bool, as_json: bool) -> None:
-    """Measure for half a minute what matrix products and memory reach here at most, and keep it.
+    """Measure the peak speed of matrix products and memory on this machine, for half a minute, and keep the result.
 
-    Later runs on this machine then tell their share of it.
+    Later runs report their percentage of it.
     """
     from mlbench.records.environment import observe_environment
     from mlbench.roofline.ceilings import ceilings_file, load_ceilings, measure_ceilings

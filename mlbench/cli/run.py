@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlbench.suite import SharedRuns
 
 _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
-"""What may stand beside ``--suite``; the file says the rest."""
+"""Options allowed with ``--suite``; the file has the rest."""
 
 
 @click.command("run")
@@ -43,7 +43,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     "precisions",
     multiple=True,
     type=click.Choice([str(precision) for precision in Precision]),
-    help="What the backend computes in; may be given more than once.  [default: the backend's first]",
+    help="Precision to compute in; may be given more than once.  [default: the backend's first]",
 )
 @weights_option
 @click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time.")
@@ -133,13 +133,13 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
         if name not in _OF_A_SUITE and context.get_parameter_source(name) is not ParameterSource.DEFAULT
     ]
     if given:
-        raise UsageError(f"{given[0]} is given beside --suite.", hint="The suite file says what runs.")
+        raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file says what runs.")
 
 
 def _run_suite(
     file: Path, plugins: Plugins, *, results: Path, overrides: dict[str, str], fresh: bool, as_json: bool
 ) -> int:
-    """Make the runs of a suite that are not there yet, and print all of it."""
+    """Make the runs of a suite that are missing, and print all of its runs."""
     from mlbench.records.reading import read_runs
     from mlbench.records.run_folder import remove_abandoned, runs_in
     from mlbench.reports.preflight import preflight
@@ -159,7 +159,7 @@ def _run_suite(
 def run_and_print(
     requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None
 ) -> list[RunRecord]:
-    """Make runs one after another, each with a line of its own; return those that are stored."""
+    """Make runs one after another, printing a line for each; return those that were stored."""
     from mlbench.suite import run_all
 
     return run_all(
@@ -171,11 +171,10 @@ def run_and_print(
 
 
 def _run(request: RunRequest, number: int, count: int, plugins: Plugins, shared: SharedRuns | None) -> RunRecord | None:
-    """Make a run, and print a line about it; None where it is not stored, which is printed too.
+    """Make a run, and print a line about it; None if it could not be stored, which is printed too.
 
     Raises:
-        MlbenchError: it cannot be carried out.
-        TakenError: another process makes it, or has just stored it.
+        MlbenchError: it cannot be carried out. TakenError: another process is making it, or has just stored it.
     """
     from mlbench.cli.progress import Progress
     from mlbench.reports.console import one_line, problems

@@ -6,26 +6,26 @@ from collections.abc import Mapping
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Measure": {
-        "demo": "The first minute: one run, what its result means, what to type next.",
+        "demo": "A one-minute tour: one run, what its result means, what to type next.",
         "run": "Measure workloads on backends, and store run folders.",
-        "doctor": "This machine, its noise, and what is missing for what.",
-        "list": "Workloads, backends and scenarios, and what is missing for which.",
+        "doctor": "This machine, its noise, and what each backend still needs.",
+        "list": "Workloads, backends and scenarios, and what each still needs.",
         "settings": "Each setting of a workload on a backend, and where it comes from.",
-        "roofline": "This machine's ceilings of matrix products and memory, measured once.",
+        "roofline": "This machine's peak compute and bandwidth, measured once.",
     },
     "Read": {
         "table": "Stored runs as a table; --markdown: what passes where.",
         "show": "One run: its result, every rule, and the conditions.",
         "report": "Runs or a comparison as one HTML file, or as Markdown.",
-        "verify": "Read a run's LoadGen logs again, and compare them with its record.",
-        "cost": "Samples or tokens for the money, on the instances you name.",
+        "verify": "Check a run's record against its LoadGen logs.",
+        "cost": "Samples or tokens per unit of money, on the instances you name.",
     },
     "Compare": {
-        "compare": "Two sets of runs: faster, slower, the same, or cannot tell.",
+        "compare": "Two sets of runs: faster, slower, same or inconclusive.",
         "regress": "Exit 1 when runs are slower or less accurate than a baseline.",
-        "baseline": "Name sets of runs that later ones are compared with.",
-        "history": "Where a number stepped up or down over many runs.",
-        "published": "Published v4.1 results; --place RUN: where a run stands among them.",
+        "baseline": "Named sets of runs to compare later runs with.",
+        "history": "Where a metric stepped up or down over many runs.",
+        "published": "Published v4.1 results; --place RUN: where a run ranks among them.",
     },
     "Data": {
         "query": "SQL over stored runs and published results.",
@@ -33,8 +33,8 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "import": "Results of an official submission tree, as stored runs.",
     },
     "Extend": {
-        "check": "Whether a backend keeps its contract.",
-        "plugin": "Begin a backend of your own, and check it.",
+        "check": "Whether a backend fulfils its contract.",
+        "plugin": "Start a backend of your own, and check it.",
     },
 }
 

@@ -1,4 +1,4 @@
-"""``mlbench settings``: each value a run would use, and the layer it came from."""
+"""``mlbench settings``: each setting a run would use, and the layer it came from."""
 
 from __future__ import annotations
 

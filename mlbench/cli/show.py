@@ -1,4 +1,4 @@
-"""``mlbench show``: one run, with every rule it was held against."""
+"""``mlbench show``: one run, with every rule it was checked against."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _list_installed() -> dict[str, Any]:
-    """Return workloads and backends that deserve a place without a run; not those that are never to be chosen."""
+    """Return workloads and backends that are listed even without a run; not backends that run only when named."""
     from mlbench.discovery import Plugins
     from mlbench.rules.official import official_rules
 

@@ -1,4 +1,4 @@
-"""``mlbench verify``: does a record say what LoadGen's logs say?"""
+"""``mlbench verify``: whether a record agrees with LoadGen's logs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mlbench.cli.output import echo_line
 @click.argument("run")
 @results_option
 def command(run: str, results: Path) -> int:
-    """Rebuild the record of RUN from its logs and its id; exit status 1 when the record says anything else.
+    """Rebuild the record of RUN from its logs and its id; exit status 1 when the record differs.
 
-    What the run folder holds nowhere but in the record, such as energy and the machine, is listed with the reason.
+    Values found only in the record, such as energy and the machine, are listed with the reason.
     """
     from mlbench import __version__
     from mlbench.discovery import Plugins
@@ -29,7 +29,7 @@ def command(run: str, results: Path) -> int:
     record = read(folder)
     if record.imported:
         raise UsageError(
-            f"run {record.run_id} was imported: the replies that could be scored once more are not in its tree.",
+            f"run {record.run_id} was imported: its tree has no replies that could be scored again.",
             hint="See `mlbench show`.",
         )
     if record.status != "completed":
@@ -40,7 +40,7 @@ def command(run: str, results: Path) -> int:
     if outcome.differences and (record.format < FORMAT or record.mlbench_version != __version__):
         echo_line(f"the record is of mlbench {record.mlbench_version}; rules and fields may have changed since")
     if not outcome.differences:
-        echo_line(f"{folder.name}: logs and id give {outcome.confirmed} recorded values again")
+        echo_line(f"{folder.name}: logs and id confirm {outcome.confirmed} recorded values")
     for name, extent in outcome.checked_in_part.items():
         echo_line(f"  checked in part: {name}: {extent}")
     by_reason: dict[str, list[str]] = {}

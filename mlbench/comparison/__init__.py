@@ -1,1 +1,1 @@
-"""Are two sets of runs different beyond noise? This room reads records; it runs nothing and prints nothing."""
+"""Whether two sets of runs differ beyond noise. This package reads records; it runs nothing and prints nothing."""

@@ -1,4 +1,4 @@
-"""Which facts two runs must share before any ratio of them means something."""
+"""Which facts two runs must share for a ratio between them to be meaningful."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
     "settings": _settings,
     "variant": lambda record: record.imported.variant if record.imported else "none",
 }
-"""What makes runs repeats of each other. Settings are those set by hand; the others follow from the rest. The variant
-is the accuracy that an imported result was submitted for."""
+"""Facts that make runs repeats of each other. Settings are those set by hand; the others follow from the rest. The
+variant is the accuracy variant that an imported result was submitted for."""
 
 CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,
@@ -89,9 +89,9 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "loadgen": lambda record: record.loadgen_version,
     "traffic": lambda record: str(record.scenario_facts),
 }
-"""What must be the same on both sides besides. Tuning is the settings that plugins bring along; it follows from what
-makes runs repeats, so it may differ where one of those is compared across. Traffic is what the scenario meant by its
-name when the run was made; it follows from the scenario."""
+"""Facts that must also be the same on both sides. Tuning is the settings that plugins ship; it follows from the facts
+above, so it may differ where one of those is compared across. Traffic is how the scenario sent its queries when the run
+was made; it follows from the scenario."""
 
 INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "mlbench": lambda record: record.mlbench_version,
@@ -100,16 +100,16 @@ INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "image": _image,
     "batch": lambda record: "unknown" if record.engine.batch is None else str(record.engine.batch),
 }
-"""What may differ, since it is often what a comparison is about; it is listed. Versions of libraries and the commits of
-mlbench and of plugins belong to it."""
+"""Facts that may differ, since they are often what a comparison is about; they are listed. Versions of libraries and
+the commits of mlbench and of plugins belong to it."""
 
 FACTS = (*IDENTITY, *CONDITIONS)
-"""All that ``--across`` takes."""
+"""Values that ``--across`` takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A fact that the two sides do not share."""
+    """A fact in which the two sides differ."""
 
     fact: str
     base: str
@@ -125,41 +125,41 @@ def key_of(record: RunRecord, across: Collection[str]) -> tuple[str, ...]:
 
 
 def check_facts(across: Collection[str]) -> None:
-    """Raise `UsageError` for a fact nobody knows."""
+    """Raise `UsageError` for an unknown fact."""
     for name in across:
         if name not in FACTS:
             raise UsageError(f"unknown fact {name!r}.", hint=f"--across takes {', '.join(FACTS)}.")
 
 
 def conditions_of(record: RunRecord) -> tuple[str, ...]:
-    """Return all that runs must share to be held against each other without being told to."""
+    """Return all facts that runs must share to be compared without ``--across``."""
     return tuple(fact(record) for fact in (*IDENTITY.values(), *CONDITIONS.values()))
 
 
 def knowing(records: Sequence[RunRecord]) -> Sequence[RunRecord]:
-    """Return the records that know their conditions: of a failed run neither data nor model were seen."""
+    """Return the records with complete conditions: a failed run has no fingerprints of data or model."""
     return [record for record in records if record.status == "completed"]
 
 
 def demand_one_condition(records: Sequence[RunRecord], side: str) -> None:
-    """Raise `IncomparableRunsError` when the completed repeats of one side are of several kinds."""
+    """Raise `IncomparableRunsError` when the completed runs of one side are not repeats of each other."""
     records = knowing(records)
     for name, fact in {**IDENTITY, **CONDITIONS}.items():
         found = sorted({fact(record) for record in records})
         if len(found) > 1:
             raise IncomparableRunsError(
-                f"{side} mixes runs of different {name}: {found[0]}, and {found[1]}.", hint="Name runs of one kind."
+                f"{side} mixes runs of different {name}: {found[0]}, and {found[1]}.", hint="Name repeats of one run."
             )
 
 
 def differences(base: RunRecord, new: RunRecord) -> tuple[Difference, ...]:
-    """Return the facts in which two runs differ and must not."""
+    """Return the facts that must match but differ."""
     facts = {**IDENTITY, **CONDITIONS}
     return tuple(_differing(facts, base, new))
 
 
 def further_differences(base: RunRecord, new: RunRecord) -> tuple[Difference, ...]:
-    """Return the facts in which two runs differ and may."""
+    """Return the facts that differ and may differ."""
     libraries = {**base.environment.libraries, **new.environment.libraries}
     versions: dict[str, Callable[[RunRecord], str]] = {
         name: lambda record, name=name: record.environment.libraries.get(name, "absent")  # type: ignore[misc]
@@ -186,7 +186,7 @@ def across_with_what_follows(across: Collection[str]) -> Collection[str]:
 
 
 def demand_comparable(base: RunRecord, new: RunRecord, across: Collection[str]) -> None:
-    """Raise `IncomparableRunsError`, naming every fact that differs and may not."""
+    """Raise `IncomparableRunsError`, naming every fact that differs but must match."""
     allowed = across_with_what_follows(across)
     found = [difference for difference in differences(base, new) if difference.fact not in allowed]
     if found:

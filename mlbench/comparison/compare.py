@@ -1,4 +1,4 @@
-"""Two sets of runs, cell by cell: which got faster, slower, or less accurate, and which cannot be told."""
+"""Two sets of runs, cell by cell: which got faster, slower, or less accurate, and which are inconclusive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
 RESULTS = ("throughput", "latency")
-"""Measures that are a run's result."""
+"""Names of measures that are a run's result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Judged:
     effect: Effect | None
     verdict: SpeedVerdict
     reason: str
-    """Why it cannot be told, or is suspected only; empty otherwise."""
+    """Why it is inconclusive, or only suspected; empty otherwise."""
     spread: Spread | None = None
     """What the effect was tested against; None where nothing was tested."""
     detectable: float | None = None
@@ -52,30 +52,30 @@ class Judged:
 
     @property
     def is_by_history(self) -> bool:
-        """Whether it is slower than on other days, or suspected to be; runs in turns could confirm it."""
+        """Whether it is slower than on other days, or suspected to be; runs made in turns could confirm it."""
         is_loss = self.verdict in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
         return is_loss and self.spread is not None and self.spread.source is not Source.TURNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Runs that are repeats of each other, on both sides."""
+    """Runs that are repeats of each other, from both sides."""
 
     name: str
     key: tuple[str, ...]
-    """What its runs share (`comparability.key_of`); names may be alike."""
+    """The facts its runs share (`comparability.key_of`); two cells may have the same name."""
     speeds: tuple[Judged, ...]
     scores: tuple[Score, ...]
     misses_target: bool
-    """A required target that the base met is missed."""
+    """Whether a required target that the base met is now missed."""
     set_aside: tuple[str, ...]
-    """Runs that failed or are INVALID, with the reason; they are in no number."""
+    """Runs that failed or are INVALID, with the reason; they are left out of the numbers."""
     differences: tuple[Difference, ...]
     """Facts that differ and were compared across, then facts that may differ."""
     lost: bool = False
-    """The base had valid runs, and the new side has none."""
+    """Whether the base has valid runs and the new side has none."""
     is_without_base: bool = False
-    """The base has no valid run."""
+    """Whether the base has no valid run."""
     failed_runs: int = 0
     """How many of the new side's runs failed or are INVALID."""
     new_runs: int = 0
@@ -98,7 +98,7 @@ class Cell:
 
     @property
     def suspected(self) -> tuple[str, ...]:
-        """What may be slower, and why that is not sure."""
+        """What may be slower, and why that is uncertain."""
         return tuple(f"{each.measure}: {each.reason}" for each in self.speeds if each.verdict is SpeedVerdict.SUSPECTED)
 
     @property
@@ -116,7 +116,7 @@ class Cell:
 
     @property
     def is_tested(self) -> bool:
-        """Whether anything of it could have been called worse."""
+        """Whether any of it could have been judged worse."""
         return self.lost or any(each.spread for each in self.speeds) or any(not score.reason for score in self.scores)
 
 
@@ -149,12 +149,12 @@ class Comparison:
 
     @property
     def suspected(self) -> tuple[str, ...]:
-        """What may be slower, and why that is not sure."""
+        """What may be slower, and why that is uncertain."""
         return tuple(f"{cell.name}, {each}" for cell in self.cells for each in cell.suspected)
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing could have been called worse, whatever it was like."""
+        """Whether nothing at all could be judged."""
         return not self.missing and not any(cell.is_tested for cell in self.cells)
 
 
@@ -172,12 +172,12 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and what to hold the
 
     Args:
         base: the runs to compare with.
-        new: the runs in question.
-        across: facts that may differ though they must otherwise match (see `comparability.FACTS`).
-        margin: a change below this share is none.
-        accuracy_margin: likewise of scores.
+        new: the runs to judge.
+        across: facts that may differ, although they must match otherwise (see `comparability.FACTS`).
+        margin: relative changes below this count as the same.
+        accuracy_margin: the same for scores.
         history: other runs, of any kinds; those of the same kind on the same machine show how much sessions differ.
-        again: runs of what the base measured, made again in turns with the new ones; speeds are held against these.
+        again: runs of the base's product, measured again in turns with the new ones; speeds are compared with these.
 
     Raises:
         IncomparableRunsError: the sides differ in facts that must match, or one side mixes them.
@@ -207,9 +207,9 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and what to hold the
 
 
 def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
-    """Return a comparison with the speeds of some cells as runs in turns have them.
+    """Return the comparison with the speeds of some cells replaced by those of runs made in turns.
 
-    A loss that these show too, but cannot be sure of, stays suspected.
+    A slowdown that these show too, without being significant, stays suspected.
     """
     confirmed = {cell.key: tuple(map(_or_suspected, cell.speeds, repeat(comparison.margin))) for cell in in_turns.cells}
     cells = tuple(replace(cell, speeds=confirmed.get(cell.key, cell.speeds)) for cell in comparison.cells)
@@ -243,7 +243,7 @@ def _refuse(
     others: Sequence[tuple[str, ...]],
     across: Collection[str],
 ) -> None:
-    """Raise for the two most alike of the cells that have no partner."""
+    """Raise for the two most similar of the unmatched cells."""
     pairs = [(ours[one][0], theirs[other][0]) for one in unmatched for other in others]
     base, new = min(pairs, key=lambda pair: len(differences(*pair)))
     if base.workload != new.workload:
@@ -297,7 +297,7 @@ def _with_verdicts(cells: Sequence[tuple[Cell, Sequence[Speed]]], margin: float)
 
 
 def _judge_speed(speed: Speed, decision: Decision | None, tests: int, margin: float) -> Judged:
-    """Return a number with its verdict; without a decision nothing could be tested."""
+    """Return a number with its verdict; without a decision it was not tested."""
     verdict, effect, spread, detectable, reason = SpeedVerdict.CANNOT_TELL, speed.effect, None, None, speed.reason
     if decision:
         verdict, effect, spread = decision.verdict, decision.tested.effect, decision.tested.spread
@@ -325,33 +325,33 @@ def _judge_speed(speed: Speed, decision: Decision | None, tests: int, margin: fl
 def _why_suspected(companions: Companions, margin: float) -> str:
     return (
         f"slower, but {companions.changed} of {companions.count} other cells changed by more than {margin:.0%} too "
-        f"(the middle one x {companions.ratio:.3f}): the machine, or something that all of them use; measure both "
-        "sides in turns"
+        f"(median x {companions.ratio:.3f}): the machine or something shared by all cells may be the cause; measure "
+        "both sides in turns"
     )
 
 
 def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
     """Return why a number has no verdict, and what to do about it."""
     spread, steps = tested.spread, tested.effect.steps
-    would = f"; a loss of {detectable:.0%} would be seen" if detectable is not None else ""
+    would = f"; a slowdown of {detectable:.0%} would be detected" if detectable is not None else ""
     match spread.source:
         case Source.TURNS:
             return (
-                f"the two of a pair differ by {spread.between:.1%}, and the interval of {spread.count} pairs reaches "
+                f"the runs of a pair differ by {spread.between:.1%}, and the interval of {spread.count} pairs extends "
                 f"beyond the margin of {margin:.0%}{would}; repeat more often"
             )
         case _ if steps:
             return (
-                f"sessions go back and forth between speeds that are {-math.expm1(-steps.apart):.0%} apart{would}; "
+                f"the machine alternates between speeds that are {-math.expm1(-steps.apart):.0%} apart{would}; "
                 "measure both sides in turns"
             )
         case Source.ASSUMED:
             return (
-                f"{spread.count} of {ENOUGH_SESSIONS} sessions are known, so sessions are taken to differ by "
-                f"{spread.between:.0%}{would}; measure on more days, or both sides in turns"
+                f"{spread.count} of {ENOUGH_SESSIONS} sessions are known, so sessions are assumed to differ by "
+                f"{spread.between:.0%}{would}; measure on more days, or measure both sides in turns"
             )
         case Source.SESSIONS:
             return (
-                f"sessions differ by {spread.between:.1%}, and the interval reaches beyond the margin of {margin:.0%}"
+                f"sessions differ by {spread.between:.1%}, and the interval extends beyond the margin of {margin:.0%}"
                 f"{would}; repeat more often, or measure both sides in turns"
             )

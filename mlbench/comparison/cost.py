@@ -1,4 +1,4 @@
-"""What a throughput costs: samples or tokens for a unit of money, from prices that the user brings."""
+"""What a throughput costs: samples or tokens per unit of money, by prices from the user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Prices(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yield:
-    """What runs of one kind give for the money, on one instance."""
+    """Samples or tokens per unit of money of repeated runs on one instance."""
 
     name: str
     instance: str
@@ -56,17 +56,16 @@ class Yield:
     """Samples or tokens for one unit of the currency."""
     low: float | None
     high: float | None
-    """Ends of its 95 % interval, from the spread of the runs; None where one run shows none. The price is taken as
-    exact."""
+    """Bounds of its 95 % interval, from the spread of the runs; None for a single run. The price is taken as exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yields:
-    """All of them, and what had none."""
+    """All rows, and the runs that have none."""
 
     rows: tuple[Yield, ...]
     left_out: tuple[str, ...]
-    """Runs without a throughput that counts, with the reason."""
+    """Runs without a usable throughput, with the reason."""
     source: str = ""
     """Where the prices come from, as the price file says."""
 
@@ -75,9 +74,9 @@ def read_prices(file: Path) -> Prices:
     """Read a price file.
 
     Raises:
-        UsageError: it is missing, no TOML, or says something else than it should; the message names the place.
+        UsageError: it is missing, is not TOML, or has a wrong entry; the message names the place.
     """
-    hint = "It has: currency, source (optional), and a table [per_hour] of prices by instance."
+    hint = "Expected currency, source (optional), and a table [per_hour] of prices by instance."
     fields = read_toml(file, what="price file", hint=hint)
     try:
         return Prices.model_validate(fields)
@@ -86,7 +85,7 @@ def read_prices(file: Path) -> Prices:
 
 
 def compute_cost(runs: Sequence[str], price: Path, results: Path) -> Yields:
-    """Return what runs give for the money.
+    """Return the cost efficiency of runs.
 
     Args:
         runs: each ``INSTANCE=RUNS``, where RUNS is a run, a folder, a baseline or a tag.
@@ -102,7 +101,7 @@ def compute_cost(runs: Sequence[str], price: Path, results: Path) -> Yields:
         records.setdefault(instance, []).extend(records_named(results, name))
     yields = yields_of(records, prices)
     if not yields.rows:
-        raise UsageError(f"no run has a throughput that counts: {yields.left_out[0]}.", hint="See `mlbench table`.")
+        raise UsageError(f"no run has a usable throughput: {yields.left_out[0]}.", hint="See `mlbench table`.")
     return yields
 
 
@@ -114,7 +113,7 @@ def _split_pair(text: str) -> tuple[str, str]:
 
 
 def yields_of(runs: Mapping[str, Sequence[RunRecord]], prices: Prices) -> Yields:
-    """Return what each kind of run gives for the money.
+    """Return the cost efficiency of each group of repeated runs.
 
     Args:
         runs: by the instance they were made on.
@@ -152,7 +151,7 @@ def _yield(instance: str, repeats: Sequence[RunRecord], prices: Prices) -> Yield
     values = [record.result.value for record in repeats if record.result and record.result.value]
     per_second, low, high = mean_interval(values)
     price = prices.per_hour[instance]
-    seconds = _SECONDS_PER_HOUR / price  # that one unit of the currency buys
+    seconds = _SECONDS_PER_HOUR / price  # per unit of the currency
     return Yield(
         name=cell_name(repeats[0]),
         instance=instance,

@@ -17,8 +17,8 @@ from mlbench.comparison.spread import Session, Spread
 
 CONFIDENCE = 0.95
 POWER = 0.9
-"""How often a loss of the size that is called detectable is seen. Four of five is what is promised: the error is itself
-an estimate, and not every machine's noise is normal."""
+"""Statistical power for which the detectable slowdown is computed. Reports promise four of five: the error is itself an
+estimate, and not every machine's noise is normal."""
 _RESAMPLES = 9999
 _SEED = 20240828
 _FEW = 10
@@ -28,7 +28,7 @@ _TWO_HUMPED_BELOW = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSteps:
-    """Between which speeds a machine goes back and forth by itself: logarithms, seen from the base's speed."""
+    """The speeds that a machine alternates between by itself: logarithms, relative to the base's speed."""
 
     slowest: float
     """At most 0."""
@@ -37,7 +37,7 @@ class MachineSteps:
 
     @property
     def apart(self) -> float:
-        """How far the two are apart: what a loss must exceed to be seen on a night when the machine is fast."""
+        """Distance between the two: a slowdown must exceed it to be detected on a day when the machine is fast."""
         return self.fastest - self.slowest
 
 
@@ -46,24 +46,24 @@ class Effect:
     """How many times as fast the new runs are: 1.1 is ten percent more samples a second, or ten percent less time."""
 
     ratio: float
-    """Of the geometric means."""
+    """Ratio of the geometric means."""
     low: float
     high: float
-    """Ends of the interval, at 95 % confidence."""
+    """Bounds of the interval, at 95 % confidence."""
     p_value: float | None
-    """Of the test; None where no test was possible."""
+    """The p-value of the test; None where no test was possible."""
     error: float | None = None
     """Standard error of the ratio's logarithm; None where it is unknown."""
     freedom: float | None = None
     """Degrees of freedom of that error."""
     steps: MachineSteps | None = None
-    """Where the machine goes by itself; only what is beyond counts. None: nowhere."""
+    """How far the machine varies by itself; only changes beyond it count. None: no such variation was seen."""
 
 
 def effect_of(base: Sequence[float], new: Sequence[float], *, higher_is_better: bool) -> Effect:
     """Compare repeats: a value per run, at least two on each side, all positive.
 
-    Everything happens on logarithms, since speeds vary by factors. The interval is a bootstrap over repeats (BCa);
+    All computation is on logarithms, since speeds vary by factors. The interval is a bootstrap over repeats (BCa);
     below ten of them that is too narrow, and Welch's interval counts. The seed is fixed, so the same runs give the same
     numbers.
     """
@@ -131,10 +131,10 @@ def _steps_after(base: float, spread: Spread) -> MachineSteps:
 
 
 def with_steps(effect: Effect, steps: MachineSteps) -> Effect:
-    """Return an effect on a machine that goes back and forth by itself.
+    """Return an effect on a machine that alternates between speeds by itself.
 
-    Whichever of its speeds it had, the change besides lies in the interval; the p-value is that of the speed that
-    explains most.
+    The interval covers the change for whichever of its speeds it had; the p-value is that of the speed that explains
+    most.
     """
     if effect.error is None or effect.freedom is None:
         return effect
@@ -147,7 +147,7 @@ def with_steps(effect: Effect, steps: MachineSteps) -> Effect:
 
 
 def beyond_steps(difference: float, steps: MachineSteps | None) -> float:
-    """Return how far a difference lies beyond where the machine goes by itself; 0 within."""
+    """Return how far a difference lies beyond the machine's own variation; 0 within it."""
     if steps is None:
         return difference
     return difference - min(max(difference, steps.slowest), steps.fastest)
@@ -172,12 +172,12 @@ def _student(difference: float, error: float, freedom: float) -> Effect:
 
 
 def detectable_loss(effect: Effect, tests: int, margin: float, chance: float) -> float | None:
-    """Return the smallest loss that would be called one in four of five comparisons, as a share; None where unknown.
+    """Return the smallest slowdown that four of five comparisons would detect, as a share; None where unknown.
 
     Args:
         effect: what was measured, with its error.
         tests: how many numbers are judged together.
-        margin: a smaller change is none.
+        margin: smaller changes count as the same.
         chance: of a false alarm among all of them.
     """
     from scipy import special
@@ -191,7 +191,7 @@ def detectable_loss(effect: Effect, tests: int, margin: float, chance: float) ->
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """Return p-values of several tests, corrected so that no false one among them is likely.
+    """Return the p-values of several tests, corrected for multiple testing.
 
     Source: Holm, A simple sequentially rejective multiple test procedure, 1979.
     """
@@ -238,9 +238,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None, float |
 
 
 def is_bimodal(values: Sequence[float]) -> bool:
-    """Return whether repeats fall into two modes, as when a machine has two speeds: their mean then means nothing.
+    """Return whether repeats are bimodal, as when a machine has two speeds: their mean is then meaningless.
 
-    Hartigan's dip test at 1 %; fewer than five values are never called so.
+    Hartigan's dip test at 1 %; fewer than five values never are.
     """
     from diptest import diptest
 

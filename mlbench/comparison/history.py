@@ -1,4 +1,4 @@
-"""A number over many runs: where its level changed, by how much, and what else changed there."""
+"""A metric over many runs: where its level changed, by how much, and what else changed there."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
 
 SHORTEST = 3
-"""A level is of at least so many sessions: two that differ from the rest are as likely bad nights."""
+"""The least number of sessions of a level: two that differ from the rest may just be bad days."""
 
 PENALTY = 3.0
-"""What a step must gain, in squared spreads times the logarithm of the number of runs, to be proposed at all."""
+"""The penalty of a change point in PELT, in squared spreads times the logarithm of the number of runs."""
 
 CHANCE = 0.01
-"""How likely a step may be in a series without one: less than a comparison allows, as histories are looked at daily."""
+"""Significance level of a step: stricter than a comparison's, since histories are checked daily."""
 
 _LEAST_SPREAD = 0.001
-"""No machine repeats itself more closely than this; also keeps runs that are all alike from dividing by nothing."""
+"""No machine is more repeatable than this; it also avoids a division by zero for identical runs."""
 
 _GAUSSIAN = 1.4826 / math.sqrt(2)
 """From the median distance between neighbours to their standard deviation."""
 
 _SAME_THROUGHOUT = ("hardware", "data", "model")
-"""Conditions that begin a history of their own; the others may be what a step is due to."""
+"""Conditions that start a separate history; the others may explain a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One session of a history: its runs resemble each other too much to be points of their own."""
+    """One session of a history: its runs are too similar to be separate points."""
 
     run_id: str
-    """Of its first run."""
+    """The id of its first run."""
     created: datetime
     value: float
     """The geometric mean of its runs."""
@@ -55,9 +55,9 @@ class Step:
     """A change of level."""
 
     index: int
-    """Of the first session after it."""
+    """Index of the first session after it."""
     effect: Effect
-    """Of all sessions of the level after it against all of the level before."""
+    """Effect of the level after it against the level before."""
     verdict: SpeedVerdict
     """Faster or slower."""
     differences: tuple[Difference, ...]
@@ -84,12 +84,12 @@ class History:
     higher_is_better: bool
     points: tuple[Point, ...]
     spread: float
-    """From session to session, as a share: 0.01 is one percent. It does not see steps."""
+    """Variation from session to session, as a share: 0.01 is one percent. Steps are not part of it."""
     steps: tuple[Step, ...]
     set_aside: int
-    """Runs that failed or are INVALID; they are no points."""
+    """Runs that failed or are INVALID; they are not points."""
     reason: str
-    """Why no steps were looked for; empty otherwise."""
+    """Why no steps were searched for; empty otherwise."""
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -110,7 +110,7 @@ def histories_of(records: Sequence[RunRecord], *, margin: float = MARGIN) -> lis
 
     Args:
         records: of any kinds, in any order.
-        margin: a step of a smaller share is none.
+        margin: smaller relative steps are ignored.
 
     Raises:
         UsageError: ruptures is not installed.
@@ -125,14 +125,14 @@ def histories_of(records: Sequence[RunRecord], *, margin: float = MARGIN) -> lis
 def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float = MARGIN) -> list[tuple[int, Effect]]:
     """Return where the level of a series changes, and how much faster it is afterwards.
 
-    Steps are proposed by a penalised least-squares fit of levels to the logarithms (PELT). One stays when it exceeds
-    the margin, and when Welch's test is sure of it although it was chosen among all places (Bonferroni); the least sure
-    is taken out first, and the others are judged anew.
+    Steps are proposed by a penalised least-squares fit of levels to the logarithms (PELT). A step is kept if it exceeds
+    the margin and is significant in Welch's test, corrected for the choice among all places (Bonferroni); the least
+    significant is removed first, and the others are tested again.
 
     Args:
         values: positive, oldest first.
         higher_is_better: which way is faster.
-        margin: a step of a smaller share is none.
+        margin: smaller relative steps are ignored.
 
     Raises:
         UsageError: ruptures is not installed.
@@ -140,7 +140,7 @@ def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float =
     Source: Killick, Fearnhead and Eckley, Optimal detection of changepoints with a linear computational cost, 2012.
     """
 
-    @cache  # taking a step out changes only those beside it
+    @cache  # removing a step changes only its neighbours
     def effect(before: int, index: int, after: int) -> Effect:
         return effect_of(values[before:index], values[index:after], higher_is_better=higher_is_better)
 
@@ -157,7 +157,7 @@ def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float =
 
 
 def spread_of(values: Sequence[float]) -> float:
-    """Return how much a series varies from one value to the next, as a share, whatever steps it has."""
+    """Return how much a series varies from one value to the next, as a share, regardless of steps."""
     if len(values) < 2:
         return 0.0
     between = np.diff(np.log(np.asarray(values, dtype=float)))
@@ -177,10 +177,9 @@ def _propose_steps(values: Sequence[float]) -> list[int]:
 
 
 def _adjust_p_value(effects: Mapping[int, Effect], index: int, count: int, margin: float) -> float:
-    """Return the p-value of a step times the places that it and the steps beside it might have had.
+    """Return the p-value of a step, corrected for the places that it and its neighbours might have had.
 
-    Welch's test sees two levels, and where a step ends them on their other side, that was chosen too. Within the margin
-    nothing is a step.
+    Welch's test compares two levels, whose outer ends were chosen too. Within the margin nothing is a step.
     """
     effect, order = effects[index], list(effects)
     if effect.p_value is None or 1 / (1 + margin) <= effect.ratio <= 1 + margin:
@@ -190,7 +189,7 @@ def _adjust_p_value(effects: Mapping[int, Effect], index: int, count: int, margi
 
 
 def _histories(records: Sequence[RunRecord], margin: float) -> Sequence[History]:
-    """Return a history for each number of runs of one kind."""
+    """Return a history for each measure of runs of one kind."""
     counted = [record for record in records if not why_not_counted(record)]
     measures = [{each.name: each for each in measures_of(record)} for record in counted]
     reason = why_loads_differ(counted)

@@ -1,4 +1,4 @@
-"""What of a run is compared: one or two numbers, each with a direction."""
+"""The measures by which runs are compared: one or two numbers, each with a direction."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _ordinal(percent: float) -> str:
 
 
 def why_not_counted(record: RunRecord) -> str:
-    """Return why a run's speed is no number to compare; empty when it is."""
+    """Return why a run's speed cannot be compared; empty when it can."""
     if record.failure:
         return f"failed ({record.failure.kind} during {record.failure.stage})"
     if record.verdict and not record.verdict.is_valid:
@@ -88,17 +88,17 @@ def why_not_counted(record: RunRecord) -> str:
 
 
 def why_loads_differ(records: Sequence[RunRecord]) -> str:
-    """Return why the latencies of runs at a rate do not compare; empty when they do, and in the other scenarios."""
+    """Return why the latencies of runs at a rate cannot be compared; empty when they can, and in other scenarios."""
     rates = [rate for record in records if (rate := _arrival_rate(record)) is not None]
     if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
         return ""
     return (
         f"these runs were sent from {min(rates):.6g} to {max(rates):.6g} queries/s, and latencies at different loads "
-        "do not compare; set load.target_qps"
+        "cannot be compared; set load.target_qps"
     )
 
 
 def _arrival_rate(record: RunRecord) -> float | None:
-    """Return the arrivals per second that a run was sent; None where its scenario sends no rate."""
+    """Return the arrivals per second of a run; None where its scenario has no rate."""
     rate = record.load.get("target_qps")
     return float(rate) if record.scenario_facts.sends_rate and isinstance(rate, int | float) else None

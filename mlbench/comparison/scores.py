@@ -1,4 +1,4 @@
-"""Did accuracy fall? A score is held against the base's, and not against its target alone."""
+"""Whether accuracy fell: a score is compared with the base's, not only with its target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlbench.records.run_record import RunRecord
 
 ACCURACY_MARGIN = 0.005
-"""A score that is worse by a smaller share is as good: two of five hundred answers may turn with the batches."""
+"""Scores within this relative margin count as equal: two of five hundred answers may change with the batches."""
 
 _LOWER_IS_BETTER = ("FID_SCORE",)
 """Among the official scores; records of format 1 do not say."""
@@ -30,7 +30,7 @@ class Score:
 
     @property
     def change(self) -> float:
-        """By which share of the base's score the new one is better; negative: worse."""
+        """Relative improvement over the base's score; negative: worse."""
         if self.base is None or self.new is None or self.base == self.new:
             return 0.0
         gain = self.base - self.new if self.lower_is_better else self.new - self.base
@@ -43,7 +43,7 @@ def judge_scores(base: Sequence[RunRecord], new: Sequence[RunRecord], margin: fl
     Args:
         base: repeats, those that failed among them.
         new: likewise.
-        margin: a score that is worse by a smaller share is not worse.
+        margin: scores within this relative margin are not worse.
     """
     directions: dict[str, bool] = {}
     for record in (*base, *new):

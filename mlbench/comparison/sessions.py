@@ -1,4 +1,4 @@
-"""Which runs were made in one go, and which were made in turns: repeats of one session are not independent."""
+"""Which runs were made in one session, and which in turns: repeats of one session are not independent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from mlbench.records.run_record import RunRecord
 
 SESSION_GAP = timedelta(hours=4)
-"""A longer pause begins a new session: what a machine was like before it says little about what it is like now."""
+"""A longer pause starts a new session: the machine's state before it says little about its state now."""
 
 LEAST_PAIRS = 3
-"""Fewer pairs show no spread that a verdict could rest on."""
+"""Fewer pairs are too few to estimate a spread."""
 
 
 def split_sessions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
@@ -27,17 +27,17 @@ def split_sessions(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def newest_session(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs of the newest session; none of none."""
+    """Return the runs of the newest session; empty for no runs."""
     sessions = split_sessions(records)
     return sessions[-1] if sessions else []
 
 
 def pairs_in_turns(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> list[tuple[RunRecord, RunRecord]]:
-    """Return neighbours in time, one of each side, where two sides were measured in turns; else nothing.
+    """Return neighbours in time, one of each side, if two sides were measured in turns; else nothing.
 
-    A B A B and A B B A are in turns. What the machine does to one within these minutes it does to the other, so it
-    drops out of the difference. A run whose partner is missing is left out; where that is more than one in three, the
-    sides were not measured in turns.
+    A B A B and A B B A are in turns. The machine affects both runs of a pair alike, so its drift cancels out of the
+    difference. A run whose partner is missing is left out; where that is more than one in three, the sides were not
+    measured in turns.
     """
     if len({record.run_id for record in (*base, *new)}) != len(base) + len(new):
         return []

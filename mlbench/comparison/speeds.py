@@ -1,4 +1,4 @@
-"""The numbers of a cell on both sides: how far they are apart, and what that is to be held against."""
+"""The numbers of a cell on both sides: how far apart they are, and the noise to judge that by."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlbench.comparison.states import find_states
 from mlbench.records.run_record import RunRecord
 
 MOST_SESSIONS = 60
-"""Of a history the newest so many count: machines grow old."""
+"""How many of the newest sessions of a history count: machines change over time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,21 +27,21 @@ class Sides:
     base: Sequence[RunRecord]
     new: Sequence[RunRecord]
     again: Sequence[RunRecord] = ()
-    """What the base measured, made again in turns with the new runs; where given, speeds are held against these."""
+    """The base measured again, in turns with the new runs; where given, speeds are compared with these."""
     history: Sequence[RunRecord] = ()
     """Other runs, of any kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """An effect, and what it is held against."""
+    """An effect, and the noise it is judged by."""
 
     effect: Effect
     foreseen: Effect
-    """The same with the error that a night with a loss would have had; what is detectable follows from it."""
+    """The same with the error that a session with a slowdown would have; the detectable slowdown follows from it."""
     spread: Spread
     is_deliberate: bool = False
-    """The sides differ on purpose, so all numbers may well have moved together."""
+    """Whether the sides differ on purpose, so that all numbers may well have changed together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,13 @@ class Speed:
     new: tuple[float, ...]
     effect: Effect | None
     tested: Tested | None
-    """The effect with what it is held against; None where nothing can be."""
+    """The effect with its noise; None where there is nothing to compare."""
     reason: str
-    """Why it is not the same, if it should look so; empty otherwise."""
+    """Why it cannot be called the same, even if it looks so; empty otherwise."""
 
 
 def measure_speeds(sides: Sides, margin: float) -> list[Speed]:
-    """Return each number that both sides have; both have a run that counts. A change below the margin is none."""
+    """Return each number that both sides have; both have a valid run. Changes below the margin count as the same."""
     base, new = _counted(sides.again or sides.base), _counted(sides.new)
     first, second = (
         dict.fromkeys(each.name for record in side for each in measures_of(record)) for side in (base, new)
@@ -81,7 +81,7 @@ def _speed(name: str, sides: Sides, margin: float) -> Speed:
     tested, effect, reason = _test_speed(name, sides, margin)
     humps = [side for side, values in (("base", one), ("new", other)) if is_bimodal(values)]
     if tested and humps:
-        reason = f"the {humps[0]} runs fall into two modes: something switched between them"
+        reason = f"the {humps[0]} runs are bimodal: something switched between two states"
     return Speed(
         name=name,
         unit=theirs[0].unit,
@@ -94,7 +94,7 @@ def _speed(name: str, sides: Sides, margin: float) -> Speed:
 
 
 def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, Effect | None, str]:
-    """Return the effect with what it is held against, the effect alone, and why no verdict can rest on it."""
+    """Return the effect with its noise, the effect alone, and why it cannot have a verdict."""
     base, new = _counted(sides.again or sides.base), _counted(sides.new)
     if reason := why_loads_differ([*base, *new]):
         return None, None, reason
@@ -105,19 +105,19 @@ def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, 
     ours, theirs = _in_sessions(name, base), _in_sessions(name, new)
     unknown = unknown_effect(*([value for session in side for value in session] for side in (ours, theirs)))
     if sides.again:
-        return None, unknown, f"the base was measured again, but not in {LEAST_PAIRS} turns or more with the new runs"
+        return None, unknown, f"the base was measured again, but not in at least {LEAST_PAIRS} turns with the new runs"
     tested = _by_sessions(name, sides, margin)
     if tested is None:
         return (
             None,
             unknown,
-            "one run shows no spread between runs; repeat the base, --repeat 5, and measure on more days",
+            "a single run has no spread; repeat the base, --repeat 5, and measure on more days",
         )
     return tested, tested.effect, ""
 
 
 def _differences_of_pairs(name: str, sides: Sides) -> list[float]:
-    """Return the differences of the logarithms of runs made in turns; a pair of which one run broke is left out."""
+    """Return the differences of the logarithms of runs made in turns; pairs with a failed run are left out."""
     pairs = pairs_in_turns(sides.again or sides.base, sides.new)
     whole = [pair for pair in pairs if not any(map(why_not_counted, pair))]
     values = ((_logarithm(base, name), _logarithm(new, name)) for base, new in whole)
@@ -125,7 +125,7 @@ def _differences_of_pairs(name: str, sides: Sides) -> list[float]:
 
 
 def compare_pairs(differences: Sequence[float]) -> Tested:
-    """Hold pairs against each other: the differences of the logarithms of runs made in turns, two at least."""
+    """Compare pairs: the differences of the logarithms of runs made in turns, at least two."""
     effect, count, between = effect_of_pairs(differences), len(differences), float(np.std(differences, ddof=1))
     spread = Spread(source=Source.TURNS, between=between, within=0.0, repeats=1, freedom=count - 1, count=count)
     return Tested(effect=effect, foreseen=effect, spread=spread)
@@ -139,14 +139,14 @@ def compare_by_sessions(
     after: Sequence[Session],
     margin: float,
 ) -> Tested | None:
-    """Hold a difference against how much sessions of one kind differ; None where nothing shows it.
+    """Judge a difference by how much sessions of one kind differ; None where that is unknown.
 
     Args:
         base: signed logarithms of its runs, by session.
         new: likewise.
         before: all sessions up to the newest of the base's, the base's among them, oldest first.
         after: those since then, without the new ones.
-        margin: a change below it is none, so nothing can have passed for one.
+        margin: changes below it count as the same.
     """
     is_change = abs(_level(new) - _level(base)) > math.log1p(margin)
     known = [*before, *(drop_sessions_like(_level(new), _level(base), after) if is_change else after)]
@@ -158,7 +158,7 @@ def compare_by_sessions(
 
 
 def _spread_by_state(sessions: Sequence[Session], margin: float) -> Spread | None:
-    """Return the spread of sessions at the same of the machine's speeds, with how far these are apart."""
+    """Return the spread of sessions at one speed of the machine, and the distance between its speeds."""
     states = find_states(sessions, margin)
     spread = measure_spread(states.sessions)
     if spread is None or not states.returns:
@@ -171,7 +171,7 @@ def _level(sessions: Sequence[Session]) -> float:
 
 
 def _by_sessions(name: str, sides: Sides, margin: float) -> Tested | None:
-    """Hold a difference against the sessions of the base and earlier ones of the same kind.
+    """Judge a difference by the sessions of the base and earlier ones of the same kind.
 
     Where the sides differ on purpose, earlier sessions of the new side's kind are a group of their own.
     """

@@ -20,20 +20,20 @@ ASSUMED = 0.05
 """The spread from session to session where too few are known, as a share: shared machines differ by that much."""
 
 ASSUMED_FREEDOM = 8
-"""How sure the assumption is taken to be: as if it came from nine sessions."""
+"""Weight of the assumption: as if it came from nine sessions."""
 
 CORRELATION = 0.8
-"""Of neighbouring repeats, assumed where only the spread within a session is known."""
+"""Correlation of neighbouring repeats, assumed where only the spread within a session is known."""
 
 _LEAST_FREEDOM = 4.0
-"""Of a series whose sessions resemble each other; a few more do not make it worth nothing."""
+"""Lower bound for a series of correlated sessions: a few more sessions never make it worthless."""
 
 Session = Sequence[float]
 """The logarithms of a session's runs."""
 
 
 class Source(StrEnum):
-    """Where a spread comes from."""
+    """How a spread was obtained."""
 
     SESSIONS = "sessions"
     """Measured: sessions of the same run on other days."""
@@ -64,7 +64,7 @@ class Spread:
     """Logarithms of the speeds that the machine goes back and forth between by itself; equal where none were seen.
     ``between`` is that of sessions at the same speed."""
     returns: int = 0
-    """How often it came back to a speed that it had left."""
+    """How often it returned to an earlier speed."""
 
     def variance_of(self, repeats: float) -> float:
         """Return the variance of the mean of a session of so many runs.
@@ -112,8 +112,8 @@ def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:
 def drop_sessions_like(new: float, base: float, history: Sequence[Session]) -> list[Session]:
     """Return a history without its newest sessions that are nearer to ``new`` than to ``base``.
 
-    A loss that came three nights ago must not pass for three nights of noise. Sessions at the level of tonight that
-    others followed which were at the base's stay: a machine that goes back and forth does so by itself.
+    A slowdown that happened three days ago must not count as three days of noise. Sessions at today's level that were
+    followed by sessions at the base's level are kept: such a machine alternates by itself.
 
     Args:
         new: the mean of the session in question, a logarithm.
@@ -134,7 +134,7 @@ def _within(sessions: Sequence[Session]) -> float:
 
 
 def _inflation(means: np.ndarray) -> tuple[float, float]:
-    """Return by how much the variance of a series must be raised since neighbours resemble each other, and its freedom.
+    """Return the variance inflation of a series with correlated neighbours, and its degrees of freedom.
 
     The correlation of neighbours is corrected for the bias that short series have (Marriott and Pope, 1954).
     """

@@ -1,8 +1,8 @@
-"""Speeds that a machine goes back and forth between by itself, as its earlier sessions show them.
+"""Speeds that a machine alternates between by itself, as its earlier sessions show them.
 
-A machine with two speeds that each last for many nights is quiet for many nights, and then all at once slower by as
-much as a bad commit would make it. Two levels in a history are taken for such speeds if they lie clearly apart and the
-machine came back to one of them: what was left once and never returned to may be a change of the code.
+A machine with two speeds that each last for many nights is steady for many days, and then suddenly slower by as much as
+a bad commit would cause. Two levels in a history count as such speeds if they are clearly apart and the machine
+returned to one of them: a level that was left and never returned to may be a change of the code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from mlbench.comparison.spread import ENOUGH_SESSIONS, Session
 
 SHORTEST_STATE = 3
-"""A state is of at least so many sessions: fewer are as likely bad nights."""
+"""The least number of sessions of a state: fewer may just be bad days."""
 
 CLEAR_GAP = 3.3, 20.0, 4.0
 """Two states are apart by this many of their own standard deviations: 3.3, and 20 over the number of sessions, and at
@@ -24,7 +24,7 @@ least 4. Normal noise cut in two where that shows most reaches so much in 2 of 1
 and 1 of 100 longer ones (simulated); the halves of even noise are 3.5 apart."""
 
 _LEAST_SPREAD = 0.001
-"""No machine repeats itself more closely; also keeps sessions that are all alike from dividing by nothing."""
+"""No machine is more repeatable than this; it also avoids a division by zero for identical sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class States:
     """The speeds of a machine."""
 
     sessions: tuple[tuple[Session, ...], ...]
-    """Of each speed, slowest first."""
+    """Sessions of each speed, slowest first."""
     returns: int = 0
     """How often the machine came back to a speed that it had left."""
 
@@ -47,7 +47,7 @@ def find_states(sessions: Sequence[Session], margin: float) -> States:
 
     Args:
         sessions: signed logarithms of their runs, oldest first.
-        margin: states that are nearer to each other than this share are one.
+        margin: states closer to each other than this share are merged.
     """
     if len(sessions) < ENOUGH_SESSIONS:
         return States(sessions=(tuple(sessions),))

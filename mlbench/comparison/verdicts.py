@@ -1,4 +1,4 @@
-"""What the numbers of a night amount to, all of them judged together."""
+"""The verdicts on all numbers of a comparison, judged together."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from mlbench.comparison.speeds import Tested
 from mlbench.comparison.spread import Source
 
 MARGIN = 0.05
-"""Below it nothing is called a change, however sure: machines differ by that much from day to day."""
+"""Changes below it count as the same, however significant: machines vary by that much from day to day."""
 
 ALPHA = 0.01
-"""How often a comparison of equals, all its numbers together, may be sure of a difference somewhere: a suite that runs
-every night would else cry wolf every few weeks."""
+"""Chance of a false alarm anywhere in a comparison of equals: a suite that runs every night would otherwise raise one
+every few weeks."""
 
 LEAST_WITNESSES = 3
-"""Fewer numbers of other cells do not show whether the machine moved as a whole."""
+"""With fewer other cells it cannot be seen whether the whole machine changed."""
 
 LEAST_RETURNS = 2
-"""So often must cells have come back to a speed that they had left before others are taken to do so too: one return may
-be a loss that was mended."""
+"""Cells must have returned to an earlier speed this often before others are assumed to do so too: a single return may
+be a regression that was fixed."""
 
 
 class SpeedVerdict(StrEnum):
-    """What a comparison says of one number."""
+    """The verdict on one number."""
 
     FASTER = "faster"
     SLOWER = "slower"
     SUSPECTED = "suspected"
-    """Slower, but other cells changed too: the machine may be what did."""
+    """Slower, but other cells changed too: the machine may be the cause."""
     SAME = "same"
     CANNOT_TELL = "cannot tell"
 
@@ -46,7 +46,7 @@ class Number:
     cell: tuple[str, ...]
     tested: Tested
     is_result: bool = True
-    """Whether it is a throughput or a latency, not a tail or an energy: a machine's speeds show in all of these."""
+    """Whether it is a throughput or a latency, not a tail or an energy: a machine's speed affects all of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,27 +57,27 @@ class Companions:
     """How many changed by more than the margin, either way."""
     count: int
     ratio: float
-    """Of the middle one of all."""
+    """The median ratio of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A number's verdict, and what it rests on."""
+    """A number's verdict, and its basis."""
 
     verdict: SpeedVerdict
     tested: Tested
-    """With the steps that other numbers showed the machine to make."""
+    """The effect, corrected for the machine's variation as other numbers show it."""
     companions: Companions | None = None
-    """Why it is suspected only."""
+    """Why it is only suspected."""
 
 
 def judge_together(numbers: Sequence[Number], margin: float) -> list[Decision]:
-    """Return the verdict of each number of a night.
+    """Return the verdict of each number of a comparison.
 
-    All of them together are falsely sure of a difference in one of a hundred nights (Holm). Steps that a machine was
-    seen to make and to take back count for all results: a cell that has not shown its second speed yet has one too. And
-    where half of the other cells changed on the same night, a loss may be the machine's, or that of something that all
-    of them use: it is suspected only.
+    The chance of any false alarm among all of them is one in a hundred (Holm). Speeds that a machine was seen to
+    alternate between count for all results: a cell that has not shown its second speed yet has one too. If half of the
+    other cells changed in the same session, the machine or something shared may be the cause of a slowdown: it is only
+    suspected.
     """
     allowed = share_steps(numbers)
     p_values = adjust_p_values([1.0 if each.effect.p_value is None else each.effect.p_value for each in allowed])
@@ -92,7 +92,7 @@ def judge_together(numbers: Sequence[Number], margin: float) -> list[Decision]:
 
 
 def decide(effect: Effect, p_value: float, margin: float) -> SpeedVerdict:
-    """Return what an effect amounts to, given its p-value corrected for all that is judged with it."""
+    """Return the verdict on an effect, given its corrected p-value."""
     low, high = 1 / (1 + margin), 1 + margin
     if p_value < ALPHA and abs(beyond_steps(math.log(effect.ratio), effect.steps)) > math.log1p(margin):
         return SpeedVerdict.FASTER if effect.ratio > 1 else SpeedVerdict.SLOWER
@@ -100,10 +100,10 @@ def decide(effect: Effect, p_value: float, margin: float) -> SpeedVerdict:
 
 
 def share_steps(numbers: Sequence[Number]) -> list[Tested]:
-    """Return what each number is held against; one that has shown no steps gets those that others usually make.
+    """Return the noise of each number; one without alternating speeds gets those that others usually have.
 
-    Results alone do, and if together they came back twice or more. Whether the base was made at the slower or at the
-    faster speed is not known then.
+    Only results get them, and only if together they returned twice or more. Whether the base was measured at the slower
+    or the faster speed is then unknown.
     """
     results = [each for each in numbers if each.is_result and each.tested.spread.source is not Source.TURNS]
     seen = {each.cell: each.tested for each in results if each.tested.effect.steps}

@@ -29,7 +29,7 @@ from mlbench.conformance.recording import (
 )
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Samples
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import ConformanceError, describe_error
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.graph import Dim, Executable, TensorSpec
-from mlbench.contracts.model import BatchProgram, Model, ReplySpec
+from mlbench.contracts.model import BatchProgram, Model
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _TOKENS = Dim(name="tokens", smallest=4, usual=12, largest=24)
 _VOCABULARY = 64
 _CLASSES = 10
 _SEEDS = range(12)
-"""Of the inputs that the checks make."""
+"""Seeds of the inputs used by the checks."""
 
 Sizes = Mapping[str, int]
 """A size for each varying dimension, by name."""
@@ -118,7 +119,7 @@ class TokenLists(Dataset):
         self._loaded.update({index: self._made[index] for index in indices})
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these lists go."""
+        """Free these lists."""
         for index in indices:
             self._loaded.pop(index, None)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 VOCABULARY = 64
 ANSWER_TOKENS = 12
-"""Of each answer: no end token can be chosen, since none is in the vocabulary."""
+"""Length of each answer: there is no end token in the vocabulary."""
 
 _LONGEST = 48
 _ROWS = 8

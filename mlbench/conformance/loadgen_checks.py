@@ -12,7 +12,7 @@ from mlbench.conformance.known_generation import generating_model
 from mlbench.conformance.subject import BATCH, Check, Subject, demand
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 
 _SAMPLES_AT_ONCE = 64

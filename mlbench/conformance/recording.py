@@ -35,7 +35,7 @@ class RecordingReply(Reply):
         self.token_counts: dict[int, Any] = {}
         self.failures: dict[int, list[str]] = {}
         self.late_ids: list[int] = []
-        """Of samples that were answered or given up after `close`."""
+        """Ids of samples that were answered or given up after `close`."""
         self.refused: list[str] = []
         """Why calls could not be taken, where it cannot be known which samples they were for."""
         self.invalidated: list[str] = []
@@ -57,7 +57,7 @@ class RecordingReply(Reply):
                     self.answers.setdefault(id_, []).append(output)
                 self.token_counts.update(zip(samples.ids, counts, strict=False))
                 self._note(samples)
-        except BaseException as error:  # whatever is handed over may run an engine's code
+        except BaseException as error:  # reading what an engine passes may run its code
             self._refuse(samples, f"complete() raised {describe_error(error)}")
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:

@@ -26,7 +26,7 @@ _LEAST_NS = 2_000_000
 """What is answered sooner cannot be told from noise."""
 
 _CALLS = 16
-"""Of the graph, for each sample: so that what is saved by not making them can be seen."""
+"""Graph calls per sample: enough for skipped calls to show in the time."""
 
 _LEAST_CONTINUED = 0.5
 

@@ -1,1 +1,1 @@
-"""What a plugin promises. Nothing here imports the rest of mlbench, nor anything heavy."""
+"""The plugin contracts. Nothing here imports the rest of mlbench, or anything heavy."""

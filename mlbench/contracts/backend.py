@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """Whether a backend can run on this machine, and with what. Made without importing the runtime."""
+    """Whether a backend can run on this machine, and on which devices. Created without importing the runtime."""
 
     is_available: bool
     reason: str = ""
-    """Why not, in a few words: ``onnxruntime is not installed``."""
+    """Why it cannot run, in a few words: ``onnxruntime is not installed``."""
     install: str = ""
-    """The command that mends it: ``pip install 'mlbench-inference[onnxruntime]'``."""
+    """The command that fixes it: ``pip install 'mlbench-inference[onnxruntime]'``."""
     devices: Sequence[str] = ()
     precisions: Sequence[Precision] = (Precision.FP32,)
-    """What it offers, best supported first; the first is the default."""
+    """Offered precisions, best supported first; the first is the default."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of the libraries that decide speed or results, by distribution name."""
+    """Versions of the libraries that affect speed or results, by distribution name."""
     rank: int = 0
-    """Among available backends the highest runs when the user names none; one below 0 runs only when it is named."""
+    """The available backend with the highest rank is the default; one below 0 runs only when named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +55,15 @@ class EnginePlan:
     largest_batch: int = 128
     """Where the sweep stops."""
     max_wait_us: Annotated[int, Ge(0)] = 0
-    """How long a dynamic batch waits for company, in microseconds."""
+    """How long a dynamic batch waits for more samples, in microseconds."""
     workers: int = 1
     """Threads that run batches, each with executables of its own; generation has one."""
     instances: int | Literal["auto"] = 1
-    """Processes with an engine each, which have the cores, or the GPUs, between them and take samples from one queue;
+    """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
     ``auto``: chosen in Offline by a short measured sweep."""
     prefill_tokens: int = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
-    answers keep their pace."""
+    answers are not held up."""
 
 
 class Backend(ABC):
@@ -79,7 +79,7 @@ class Backend(ABC):
 
     @abstractmethod
     def probe(self) -> Probe:
-        """Say what can run here, in milliseconds; imports no runtime: `importlib.metadata` and files suffice."""
+        """Report what can run here, in milliseconds, without importing the runtime: `importlib.metadata` suffices."""
 
     @abstractmethod
     def engine(self, model: Model, plan: EnginePlan) -> Engine | None:
@@ -107,7 +107,7 @@ class Backend(ABC):
         return self
 
     def observe(self) -> Mapping[str, Any]:
-        """Return facts about the runtime worth keeping in the record (threads, instruction set), after a run.
+        """Return facts about the runtime for the record (threads, instruction set), after a run.
 
         ``device`` is ``cpu`` or the accelerator's name as torch gives it: the run is held against its ceilings.
         ``devices`` is how many accelerators the whole run used, where that is not one for each instance; None: unknown.
@@ -128,9 +128,9 @@ class GraphBackend(Backend):
         """
 
     def for_workers(self, workers: int) -> Self:
-        """Return this backend as each of several workers runs it, who have between them the cores this process may use.
+        """Return this backend as each of several workers runs it; they share the cores this process may use.
 
-        The backend itself, unless it knows how to take a part of the cores.
+        By default the backend itself.
         """
         return self
 

@@ -1,4 +1,4 @@
-"""A dataset: LoadGen's sample library as a workload author sees it."""
+"""A dataset: LoadGen's query sample library, from a workload author's view."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Dataset(ABC):
 
     @abstractmethod
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these samples go."""
+        """Free these samples."""
 
     @abstractmethod
     def sample(self, index: int) -> Any:
-        """Return a loaded sample in the form the program takes; called while measuring, so it only looks up."""
+        """Return a loaded sample in the form the program takes; called while measuring, so it must be a lookup."""

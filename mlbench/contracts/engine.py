@@ -1,4 +1,4 @@
-"""An engine: a workload made ready on a backend, answering samples. It never sees LoadGen."""
+"""An engine: answers samples of a workload on a backend. It never sees LoadGen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)  # not frozen: one is made for each query, and freezing doubles what that costs
 class Samples:
-    """Some samples of a query, by column: 400,000 of them cost three references, not 400,000 objects.
+    """Some samples of a query, stored by column: 400,000 of them are three references, not 400,000 objects.
 
     An engine is given tuples. It leaves what it was given as it is, and makes `Samples` of its own for parts.
     """
@@ -26,8 +26,8 @@ class Samples:
     ids: Sequence[int]
     """Unique within a run; an engine only hands them back."""
     indices: Sequence[int]
-    """Which dataset sample each one is; the same index may come more than once, also with other content. What a sample
-    holds is what `data` returns, and nothing may be known by its index."""
+    """The dataset index of each sample; an index may come more than once, also with other content. A sample's content
+    is what `data` returns; nothing may be assumed from its index."""
     dataset: Dataset
 
     def __len__(self) -> int:
@@ -53,9 +53,9 @@ class GraphCalls:
     graph: str
     """Its name in the model."""
     shapes: Mapping[str, Sequence[int]]
-    """Of each input."""
+    """Shape of each input by name."""
     state_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Of the state's varying dimensions, as `StatefulExecutable.new_state` takes them."""
+    """Sizes of the state's varying dimensions, as `StatefulExecutable.new_state` takes them."""
     count: int
 
 
@@ -66,7 +66,7 @@ class Capacity:
     batch: int
     """Samples that it runs as one batch."""
     in_flight: int
-    """Samples that keep it busy; more would only wait in it."""
+    """Samples that keep it busy; more would only queue."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= self.in_flight:
@@ -74,23 +74,23 @@ class Capacity:
 
 
 class Reply(ABC):
-    """Where an engine puts its answers; may be called from any thread, short-lived ones too.
+    """Receives an engine's answers; may be called from any thread, including short-lived ones.
 
     Each sample must be completed or failed exactly once. A sample failed, answered twice, answered with the wrong shape
     or dtype, with a NaN, or never answered makes the run INVALID and is named in the verdict. So do answers that were
-    not computed for what was asked: after it was measured, an engine is asked for samples that it cannot know.
+    not computed from the sample: after the measurement the engine is sent samples it has never seen.
     """
 
     @abstractmethod
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
-        """Answer samples: ``outputs[i]`` answers ``samples.ids[i]``. The arrays are handed over, not lent.
+        """Answer samples: ``outputs[i]`` answers ``samples.ids[i]``. The engine gives up ownership of the arrays.
 
         One array whose first axis is the samples is the fast form; a sequence of arrays serves replies of unequal size.
         ``token_counts`` is needed by workloads judged by tokens: how many tokens each output holds, as integers. Where
-        outputs are tokens the two are compared, and a wrong count makes the run INVALID. Nothing is raised here: what
-        cannot be taken is a fault of the run, and ends these samples.
+        outputs are tokens the two are compared, and a wrong count makes the run INVALID. Nothing is raised here:
+        invalid answers are faults of the run, and close these samples.
         """
 
     @abstractmethod
@@ -102,15 +102,15 @@ class Reply(ABC):
 
     @abstractmethod
     def fail(self, samples: Samples, reason: str) -> None:
-        """Give these samples up; the run goes on, and is INVALID."""
+        """Mark these samples as failed; the run continues, and is INVALID."""
 
     @abstractmethod
     def invalidate(self, reason: str) -> None:
-        """Make the run INVALID for a reason that belongs to no sample: a worker has died with nothing to do."""
+        """Make the run INVALID for a reason unrelated to any sample: an idle worker has died."""
 
 
 class Engine(ABC):
-    """Answers samples between ``__enter__`` and ``__exit__``; threads that it starts end there."""
+    """Answers samples between ``__enter__`` and ``__exit__``; its threads end there."""
 
     @abstractmethod
     def submit(self, samples: Samples, reply: Reply) -> None:
@@ -125,33 +125,34 @@ class Engine(ABC):
         """No more samples are coming: stop waiting for fuller batches."""
 
     def warm_up(self, samples: Samples) -> None:
-        """Do all that would make the first calls slow (compile, allocate, choose a batch), given typical samples."""
+        """Do everything that would slow the first calls (compile, allocate, choose a batch), given typical samples."""
 
     def capacity(self) -> Capacity | None:
-        """Say how many samples it wants at a time, once it is warm; None: what the plan suggests.
+        """Return how many samples it takes at a time, once warm; None: as the plan suggests.
 
-        Several engines that share one queue (`EnginePlan.instances`) are fed by it, so that none hoards samples which
-        another could begin.
+        Engines that share a queue (`EnginePlan.instances`) are given no more, so that none holds samples another could
+        start.
         """
         return None
 
     def statistics(self) -> EngineStatistics:
-        """Return what the engine counted since it was last asked: batch sizes, padding, waiting."""
+        """Return statistics since the last call: batch sizes, padding, waiting."""
         return EngineStatistics()
 
     def calls(self) -> Sequence[GraphCalls]:
-        """Which graphs were called, with which shapes, since this was last asked; empty where nobody counted."""
+        """Return which graphs were called, with which shapes, since the last call; empty if not counted."""
         return ()
 
     def replay_graphs(self) -> str:
-        """Let graph calls cost nothing from now on: give each the outputs of an earlier one. Return why not; "" if so.
+        """Make graph calls free from now on, by returning earlier outputs.
 
-        What is left is what the harness itself costs: batching, the program, the way of a reply. A run measures it
-        with its own engine when its tests are over. Calls that have to be computed all the same, such as the first of
-        their shapes, are counted as `EngineStatistics.computed_calls`. Engines that are not made of graphs leave this
-        as it is.
+        Return why that is impossible; "" if it worked.
+
+        What remains is the harness's own cost: batching, the program, handling replies. A run measures it with its own
+        engine after its tests. Calls that have to be computed all the same, such as the first of their shapes, are
+        counted as `EngineStatistics.computed_calls`. Engines that are not made of graphs leave this as it is.
         """
-        return "the engine has no graphs that could be left out"
+        return "the engine has no graphs whose calls could be skipped"
 
     def __enter__(self) -> Self:
         return self

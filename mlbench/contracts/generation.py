@@ -1,9 +1,9 @@
 """A generation program: how a language model answers a prompt, a token at a time.
 
-It is data and two small readings; the in-flight engine (`mlbench.execution.generation`) does the decoding. It drives
+It is data and two small methods; the in-flight engine (`mlbench.execution.generation`) does the decoding. It drives
 two graphs that share one state, the key-value cache. A row of the state is a *slot*: it holds one sequence, token ``p``
-of it in column ``p``, and a token sees columns 0 .. p of its slot. So nothing needs clearing when a slot is given to
-another sequence: what the last one left lies behind its end.
+of it in column ``p``, and a token sees columns 0 .. p of its slot. So nothing is cleared when a slot is reused: what
+the last sequence left is beyond the new one's end.
 
 ``prefill`` reads pieces of prompts into slots:
 
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from mlbench.contracts.model import ReplySpec
+    from mlbench.contracts.reply_spec import ReplySpec
 
 PREFILL = "prefill"
 DECODE = "decode"
@@ -51,27 +51,27 @@ class Decoding:
     """An answer ends with the first of these, which is its last token."""
     max_new_tokens: int
     min_new_tokens: int = 1
-    """Before so many tokens the end tokens are not chosen."""
+    """End tokens are not chosen before this many tokens."""
     beams: int = 1
     """1: the likeliest token each time. More: beam search that ends when so many answers have ended (early stopping);
     an ended answer's score is its log-probability divided by its number of new tokens."""
     longest: int
-    """Tokens of prompt and answer together that the model has positions for."""
+    """Positions of the model, for prompt and answer together."""
 
     @property
     def choices(self) -> int:
-        """How many of the likeliest tokens the graphs must return: enough when all end tokens are ruled out."""
+        """How many of the most likely tokens the graphs must return: enough even if all end tokens are excluded."""
         return self.candidates + len(self.end_tokens)
 
     @property
     def candidates(self) -> int:
-        """How many continuations of all beams are looked at: enough to go on with when each beam also ends."""
+        """How many continuations of all beams are considered: enough even if each beam also ends."""
         return self.beams * max(2, 1 + len(self.end_tokens)) if self.beams > 1 else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What one sample asks."""
+    """The prompt of one sample."""
 
     tokens: np.ndarray
     """(n,) int64, n at least 1."""
@@ -87,7 +87,7 @@ class GenerationProgram(ABC):
 
     @abstractmethod
     def prompt(self, sample: Any) -> Prompt:
-        """Return what a loaded sample asks; called as the sample arrives, so it only looks up."""
+        """Return the prompt of a loaded sample; called as the sample arrives, so it must be a lookup."""
 
     @abstractmethod
     def answer(self, tokens: Sequence[int]) -> np.ndarray:

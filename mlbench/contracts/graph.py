@@ -19,7 +19,7 @@ Array = Any
 
 
 NEXT = ".next"
-"""Ends the name of a state tensor among the outputs of a graph's ONNX form."""
+"""Suffix of state tensors among the outputs of a graph's ONNX form."""
 
 
 class Precision(StrEnum):
@@ -34,9 +34,9 @@ class Precision(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dim:
-    """A dimension that varies between calls, and the range worth preparing for.
+    """A dimension that varies between calls, and its range.
 
-    Backends build optimisation profiles from the range; a call outside it is a mistake of the caller.
+    Backends build optimisation profiles from the range; a call outside it is the caller's error.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Graph(ABC):
         """Yield inputs made from the official calibration set, for quantisation; nothing when the graph has none."""
 
     def precision(self, asked: Precision) -> Precision:
-        """Return what this graph is compiled at in a run of precision ``asked``: the same, unless it breaks down there.
+        """Return the precision to compile this graph at in a run of precision ``asked``: usually the same.
 
         An image decoder that overflows in fp16 answers fp32, as its reference implementation does.
         """
@@ -136,7 +136,7 @@ class Executable(Protocol):
     """A compiled graph. It may be called from one thread at a time."""
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
-        """Compute all outputs by name. Later calls leave them unchanged: never hand out a buffer that is used again."""
+        """Compute all outputs by name. Later calls must not change them: never return a buffer that is reused."""
 
 
 @runtime_checkable
@@ -154,7 +154,7 @@ class StatefulExecutable(Protocol):
     def resize(self, state: object, sizes: Mapping[str, int], /) -> object:
         """Return state of these sizes, none smaller, that begins with the contents of ``state``.
 
-        Where there is no room for it, it raises and leaves ``state`` as it was; else ``state`` is not used again.
+        Out of memory, it raises and leaves ``state`` unchanged; otherwise ``state`` is not used again.
         """
 
     def copy_rows(self, state: object, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:

@@ -1,6 +1,6 @@
-"""The hooks: what goes to every plugin.
+"""The hooks, which are called on every plugin.
 
-An entry point in group ``mlbench`` names a module that implements some of them. A hook answers at once and imports no
+An entry point in group ``mlbench`` names a module that implements some of them. A hook returns at once and imports no
 runtime.
 """
 
@@ -27,7 +27,7 @@ OWN_COMMANDS = (
     *("query", "export", "import", "published"),
     *("demo", "settings", "doctor", "check", "roofline", "plugin"),
 )
-"""The commands that mlbench has itself; no plugin's may be called so."""
+"""mlbench's own commands; a plugin's command cannot have one of these names."""
 
 hookspec = pluggy.HookspecMarker("mlbench")
 hookimpl = pluggy.HookimplMarker("mlbench")

@@ -1,4 +1,4 @@
-"""The four ways in which LoadGen sends queries. A scenario is one of them with settings and a result of its own."""
+"""LoadGen's four ways to send queries. A scenario is one of them with its own settings and result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Arrivals(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPattern:
-    """One of the four, and what it is called in LoadGen's settings and log.
+    """One of the four, and its names in LoadGen's settings and log.
 
     Source of the keys: LoadGen's test_settings.h and results.cc.
     """

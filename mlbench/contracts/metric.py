@@ -1,4 +1,4 @@
-"""A metric: replies in, official scores out."""
+"""A metric: computes official scores from replies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LoggedReply:
     index: int
     data: bytes
     token_data: bytes | None = None
-    """What was reported as the first token, where one was."""
+    """The reported first token, if any."""
     token_count: int | None = None
 
 
@@ -32,7 +32,7 @@ class Target:
     score: str
     """Name of the score, as the metric returns it."""
     reference: float
-    """What the reference implementation reaches, in the score's own unit."""
+    """The reference implementation's score."""
     lower: float
     upper: float | None = None
     name: str = ""
@@ -40,7 +40,7 @@ class Target:
     required: bool = True
     """False for a stricter variant that is reported but does not decide whether the run is accurate."""
     lower_is_better: bool = False
-    """Which way a score inside the limits is worse, for who compares two runs: True for a distance or an error rate."""
+    """Whether a lower score is better, for comparing two runs: True for a distance or an error rate."""
 
     def is_met_by(self, score: float) -> bool:
         """Return whether a score lies within the limits; a NaN never does."""
@@ -52,10 +52,10 @@ class DifferenceLimits:
     """How far replies of the performance run may be from the accuracy run's; in the unit of `Metric.difference`."""
 
     one: float
-    """A reply that is further off differs. One in a hundred may."""
+    """A reply with a larger difference counts as different. One in a hundred may be."""
     mean: float
-    """Of all replies that were checked, those that differ among them. Rounding moves few replies far or all by little;
-    damage moves all, which shows here first."""
+    """Largest mean difference of all checked replies. Rounding changes few replies by much or all by little; a real
+    fault changes all of them, which shows here first."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.one <= 1 and 0 <= self.mean <= 1):
@@ -64,39 +64,39 @@ class DifferenceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OutputReference:
-    """What the fp32 model answers to some samples, and how far an honest run's answers are from that at most.
+    """The fp32 model's outputs for some samples, and how far an honest run's outputs may be from them.
 
-    A small data set leaves an official score room: weights with 10 % noise may still meet the target. The answers
-    themselves leave none.
+    On a small data set the official score is coarse: weights with 10 % noise may still meet the target. The outputs
+    themselves show it.
     """
 
     outputs: Mapping[int, np.ndarray]
     """By sample index, as `Metric.outputs` reads a reply."""
     bounds: Mapping[Precision, float]
-    """The largest mean difference that a run of a precision may have; one that is not here has not been measured."""
+    """Largest mean difference by precision; a missing precision was not measured."""
     unit: str
-    """Of what the difference is: ``in logits``, ``of the tokens``."""
+    """Unit of the difference: ``in logits``, ``of the tokens``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDifference:
     """How far a run's outputs are from the fp32 model's.
 
-    Of numbers the mean absolute difference; of names (integers: labels, tokens) the share that is another.
+    For numbers the mean absolute difference; for ids (integers: labels, tokens) the share that differs.
     """
 
     value: float
     precision: Precision
-    """What the run says it computed in."""
+    """The run's precision."""
     bounds: Mapping[Precision, float]
-    """What each precision may differ by."""
+    """The bound of each precision."""
     unit: str
     samples: int
     """How many samples were compared."""
 
     @property
     def bound(self) -> float | None:
-        """The largest difference for the run's precision; None: nobody has measured it."""
+        """The bound for the run's precision; None: not measured."""
         return self.bounds.get(self.precision)
 
     @property
@@ -110,7 +110,7 @@ class Metric(ABC):
 
     targets: tuple[Target, ...]
     output_reference: OutputReference | None = None
-    """What the accuracy run's outputs are held against beside the scores; None, as with official models: nothing."""
+    """Reference outputs that the accuracy run's are compared with; None, as for official models: there are none."""
 
     @abstractmethod
     def score(self, replies: Sequence[LoggedReply]) -> Mapping[str, float]:
@@ -121,9 +121,9 @@ class Metric(ABC):
         """
 
     def outputs(self, reply: LoggedReply) -> np.ndarray:
-        """Read a reply as what an `OutputReference` holds: one axis of float32 for numbers, of integers for names.
+        """Read a reply in the form of an `OutputReference`: one axis of float32 for numbers, of integers for ids.
 
-        The bytes, unless a metric says otherwise. Only replies that `score` took are asked for.
+        By default the bytes. Only called for replies that `score` accepted.
         """
         import numpy as np
 
@@ -134,23 +134,23 @@ class Metric(ABC):
         """Return the last line the official script prints for these scores."""
 
     def write_artifacts(self, replies: Sequence[LoggedReply], folder: Path) -> None:
-        """Write into ``folder`` what is to be seen beside the scores, such as images that a submission must show.
+        """Write artifacts into ``folder``, such as images that a submission must include.
 
         Called after `score`, with the same replies; nothing by default.
         """
 
     def difference(self, reply: bytes, reference: bytes) -> float:
-        """Return how far a reply seen while measuring is from the accuracy run's reply to the same sample.
+        """Return the difference of a performance run's reply from the accuracy run's reply to the same sample.
 
-        0 is the same, 1 has nothing to do with it or cannot be a reply to this sample; what is no number or beyond 1
-        counts as 1. Equal bytes unless a metric says otherwise: one that compares logits sees how far they moved.
+        0 is equal, 1 unrelated or not a possible reply to this sample; NaN or more than 1 counts as 1. Equal bytes
+        unless a metric says otherwise: one that compares logits sees how far they changed.
         """
         return float(reply != reference)
 
     def difference_limits(self, precision: Precision) -> DifferenceLimits:
-        """Return what batching may change at a precision: the same samples in batches of another make-up.
+        """Return how much batching may change replies at a precision: the same samples in other batches.
 
-        No reply but one in a hundred may change unless a metric says otherwise. Set limits from what was measured, far
-        above it and far below what damage does: `benchmarks/reply_agreement.py` measures both.
+        No reply but one in a hundred may change unless a metric says otherwise. Set limits from measurements, far above
+        them and far below the effect of real faults: `benchmarks/reply_agreement.py` measures both.
         """
         return DifferenceLimits(one=0.0, mean=0.01)

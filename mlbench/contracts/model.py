@@ -13,18 +13,7 @@ if TYPE_CHECKING:
 
     from mlbench.contracts.generation import GenerationProgram
     from mlbench.contracts.graph import Executable, Graph
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplySpec:
-    """What the reply to one sample looks like; a reply of another form makes the run INVALID."""
-
-    dtype: str
-    """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
-    shape: tuple[int | None, ...]
-    """Of one sample, without a batch axis; None where it varies (and is at least 1)."""
-    may_be_empty: bool = False
-    """Whether 0 is allowed where the shape varies: the rules make a reply without a byte an answer."""
+    from mlbench.contracts.reply_spec import ReplySpec
 
 
 class BatchProgram(ABC):
@@ -35,10 +24,10 @@ class BatchProgram(ABC):
 
     reply: ReplySpec
     listener: Callable[[int, int], None] | None = None
-    """Hears, from any worker, how many of how many steps of its batch are done; whoever runs the program may set it."""
+    """Progress callback, called from any worker with the steps done and the steps of its batch."""
 
     def tell(self, done: int, of: int) -> None:
-        """Say how far a batch is; for programs whose batches take minutes, so that a user sees them move."""
+        """Report progress within a batch; for programs whose batches take minutes."""
         if self.listener:
             self.listener(done, of)
 
@@ -47,7 +36,7 @@ class BatchProgram(ABC):
         """Answer each sample: one array whose first axis is the samples, or one array per sample where sizes differ."""
 
     def length(self, sample: Any) -> int:
-        """Return what makes a sample long or short; samples of like length are batched together. 0: all are alike."""
+        """Return a sample's length; samples of similar length are batched together. 0: all are alike."""
         return 0
 
 

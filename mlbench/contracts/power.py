@@ -1,4 +1,4 @@
-"""A power meter: what a run drew, measured and never estimated."""
+"""A power meter: energy of a run, measured and never estimated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 AUTO, NONE = "auto", "none"
-"""What a request may name instead of a meter: all that can measure here, or none. No meter may be called so."""
+"""Values of a request instead of a meter's name: all available meters, or none. Reserved names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +19,15 @@ class Energy:
     joules: float
     seconds: float
     source: str
-    """Where the number comes from: ``RAPL``."""
+    """Source of the number: ``RAPL``."""
     covers: str
     """What it includes: ``package-0, package-0 dram``."""
     leaves_out: str = ""
-    """What of the machine it does not include."""
+    """Parts of the machine that are not included."""
     parts: Mapping[str, float] = field(default_factory=dict)
-    """The joules of each part that was measured by itself; their sum is `joules`."""
+    """Joules of each separately measured part; their sum is `joules`."""
     readings: int = 2
-    """How often the meter was read, begin and end included."""
+    """How often the meter was read, including at begin and end."""
 
 
 class PowerMeter(ABC):
@@ -37,16 +37,16 @@ class PowerMeter(ABC):
     title: str = ""
     """One line for `mlbench list`."""
     covers_machine: bool = False
-    """Whether it measures all that the machine draws, as a meter at the wall does. What such a meter says is taken
-    alone; meters of parts are added up."""
+    """Whether it measures the whole machine, as a wall meter does. Its reading is then used alone; meters of parts are
+    added up."""
 
     @abstractmethod
     def probe(self) -> str:
-        """Return why it cannot measure on this machine, with what mends it; empty when it can."""
+        """Return why it cannot measure on this machine, and how to fix that; empty when it can."""
 
     @abstractmethod
     def __enter__(self) -> Self:
-        """Begin to measure. What it does until exit must not take a processor from what is measured."""
+        """Start to measure. Until exit it must not compete with the run for processors."""
 
     @abstractmethod
     def __exit__(
@@ -56,4 +56,4 @@ class PowerMeter(ABC):
 
     @abstractmethod
     def energy(self) -> Energy:
-        """Return what the last measured section drew."""
+        """Return the energy of the last measured section."""

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals, LoadPattern
 
 MOST_REPEATS = 10_000
-"""Of a run. A hundred make an interval narrow; more than these are a slip of the hand."""
+"""Largest number of repeats of a run. A hundred give a narrow interval; more than this is a typo."""
 
 LONGEST_TAG = 200
 """Characters in the name of a set of runs."""
@@ -19,10 +19,10 @@ LONGEST_TAG = 200
 Count = Annotated[int, Ge(0), Lt(2**63)]
 Positive = Annotated[float, Gt(0), Lt(float("inf"))]
 Seconds = Annotated[float, Gt(0), Le(1e9)]
-"""More is no time that a clock can wait for."""
+"""Longer timeouts overflow the clock."""
 
 ComparedBy = Literal["result", "latency"]
-"""What runs of a scenario are compared by."""
+"""The measure by which runs of a scenario are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,14 @@ class Scenario:
     result_unit: str
     """``ns`` (lower is better), or ``samples/s`` (higher is better)."""
     percentile: float | None
-    """Of the latency that is judged or reported, as a fraction; None in LoadGen's Offline, and only there: all samples
-    are one query, and their latencies say nothing."""
+    """Percentile of the latency that is judged or reported, as a fraction; None in LoadGen's Offline, and only there:
+    all samples are one query, so their latencies are meaningless."""
     early_stopping: bool
     """Whether the early stopping rule applies."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Default settings of this scenario, by key: ``{"execution.batching": "dynamic"}``."""
     compared_by: ComparedBy | None = None
-    """What `mlbench compare` holds against another run's: the result, or the latency at ``percentile`` (where tokens
+    """What `mlbench compare` compares: the result, or the latency at ``percentile`` (where tokens
     are judged, those of the first token and per token). None: the latency where LoadGen sends a rate, since the rate is
     what was asked for and not what the system can do; elsewhere the result."""
 
@@ -88,7 +88,7 @@ class Scenario:
         return "samples_per_query" in self.pattern.settings
 
     def query_size(self, load: LoadSettings) -> int:
-        """Return how many samples are asked for together where LoadGen waits for the answer; 1 elsewhere."""
+        """Return the samples per query where LoadGen waits for the answer; 1 elsewhere."""
         return load.samples_per_query if self.has_query_size else 1
 
     @property
@@ -107,11 +107,11 @@ class LoadSettings:
     """How LoadGen is asked to drive a run. Settings named ``load.<field>`` fill it."""
 
     min_duration_ms: Count = 0
-    """At least this long; 0: what the tier demands."""
+    """Minimum duration; 0: the tier's."""
     min_query_count: Count = 0
-    """At least this many queries (Offline: samples); 0: what the tier demands."""
+    """Minimum number of queries (Offline: samples); 0: the tier's."""
     performance_sample_count: Count = 0
-    """How many samples are kept loaded; 0: what the dataset says."""
+    """How many samples are kept loaded; 0: the dataset's number."""
     target_qps: Annotated[float, Ge(0), Le(1e9)] = 0.0
     """Arrivals per second in Server, the expected rate in Offline; 0: from a short measurement before the run."""
     server_load: Positive = 0.5
@@ -125,11 +125,12 @@ class LoadSettings:
     reply_checks: Count = 256
     """About how many replies of a performance run are kept and compared with the accuracy run's."""
     stall_timeout_s: Seconds = 120.0
-    """A run in which samples wait and none is answered for this long is ended as INVALID, and its samples are named.
-    One in which all are answered, and LoadGen does not return, is ended as a hang ten seconds later."""
+    """If samples are open and none is answered for this long, the run is ended as INVALID and its samples are named. If
+    all are answered and LoadGen does not return, it is ended as a hang ten seconds later."""
     stage_timeout_s: Seconds = 3600.0
-    """A stage before or after measuring (loading, compiling, warm-up, scoring) that gives no sign of life for longer is
-    ended as a hang. On a busy machine it may take as much processor time: a stage that uses a tenth of the time or more
-    on processors goes on until it has used this much there, and four times as long at most."""
+    """A stage before or after measuring (loading, compiling, warm-up, scoring) without progress for longer is ended as
+    a hang. On a busy machine the limit is processor time: a stage that uses a tenth of the time or more on processors
+    goes on until it has used this much there, and four times as long at most."""
     memory_limit_gib: Annotated[float, Ge(0), Le(1e9)] = 0.0
-    """A run whose process grows beyond this is ended as out of memory; 0: 95 % of what is free when it starts."""
+    """A run whose process uses more memory than this is ended as out of memory; 0: 95 % of what is free when it
+    starts."""

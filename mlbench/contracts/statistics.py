@@ -1,4 +1,4 @@
-"""What an engine counted: engines write it, instances are added up, a record keeps it, and reports read it.
+"""Engine statistics: written by engines, added up over instances, kept in the record, and read by reports.
 
 A record holds it as one JSON object with the names of the fields below, those of ``extra`` beside them.
 """
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SETTING = {"is_setting": True}
-"""Metadata of a field that was chosen, and not counted: of several instances it is kept where they agree."""
+"""Metadata of a field that is a setting, not a count: over several instances it is kept where they agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatistics:
-    """What any engine may count, since it was last asked. None: it does not count that."""
+    """Statistics of any engine, since the last call. None: not counted."""
 
     batching: str = ""
-    """How it puts samples together: a value of `EnginePlan.batching`, or a word of its own."""
+    """How it batches samples: a value of `EnginePlan.batching`, or its own."""
     batch: int | None = field(default=None, metadata=SETTING)
     """Samples per batch; in generation, slots."""
     workers: int | None = field(default=None, metadata=SETTING)
@@ -35,53 +35,53 @@ class EngineStatistics:
     """Processes with an engine each; None: the engine is the only one."""
     by_instance: Sequence[InstanceStatistics] = ()
     instance_sweep_samples_per_s: Mapping[int, float] = field(default_factory=dict)
-    """What each number of instances reached where it was chosen by trying."""
+    """Speed by number of instances, if the number was chosen by a sweep."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What only this engine counts: JSON values by name. Numbers of several instances are added up; of names that begin
-    with ``longest_`` the longest is kept, and texts where they are the same."""
+    """Statistics specific to this engine: JSON values by name. Numbers of several instances are added up; of names that
+    begin with ``longest_`` the longest is kept, and texts where they are the same."""
 
     @property
     def by_size(self) -> Mapping[int, int]:
-        """How many batches, or decode steps, ran so many samples; empty where nobody counts them."""
+        """Number of batches, or decode steps, by their number of samples; empty if not counted."""
         return {}
 
     @property
     def sweep_per_s(self) -> Mapping[int, float]:
-        """What each batch size reached in warm-up, in samples or tokens; empty where only one was tried."""
+        """Speed by batch size in warm-up, in samples or tokens per second; empty where only one was tried."""
         return {}
 
     @property
     def useful_share(self) -> float | None:
-        """How much of what was computed belongs to samples; None where nobody counts that."""
+        """Share of the computation that belongs to samples; None if not counted."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStatistics:
-    """What one of several instances counted."""
+    """Statistics of one of several instances."""
 
     processors: Sequence[int] = ()
-    """It kept to these, by the kernel's numbers; empty where they are not known."""
+    """The processors it was pinned to, by the kernel's numbers; empty if unknown."""
     ended: str = ""
-    """How it came to its end before it was to; empty while it serves."""
+    """How it ended early; empty while it runs."""
     counted: EngineStatistics | None = None
-    """None: it had ended before it could say."""
+    """None: it ended before it reported any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStatistics(EngineStatistics):
-    """What an engine counts that runs samples in batches."""
+    """Statistics of an engine that runs batches."""
 
     samples: int = 0
     busy_ns: int = 0
     batches_by_size: Mapping[int, int] = field(default_factory=dict)
     padding_samples: int = 0
-    """Computed only to fill a batch."""
+    """Samples computed only to fill a batch."""
     sweep_samples_per_s: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def by_size(self) -> Mapping[int, int]:
-        """How many batches ran so many samples."""
+        """Number of batches by size."""
         return self.batches_by_size
 
     @property
@@ -91,13 +91,13 @@ class BatchStatistics(EngineStatistics):
 
     @property
     def useful_share(self) -> float | None:
-        """The part of the rows that belongs to samples."""
+        """The share of rows that belong to samples."""
         return _share(self.samples, self.samples + self.padding_samples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PhaseCounts:
-    """Useful tokens over computed ones is what padding and idle rows leave of the work."""
+    """Useful over computed tokens is the share of work without padding and idle rows."""
 
     useful_tokens: int = 0
     computed_tokens: int = 0
@@ -106,7 +106,7 @@ class _PhaseCounts:
 
     @property
     def useful_share(self) -> float | None:
-        """The part of the tokens that belongs to samples; None where none was computed."""
+        """The share of tokens that belong to samples; None where none was computed."""
         return _share(self.useful_tokens, self.computed_tokens)
 
 
@@ -136,7 +136,7 @@ class CacheCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationStatistics(EngineStatistics):
-    """What an engine counts that generates tokens; ``busy_ns`` is the time spent in the backend."""
+    """Statistics of an engine that generates tokens; ``busy_ns`` is the time spent in the backend."""
 
     samples: int = 0
     busy_ns: int = 0
@@ -145,25 +145,25 @@ class GenerationStatistics(EngineStatistics):
     """`EnginePlan.prefill_tokens`."""
     failed_samples: int = 0
     new_tokens: int = 0
-    """Of the answers; with several beams, those of the best."""
+    """Tokens of answers; with several beams, those of the best."""
     steps_by_size: Mapping[int, int] = field(default_factory=dict)
     prefill: PrefillCounts = PrefillCounts()
     decode: DecodeCounts = DecodeCounts()
     host_ns: int = 0
-    """Of busy steps, all that passed outside the backend: choosing, sorting, answering."""
+    """Time of busy steps outside the backend: choosing, sorting, answering."""
     queue_ns: int = 0
     """From arrival to a slot, summed over samples."""
     longest_queue_ns: int = 0
     compute_ns: int = 0
     """From a slot to the answer, summed over samples."""
     copied_rows: int = 0
-    """Of the cache: beams that forked, sequences moved into holes."""
+    """Copied rows of the cache: beams that forked, sequences moved into free slots."""
     cache: CacheCounts | None = None
     sweep_tokens_per_s: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def by_size(self) -> Mapping[int, int]:
-        """How many decode steps ran so many sequences."""
+        """Number of decode steps by number of sequences."""
         return self.steps_by_size
 
     @property
@@ -173,7 +173,7 @@ class GenerationStatistics(EngineStatistics):
 
     @property
     def useful_share(self) -> float | None:
-        """The part of all tokens, of prompts and of answers, that belongs to samples."""
+        """The share of all tokens, of prompts and of answers, that belong to samples."""
         phases = self.prefill, self.decode
         return _share(sum(each.useful_tokens for each in phases), sum(each.computed_tokens for each in phases))
 

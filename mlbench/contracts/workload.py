@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Profile(StrEnum):
-    """Which size of a workload: a small trained model with small data, most of it generated, or the official ones."""
+    """The size of a workload: a small trained model with small data, most of it generated, or the official ones."""
 
     MINI = "mini"
     FULL = "full"
@@ -30,7 +30,7 @@ class Weights(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """Which form of a workload a run uses."""
+    """The variant of a workload that a run uses."""
 
     profile: Profile
     weights: Weights
@@ -57,7 +57,7 @@ class Workload(ABC):
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
     mini_server_latency_ms: int | None = None
-    """The mini profile's own Server limit where the official one only suits the official model's machines."""
+    """The mini profile's own Server latency limit, if the official one only suits the official model."""
 
     @abstractmethod
     def dataset(self, variant: Variant) -> Dataset:

@@ -1,4 +1,4 @@
-"""A graph or a dataset that is another one, but for what a subclass says otherwise."""
+"""Wrappers that forward to another graph or dataset, except where a subclass overrides."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class WrappedGraph(Graph):
-    """Answers everything as another graph does. Who changes what it computes gives it a fingerprint of its own."""
+    """Forwards to another graph. A subclass that changes the computation needs its own fingerprint."""
 
     def __init__(self, graph: Graph) -> None:
-        """Take over a graph's name and tensors."""
+        """Copy a graph's name and tensors."""
         self.wrapped = graph
         self.name, self.inputs, self.outputs, self.state = graph.name, graph.inputs, graph.outputs, graph.state
 
@@ -35,7 +35,7 @@ class WrappedGraph(Graph):
         return self.wrapped.calibration()
 
     def precision(self, asked: Precision) -> Precision:
-        """Return what the graph answers."""
+        """Return the graph's precision."""
         return self.wrapped.precision(asked)
 
     def tolerance(self, precision: Precision) -> Tolerance:
@@ -66,7 +66,7 @@ class WrappedDataset(Dataset):
         self.wrapped.load(indices)
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let samples of the dataset go."""
+        """Free samples of the dataset."""
         self.wrapped.unload(indices)
 
     def sample(self, index: int) -> Any:

@@ -1,4 +1,7 @@
-"""Entry points become plugins. A broken one is a row with its reason, never a crash and never silence."""
+"""Loads plugins from entry points.
+
+A broken one is listed with its reason; it never crashes a command and is never silently skipped.
+"""
 
 from mlbench.discovery.plugins import GROUP, BrokenPlugin, Plugins, nearest
 

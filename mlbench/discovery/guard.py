@@ -1,7 +1,6 @@
-"""Calls of a plugin's code in this process. Whatever it raises is the plugin's error, never the end of a command.
+"""Calls of a plugin's code in this process. Whatever it raises is the plugin's error, and never ends a command.
 
-Nor does a command wait for it for ever: where the code is Python or waits for something, it is interrupted. What it
-calls in C and keeps the interpreter is not.
+It is interrupted after a time limit, if it runs Python code or waits; C code that keeps the interpreter is not.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from mlbench.execution.patience import is_hung
 _Result = TypeVar("_Result")
 
 ANSWERS_WITHIN_S = 60.0
-"""A hook answers at once; `Backend.probe` may have to import a runtime from a slow disk."""
+"""A hook returns at once; `Backend.probe` may have to import a runtime from a slow disk."""
 
 _LOOK_EVERY_S = 1.0
 
 
 class _HungError(BaseException):
-    """The code took too long; no ``except Exception`` of a plugin takes it."""
+    """The code took too long; not caught by a plugin's ``except Exception``."""
 
 
 def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float | None = None) -> _Result:
@@ -48,7 +47,7 @@ def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float 
             with _limit_time(within_s):
                 return call()
         except _HungError:
-            raise PluginError(f"{name or 'it'} did not come to an end within {within_s:g} s") from None
+            raise PluginError(f"{name or 'it'} did not finish within {within_s:g} s") from None
         except BaseException as error:  # a plugin's code may raise anything
             if isinstance(error, KeyboardInterrupt) and was_pressed.is_set():
                 raise
@@ -98,6 +97,6 @@ def _limit_time(within_s: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-        if left_s:  # a timer of somebody else's
+        if left_s:  # a timer that someone else set
             passed_s = time.monotonic() - began_s
             signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-6), interval_s)

@@ -1,4 +1,4 @@
-"""All that is installed, by name, and what of it is broken."""
+"""All installed plugins by name, and the broken ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _HEARS_WITHIN_S = 600.0
-"""A plugin that hears of a stored run may send it somewhere."""
+"""A plugin that is notified of a stored run may upload it."""
 
 GROUP = "mlbench"
 """The entry point group."""
@@ -59,15 +59,15 @@ class Plugins:
     commands: dict[str, click.Command] = field(default_factory=dict)
     broken: list[BrokenPlugin] = field(default_factory=list)
     origins: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Hook and name of a thing to what brought it."""
+    """From hook and name of an object to the plugin that provides it."""
     hooks: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager("mlbench"))
     _sources: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By what the hooks know a plugin as: the names of its entry point and its distribution."""
+    """From the hooks' name of a plugin to the names of its entry point and distribution."""
     _probes: dict[str, Probe] = field(default_factory=dict)
 
     @classmethod
     def discover(cls) -> Plugins:
-        """Load every entry point of group ``mlbench``, each by itself: what one does wrong hurts no other."""
+        """Load every entry point of group ``mlbench``, each separately: an error in one does not affect the others."""
         plugins = cls._load_all()
         plugins._collect(hookspecs.mlbench_scenarios, Scenario, plugins.scenarios)
         plugins._collect(hookspecs.mlbench_workloads, Workload, plugins.workloads)
@@ -116,13 +116,13 @@ class Plugins:
         return self._named(name, self.power_meters, "power meter")
 
     def probe(self, name: str) -> Probe:
-        """Return what a backend says of this machine, asked once; raises as `backend` does, also for a wrong answer."""
+        """Return the backend's probe of this machine, cached; raises as `backend` does, also for a wrong answer."""
         if name not in self._probes:
             self._probes[name] = self._ask(self.backend(name).probe, check_probe_result, name, self.backends)
         return self._probes[name]
 
     def probes(self) -> dict[str, Probe]:
-        """Return what each backend says of this machine; one that answers wrongly becomes a broken plugin."""
+        """Return each backend's probe; one that answers wrongly becomes a broken plugin."""
         return dict(_answers(self.probe, self.backends))
 
     def meter_fault(self, name: str) -> str:
@@ -150,11 +150,11 @@ class Plugins:
         return max(ranked, key=lambda pair: pair[0])[1]
 
     def origin(self, backend: str) -> str:
-        """Return what brought a backend: its entry point, and the distribution that declares it."""
+        """Return the origin of a backend: its entry point, and the distribution that declares it."""
         return self.origins[hookspecs.mlbench_backends.__name__, backend]
 
     def tell_stored(self, folder: Path) -> None:
-        """Call ``mlbench_run_stored`` of every plugin; one that raises is warned of, since the run is stored."""
+        """Call ``mlbench_run_stored`` of every plugin; an error is only logged, since the run is stored."""
         for implementation in self.hooks.hook.mlbench_run_stored.get_hookimpls():
             call = functools.partial(implementation.function, *[folder for _ in implementation.argnames])
             try:
@@ -169,7 +169,7 @@ class Plugins:
             module = call_plugin(entry.load)
             call_plugin(lambda: self.hooks.register(module, name=name))
         except PluginError as error:
-            if self.hooks.has_plugin(name):  # pluggy keeps what it refuses half-way
+            if self.hooks.has_plugin(name):  # pluggy keeps a half-registered plugin
                 self.hooks.unregister(name=name)
             self._add_broken(entry.name, distribution, error.message)
             return
@@ -181,7 +181,7 @@ class Plugins:
             self._add_broken(entry.name, distribution, f"mlbench knows no hook {', '.join(unknown)}")
 
     def _collect(self, hook: Callable[..., Any], kind: type, into: dict[str, Any]) -> None:
-        """Call a hook of each plugin by itself, and keep what it brings under its name."""
+        """Call a hook of each plugin separately, and keep what it returns by name."""
         owners: dict[str, str] = {}
         for implementation in getattr(self.hooks.hook, hook.__name__).get_hookimpls():
             plugin, distribution = self._sources[implementation.plugin_name]
@@ -204,7 +204,7 @@ class Plugins:
                     self.origins[hook.__name__, name] = implementation.plugin_name
 
     def _name_of(self, thing: Any, kind: type, source: str) -> str | None:
-        """Return the name of what a plugin brings; None where it breaks its contract, which is a row then."""
+        """Return the name of an object from a plugin; None where it breaks its contract, which is then listed."""
         plugin, distribution = self._sources[source]
         name = plugin
         try:
@@ -217,7 +217,7 @@ class Plugins:
     def _ask(
         self, question: Callable[[], object], validated: Callable[[object], _Answer], name: str, known: dict[str, Any]
     ) -> _Answer:
-        """Return what a plugin's ``probe`` answers; one that raises or answers wrongly is broken from then on."""
+        """Return the answer of a plugin's ``probe``; one that raises or answers wrongly is broken from then on."""
         try:
             answer = call_plugin(question, "probe()")
             return call_plugin(lambda: validated(answer))
@@ -250,7 +250,7 @@ def _answers(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[tu
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint: the name that was probably meant, or all there are."""
+    """Return a hint: the most similar name, or all names."""
     close = difflib.get_close_matches(name.lower(), {each.lower(): each for each in known}, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {next(each for each in known if each.lower() == close[0])!r}?"

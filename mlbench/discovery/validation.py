@@ -1,4 +1,4 @@
-"""What commands ask a plugin's objects for, read once and held against the contract before anybody relies on it."""
+"""Reads what commands need from a plugin's objects, and checks it against the contract before it is used."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _UNITS = ("ns", "samples/s")
 
 
 def check_list(brought: object, hook: str) -> Sequence[object]:
-    """Return what a hook returned; raises `PluginError` where that is no list."""
+    """Return a hook's result; raises `PluginError` if it is not a list."""
     _demand(isinstance(brought, list | tuple), f"{hook} returned {_kind_of(brought)}; return a list")
     return tuple(typing.cast(Sequence[object], brought))
 
 
 def check_plugin_name(thing: object, kind: type) -> str:
-    """Return the name of what a plugin brings, after reading all that commands ask it for.
+    """Return the name of an object from a plugin, after checking all that commands need from it.
 
     Raises:
         PluginError: it is not of that kind, or breaks its contract; the message says how.
@@ -43,7 +43,7 @@ def check_plugin_name(thing: object, kind: type) -> str:
 
 
 def name_of(thing: Any, kind: type) -> str:
-    """Return the name of what a plugin brings; raises as `check_plugin_name`."""
+    """Return the name of an object from a plugin; raises as `check_plugin_name`."""
     _demand(not isinstance(thing, type), f"brings {_kind_of(thing)}; return an instance of it")
     _demand(isinstance(thing, kind), f"brings {_kind_of(thing)}, which is no {kind.__name__}")
     name = thing.name
@@ -117,7 +117,7 @@ def _check_scenario(scenario: Any) -> None:
 
 
 def _check_latency(scenario: Scenario) -> None:
-    """Check that a scenario speaks of latencies where LoadGen's has any that mean something, and only there."""
+    """Check that a scenario reports latencies exactly where LoadGen's pattern has meaningful ones."""
     judged = f"LoadGen's {scenario.loadgen}"
     if scenario.pattern.percentile_setting:
         _demand(scenario.percentile is not None, f"percentile is None, and {judged} judges the latency at one")

@@ -1,1 +1,1 @@
-"""From compiled graphs to an engine, and from a run to a process of its own."""
+"""Engines over compiled graphs, and separate processes for runs."""

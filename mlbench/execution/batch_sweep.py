@@ -1,4 +1,4 @@
-"""Choosing a batch by trying."""
+"""Chooses a batch size by measuring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 _SIZE_BUDGET_S = 0.3
 _REPEATS = 3
 _DONE_BELOW = 0.85
-_LAST = 2  # a size alone may be slow by accident: two must be
+_LAST = 2  # one size may be slow by accident: two in a row must be
 
 
 def best_batch(run: Callable[[Sequence[Any]], None], data: Sequence[Any], largest: int) -> tuple[int, dict[int, float]]:

@@ -14,32 +14,32 @@ from mlbench.contracts.engine import Reply, Samples
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Samples to run in one go, with the replies they go to."""
+    """Samples to run as one batch, with their replies."""
 
     samples: Samples
     reply: Reply
     is_apart: bool = False
-    """While it waits: no batch holds samples of this and of others."""
+    """While it waits: whether it must not share a batch with other samples."""
 
 
 class Backlog:
-    """Samples that wait, in the order of their arrival. For one thread at a time."""
+    """Waiting samples, in the order of arrival. For one thread at a time."""
 
     def __init__(self) -> None:
         self._waiting: deque[Batch] = deque()
-        self._begun = 0  # how many samples of the first that waits have left; cutting off the rest would copy it
+        self._begun = 0  # how many samples of the first entry were taken; slicing off the rest would copy it
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, samples: Samples, reply: Reply, *, is_apart: bool = False) -> None:
-        """Put samples behind those that wait; those that are apart leave without any others."""
+        """Append samples; those marked apart are never batched with others."""
         self._waiting.append(Batch(samples, reply, is_apart))
         self._count += len(samples)
 
     def cut(self, most: int) -> Batch:
-        """Take the first that wait, ``most`` at most; all go to one reply: two replies belong to two tests."""
+        """Take the first waiting samples, at most ``most``, all of one reply: two replies belong to two tests."""
         reply = self._waiting[0].reply
         parts: list[Samples] = []
         room = most
@@ -62,7 +62,7 @@ class Backlog:
 
 
 class BatchQueue:
-    """Samples wait here; workers take batches. All methods may be called from any thread."""
+    """A queue of samples from which workers take batches. All methods are thread-safe."""
 
     def __init__(self, *, batch: int, max_wait_us: int) -> None:
         """Store the policy: batches of at most ``batch`` samples, waiting at most ``max_wait_us`` for a full one."""
@@ -75,7 +75,7 @@ class BatchQueue:
         self._changed = threading.Condition()
 
     def put(self, samples: Samples, reply: Reply) -> None:
-        """Add samples behind those that wait."""
+        """Append samples."""
         with self._changed:
             if not self._waiting:
                 self._oldest_s = time.monotonic()
@@ -90,7 +90,7 @@ class BatchQueue:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop the workers; what waits stays unanswered."""
+        """Stop the workers; waiting samples stay unanswered."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -127,7 +127,7 @@ def join_samples(parts: list[Samples]) -> Samples:
 
 
 def by_length(samples: Samples, lengths: Sequence[int]) -> Samples:
-    """Return the samples with like lengths together, the longest first: so the last batches are short ones.
+    """Return the samples sorted by length, the longest first: so the last batches are the short ones.
 
     Samples of one length keep their order.
 
@@ -160,7 +160,7 @@ def passes(indices: Sequence[int]) -> list[range]:
 
 @dataclass(slots=True)
 class BatchCounts:
-    """What went through an engine, for the record. One worker writes at a time."""
+    """Statistics of an engine, for the record. One worker writes at a time."""
 
     by_size: dict[int, int] = field(default_factory=dict)
     samples: int = 0

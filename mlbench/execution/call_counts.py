@@ -1,4 +1,4 @@
-"""With which shapes graphs are really called: what a run's work is computed from."""
+"""Counts graph calls by shapes: the basis of a run's work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Sizes = tuple[tuple[str, int], ...]
 
 
 class CallCounts:
-    """Counts the calls of one graph by shapes. One thread notes, another may take."""
+    """Counts the calls of one graph by shapes. One thread counts, another may read."""
 
     def __init__(self, graph: str) -> None:
         """Store the graph's name in the model."""
@@ -26,12 +26,12 @@ class CallCounts:
         self._counts: dict[tuple[_Shapes, _Sizes], int] = {}
 
     def note(self, inputs: Mapping[str, np.ndarray], state_sizes: _Sizes = ()) -> None:
-        """Count a call. This is all that counting costs while something is measured: about a microsecond."""
+        """Count a call; it takes about a microsecond."""
         counts, key = self._counts, (tuple([(name, array.shape) for name, array in inputs.items()]), state_sizes)
         counts[key] = counts.get(key, 0) + 1
 
     def take(self) -> Mapping[tuple[_Shapes, _Sizes], int]:
-        """Return the counts, and begin anew."""
+        """Return the counts, and reset them."""
         counts, self._counts = self._counts, {}
         return counts
 
@@ -45,7 +45,7 @@ class CountedExecutable:
         self.counts = CallCounts(graph)
 
     def replay(self) -> ReplayedExecutable:
-        """Compute no more shape twice, from now on; return what counts the calls that are computed nonetheless."""
+        """From now on compute each shape only once; return a counter of the calls that are still computed."""
         if not isinstance(self._executable, ReplayedExecutable):
             self._executable = ReplayedExecutable(self._executable)
         return self._executable
@@ -58,7 +58,7 @@ class CountedExecutable:
 
 
 def merge_counts(counts: Iterable[CallCounts]) -> Sequence[GraphCalls]:
-    """Return what several workers counted as one, the most frequent calls first."""
+    """Return the merged counts of several workers, the most frequent calls first."""
     return sum_counts(((each.graph, *key), count) for each in counts for key, count in each.take().items())
 
 

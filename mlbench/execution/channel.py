@@ -1,4 +1,4 @@
-"""What a run's process tells its parent: progress while it runs, and at its end an outcome or an error."""
+"""Messages of a run's process to its parent: progress while it runs, and finally an outcome or an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEP_PERIOD_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressMessage:
-    """What the child is doing; also a sign of life."""
+    """The child's stage; also a sign of life."""
 
     stage: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def message_from_values(values: Mapping[str, Any]) -> Message | None:
 
 
 class Channel:
-    """The child's line to its parent."""
+    """The child's channel to its parent."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -56,7 +56,7 @@ class Channel:
         self._next_step_s = 0.0
 
     def progress(self, stage: str, **facts: Any) -> None:
-        """Report what the child is doing; also a sign of life."""
+        """Report the child's stage; also a sign of life."""
         self._stage = stage
         self._report_progress(facts)
 
@@ -65,14 +65,14 @@ class Channel:
         self.progress(self._stage)
 
     def step(self, done: int, of: int) -> None:
-        """Report how far a batch is in the present stage; once a second, and nothing of the steps between."""
+        """Report progress within a batch in the current stage, at most once a second."""
         now_s = time.monotonic()
         if now_s >= self._next_step_s:
             self._next_step_s = now_s + _STEP_PERIOD_S
             self._report_progress({"step": done, "steps": of})
 
     def outcome(self, value: Mapping[str, Any]) -> None:
-        """Hand over the result.
+        """Send the result.
 
         Raises:
             TypeError, ValueError: it is not made of JSON values, or too long.
@@ -80,11 +80,11 @@ class Channel:
         self._sender.send({"kind": "outcome", "value": value})
 
     def error(self, error: BaseException) -> None:
-        """Hand over the exception that ended the work."""
+        """Send the exception that ended the work."""
         self._report_error(error_to_wire(error))
 
     def stuck(self, message: str) -> None:
-        """Report that some thread will never return, and end the process: nothing else would."""
+        """Report that a thread hangs, and end the process: nothing else would."""
         try:
             self._report_error(ErrorReport(message=message, kind=FailureKind.HANG))
             faulthandler.dump_traceback(all_threads=True)

@@ -35,7 +35,7 @@ def main() -> int:
         channel.outcome(_as_values(called(_as_annotated(called, request), channel)))
     except SystemExit:
         raise
-    except BaseException as error:  # reported to the parent, whatever it is; the traceback stays in the log
+    except BaseException as error:  # any exception is reported to the parent; the traceback stays in the log
         traceback.print_exc()
         channel.error(error)
         return 1
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _read_start() -> tuple[str, object]:
-    """Return the key and the request, and leave an empty standard input: what is started from here inherits it."""
+    """Return the key and the request, and leave an empty standard input for child processes."""
     start = json.load(sys.stdin)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())

@@ -1,4 +1,4 @@
-"""What takes long to make and can be made again: kept in the cache under the hash of what it was made from."""
+"""Cache of files that take long to make, keyed by a hash of their inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlbench.folders import cache_folder, make_cache_folder
 logger = logging.getLogger(__name__)
 
 _SIZES = ".sizes.json"
-"""In each folder: the bytes of its files, by name. A crash of the machine or a full disk can leave less."""
+"""A file in each folder: the sizes of its files by name. A crash of the machine or a full disk can truncate them."""
 
 
 def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
@@ -46,11 +46,11 @@ def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
         fill(fresh)
         (fresh / _SIZES).write_text(json.dumps(_sizes(fresh)), encoding="utf-8")
         if folder.is_dir() and not _is_whole(folder):
-            logger.warning("%s in the cache is damaged, and was made again", folder)
+            logger.warning("%s in the cache was damaged, and is made again", folder)
             shutil.rmtree(folder)
         os.replace(fresh, folder)
     except OSError:
-        if not folder.is_dir():  # if it is there, another process was first, and its folder is as good
+        if not folder.is_dir():  # if it exists, another process was first, and its folder is equivalent
             raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -62,7 +62,7 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Return whether a folder has all that was written, by the sizes; what was added later is no fault."""
+    """Return whether a folder's files have their recorded sizes; additional files do not matter."""
     try:
         written = read_json_object(folder / _SIZES, what="list of files")
         return written.items() <= _sizes(folder).items()

@@ -1,4 +1,4 @@
-"""The engine every graph backend gets for free: it batches samples through the workload's program."""
+"""The default engine of graph backends: it batches samples through the workload's program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SLOW_S = 10.0
 
 
 class ComposedEngine(Engine):
-    """Runs batches on worker threads, or on the caller's where a query is to be answered at once."""
+    """Runs batches on worker threads, or on the caller's thread for inline batching."""
 
     def __init__(self, backend: GraphBackend, model: Model, plan: EnginePlan) -> None:
         if plan.batching not in BATCHING:
@@ -45,7 +45,7 @@ class ComposedEngine(Engine):
         for name in ("batch", "workers"):
             if (number := getattr(plan, name)) != "auto" and number < 1:
                 raise UsageError(f"execution.{name} is {number}.", hint="Must be at least 1.")
-        # an instance has a part of the cores; a runtime left to itself may take all, whatever the process may use
+        # an instance has a part of the cores; by default a runtime may take all of them
         self._backend = backend.for_workers(plan.workers) if plan.workers > 1 or plan.instances != 1 else backend
         self._batch = 1 if plan.batch == "auto" else plan.batch
         self._sweep: dict[int, float] = {}
@@ -71,14 +71,14 @@ class ComposedEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the workers finish their batch and go."""
+        """Let the workers finish their batch and stop."""
         self._queue.close()
         for thread in self._threads:
             thread.shutdown()
         self._graphs.clear()
 
     def warm_up(self, samples: Samples) -> None:
-        """Choose a batch if the plan leaves it open, and run every batch size that a run may see."""
+        """Choose a batch size if the plan leaves it open, and run every batch size that may occur."""
         largest = max(_USUAL_QUERY, self._plan.largest_batch if self._plan.batch == "auto" else self._batch)
         data = sorted(samples.data() * -(-largest // len(samples)), key=self._program.length)
         if self._plan.batching == "inline":
@@ -95,7 +95,7 @@ class ComposedEngine(Engine):
             thread.submit(self._run_sizes, sizes, data, graphs).result()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Run a query here and now when the plan says inline; else leave it to the workers."""
+        """Run a query on this thread if the plan says inline; otherwise queue it for the workers."""
         if self._plan.batching == "inline":
             size = len(samples) if self._plan.batch == "auto" else self._batch
             for start in range(0, len(samples), size):
@@ -109,11 +109,11 @@ class ComposedEngine(Engine):
         self._queue.put(samples, reply)
 
     def flush(self) -> None:
-        """Let a batch that waits for company go."""
+        """Flush a partial batch."""
         self._queue.flush()
 
     def capacity(self) -> Capacity:
-        """Ask for a batch for each worker, and another to go on with."""
+        """Return a batch for each worker, and one more to keep them busy."""
         workers = 1 if self._plan.batching == "inline" else self._plan.workers
         return Capacity(batch=self._batch, in_flight=2 * self._batch * workers)
 
@@ -138,7 +138,7 @@ class ComposedEngine(Engine):
         return merge_counts(executable.counts for graphs in self._graphs for executable in graphs.values())
 
     def replay_graphs(self) -> str:
-        """Let the graphs of all workers compute no shapes twice."""
+        """Make the graphs of all workers compute each shape only once."""
         self._replayed = [executable.replay() for graphs in self._graphs for executable in graphs.values()]
         return ""
 
@@ -152,7 +152,8 @@ class ComposedEngine(Engine):
     def _run_sizes(self, sizes: Sequence[int], data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> None:
         """Run batches of these sizes, with the shortest and the longest of the samples.
 
-        Stops at a batch that is slow twice: its first call may compile, but samples that take as long warm up in vain.
+        Stops at a batch that is slow twice: its first call may compile, but for samples that take as long warming up
+        does not help.
         """
         for size in sizes:
             for part in (data[:size], data[-size:]):
@@ -160,13 +161,13 @@ class ComposedEngine(Engine):
                     return
 
     def _is_slow(self, data: Sequence[Any], graphs: Mapping[str, CountedExecutable]) -> bool:
-        """Run a batch, and tell whether that took long."""
+        """Run a batch, and return whether that took long."""
         started_s = time.perf_counter()
         self._program.run(data, graphs)
         return time.perf_counter() - started_s > _SLOW_S
 
     def _serve(self) -> None:
-        """Let each worker take batches from now on, until the engine ends."""
+        """Start the worker loops, until the engine ends."""
         self._is_serving = True
         for thread, graphs in zip(self._threads, self._graphs, strict=True):
             thread.submit(self._work, graphs)

@@ -1,4 +1,4 @@
-"""Which processors share a core, which cores a node of memory, and how to deal them out."""
+"""Which processors share a core, which cores a NUMA node, and how to divide them into groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 SYSTEM = Path("/sys/devices/system/cpu")
-"""Where Linux tells it."""
+"""Linux's description of the processors."""
 
 _Thing = TypeVar("_Thing")
 
@@ -20,7 +20,7 @@ class Core:
     """A physical core, as far as this process may use it."""
 
     node: int
-    """Of memory (NUMA)."""
+    """NUMA node."""
     processors: tuple[int, ...]
     """Linux's numbers of its hardware threads."""
 
@@ -28,7 +28,7 @@ class Core:
 def physical_cores() -> list[Core]:
     """Return the cores that this process may use, those of a node together.
 
-    A processor of which Linux tells nothing counts as a core of its own, on node 0.
+    A processor that Linux does not describe counts as a core of its own, on node 0.
     """
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     places = sorted((_node(number), _siblings(number), number) for number in allowed)
@@ -39,7 +39,7 @@ def physical_cores() -> list[Core]:
 
 
 def core_groups(cores: Sequence[Core], count: int) -> list[Sequence[Core]]:
-    """Return the cores in ``count`` groups of nearly equal size, which cross from node to node as little as can be.
+    """Return the cores in ``count`` groups of nearly equal size that span as few nodes as possible.
 
     Args:
         cores: at least ``count``.
@@ -66,7 +66,7 @@ def _node(processor: int) -> int:
 
 
 def _siblings(processor: int) -> str:
-    """Return what is the same for all processors of a core, and for no other."""
+    """Return a key that is equal for all processors of a core, and unique to it."""
     try:
         return (SYSTEM / f"cpu{processor}" / "topology" / "thread_siblings_list").read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""How a process can end without a result, and how an error gets from one process to another."""
+"""How a process can end without a result, and how errors travel between processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlbench.errors import MlbenchError, UnavailableError
 from mlbench.execution.usage import is_out_of_memory, oom_kills_so_far
 
 _LONGEST_TEXT = 20_000
-"""Characters of an error's message that are passed on; all of it is in the log."""
+"""Most characters of an error's message that are passed on; the log has all of it."""
 
 
 class FailureKind(StrEnum):
@@ -25,12 +25,12 @@ class FailureKind(StrEnum):
     HANG = "hang"
     OUT_OF_MEMORY = "out of memory"
     UNSUPPORTED = "unsupported"
-    """Nothing went wrong: the backend cannot compile a graph, and said so."""
+    """Not an error: the backend reported that it cannot compile a graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What happened to a child that left no outcome."""
+    """Why a child left no outcome."""
 
     kind: FailureKind
     message: str
@@ -40,7 +40,7 @@ class Failure:
 
 
 class ProcessEndedError(Exception):
-    """A process that another one needed has failed."""
+    """A process that another one depends on has failed."""
 
     def __init__(self, message: str, kind: FailureKind) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class ErrorReport:
     message: str
     hint: str = ""
     class_name: str = ""
-    """Of an `MlbenchError`: its class in `mlbench.errors`; empty for every other error."""
+    """Class in `mlbench.errors` of an `MlbenchError`; empty for any other error."""
     kind: FailureKind = FailureKind.EXCEPTION
 
 
@@ -66,9 +66,9 @@ def error_to_wire(error: BaseException) -> ErrorReport:
                 UnavailableError(f"{error.name} is not installed.", hint="pip install 'mlbench-inference[cpu]'")
             )
         case MlbenchError():
-            # a class of a plugin's own is known here by the class of ours that it is made from
+            # a plugin's own class is reported as the mlbench class it derives from
             name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__)
-            message, hint = getattr(error, "message", ""), getattr(error, "hint", "")  # as good as it was made
+            message, hint = getattr(error, "message", ""), getattr(error, "hint", "")  # as far as it was constructed
             return ErrorReport(message=_cut(message), hint=_cut(hint), class_name=name)
         case ProcessEndedError():
             return ErrorReport(message=_cut(error), kind=error.kind)
@@ -86,7 +86,7 @@ def error_from_wire(report: ErrorReport) -> MlbenchError | ProcessEndedError:
 
 
 def report_from_values(values: object) -> ErrorReport:
-    """Return a report from the JSON values of one, whatever they are."""
+    """Return a report from JSON values, whatever they are."""
     fields: Mapping[str, Any] = values if isinstance(values, Mapping) else {"message": str(values)}
     kind = fields.get("kind")
     return ErrorReport(
@@ -98,7 +98,7 @@ def report_from_values(values: object) -> ErrorReport:
 
 
 def _describe_fully(error: BaseException) -> str:
-    """Return the class and the message of an error, which may be a plugin's and raise when it is asked."""
+    """Return the class and the message of an error; a plugin's ``__str__`` may raise."""
     return _cut(f"{type(error).__name__}: {_cut(error)}".removesuffix(": "))
 
 
@@ -111,7 +111,7 @@ def _cut(text: object) -> str:
 
 
 def describe_exit(status: int, oom_kills: int) -> tuple[FailureKind, str]:
-    """Return how a process ended before it was done, in words that follow its name.
+    """Return how a process ended early, as a predicate that follows its name.
 
     Args:
         status: as `subprocess` has it.

@@ -1,4 +1,4 @@
-"""A process of its own for each run: a crash, a hang or an out-of-memory kill takes down one run, and says so."""
+"""A separate process for each run: a crash, hang or out-of-memory kill ends only that run, and is reported."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 
 OnProgress = Callable[[Mapping[str, Any]], None]
-"""Is given the ``stage`` and more facts, by name."""
+"""Called with the ``stage`` and more facts, by name."""
 
 _LOG_TAIL_CHARACTERS = 4000
 _SHARE_OF_RUN = 0.95
 _SHARE_OF_HELPER = 0.8
-_ROOM_HINT = "See that the disk of the results has room, and `ulimit -a`."
+_ROOM_HINT = "Check the free space of the results' disk, and `ulimit -a`."
 _PULSE_S = 0.5
 _LEAVE_WITHIN_S = 20.0
 _MOST_STRAY_BYTES = 1 << 20
@@ -61,7 +61,7 @@ class ProcessLimits:
     """What a child may use."""
 
     stage_timeout_s: float
-    """How long it may go without a sign of progress; longer where it is at work on a busy machine (`is_hung`)."""
+    """How long it may go without a sign of progress; longer if it is working on a busy machine (`is_hung`)."""
     memory_bytes: int
     """Memory that the child and its children hold; pages of mapped files do not count."""
 
@@ -73,7 +73,7 @@ class ProcessLimits:
 
     @classmethod
     def for_helper(cls, stage_timeout_s: float, *, free_bytes: int | None = None) -> Self:
-        """Return the limits of what runs beside a run, or instead of one: it leaves some of the free memory (None)."""
+        """Return the limits of a process besides a run: it leaves some of the free memory (None)."""
         free_bytes = psutil.virtual_memory().available if free_bytes is None else free_bytes
         return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(_SHARE_OF_HELPER * free_bytes))
 
@@ -99,7 +99,7 @@ def call_isolated(
 ) -> _Answer | Failure:
     """Run a function in a fresh interpreter, and return its answer or how it failed.
 
-    The child's output goes to ``log``, and so does what is written to its pipe and is no message. ``on_progress`` is
+    The child's output goes to ``log``, and so does data on its pipe that is not a message. ``on_progress`` is
     given each `Channel.progress`. When this returns, all processes that the child started have ended too.
 
     Raises:
@@ -112,7 +112,7 @@ def call_isolated(
     try:
         process = SupervisedProcess(function.path, {"key": key, "request": to_jsonable_python(request)}, log)
     except OSError as error:
-        raise UsageError(f"no process can be started for the run: {error.strerror}.", hint=_ROOM_HINT) from None
+        raise UsageError(f"the run's process cannot be started: {error.strerror}.", hint=_ROOM_HINT) from None
     with process:
         watch = _Watch(process, Receiver(key), limits, log, on_progress)
         watch.follow()
@@ -127,7 +127,7 @@ def _read_answer(kind: type[_Answer], value: Mapping[str, Any]) -> _Answer:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         reason = first_problem(error, whole="the whole")
-        raise InvalidRunError(f"what the process handed back is no {kind.__name__}: {reason}.") from None
+        raise InvalidRunError(f"the process returned an invalid {kind.__name__}: {reason}.") from None
 
 
 def _reason(watch: _Watch, status: int | None, oom_kills: int) -> tuple[FailureKind, str]:
@@ -147,13 +147,13 @@ def _reason(watch: _Watch, status: int | None, oom_kills: int) -> tuple[FailureK
     if watch.ended:
         return watch.ended
     if status is None:
-        return FailureKind.CRASH, "the process that watches over the run was ended"
+        return FailureKind.CRASH, "the run's supervisor process was ended"
     kind, how = describe_exit(status, oom_kills)
     return kind, f"the process {how}"
 
 
 class _Watch:
-    """Follows a child's messages, and ends it when it is silent for too long or grows too big."""
+    """Reads a child's messages, and ends it if it is silent for too long or uses too much memory."""
 
     def __init__(
         self, process: SupervisedProcess, receiver: Receiver, limits: ProcessLimits, log: Path, on_progress: OnProgress
@@ -170,12 +170,12 @@ class _Watch:
         self._leave_by_s = float("inf")
         self.stage = "start"
         self.last: OutcomeMessage | ErrorReport | None = None
-        """What the child had to say in the end; None when it said nothing."""
+        """The child's final message; None if there was none."""
         self.ended: tuple[FailureKind, str] | None = None
         """Set when it was this watch that ended the child."""
 
     def follow(self) -> None:
-        """Return when the child is gone, with all that it started."""
+        """Wait until the child is gone, with all its descendants."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.control, selectors.EVENT_READ)
             pipe = selector.register(self._process.messages, selectors.EVENT_READ)
@@ -184,7 +184,7 @@ class _Watch:
                     if key is not pipe:
                         self._process.note_end()
                     elif self._read() == b"":
-                        selector.unregister(self._process.messages)  # it has closed its end, and may live on
+                        selector.unregister(self._process.messages)  # it has closed its end, and may still run
                 if time.monotonic() >= self._next_look_s:
                     self._look()
                     self._next_look_s = time.monotonic() + _PULSE_S
@@ -193,7 +193,7 @@ class _Watch:
                 break
 
     def _read(self) -> bytes | None:
-        """Take what is in the pipe, and return it: empty at its end, None where there is nothing now."""
+        """Read from the pipe: empty at its end, None if there is nothing now."""
         data = self._process.read()
         if data is not None:
             for each in self._receiver.feed(data):
@@ -209,23 +209,23 @@ class _Watch:
                 self._on_progress({"stage": stage, **facts})
             case OutcomeMessage() | ErrorReport() if self.last is None:
                 self.last = message
-                self._leave_by_s = time.monotonic() + _LEAVE_WITHIN_S  # it has said all it had to say
+                self._leave_by_s = time.monotonic() + _LEAVE_WITHIN_S  # it has sent its final message
             case None:
                 self._note(received.content if isinstance(received, Stray) else repr(received).encode())
 
     def _note(self, content: bytes) -> None:
-        """Put into the log what came through the pipe and is no message, up to a bound."""
+        """Copy data from the pipe that is not a message to the log, up to a limit."""
         room = _MOST_STRAY_BYTES - self._stray_bytes
         if room <= 0:
             return
         self._stray_bytes += len(content)
         if len(content) >= room:
-            content = content[:room] + b"\n(more that is no message is left out)\n"
+            content = content[:room] + b"\n(more data that is not a message is left out)\n"
         with contextlib.suppress(OSError), open_to_write(self._log, appends=True) as log:  # the disk may be full
             log.write(content)
 
     def _look(self) -> None:
-        """End the child where it has said all and stays, is silent for too long, or has grown too big."""
+        """End the child if it outlives its final message, is silent for too long, or uses too much memory."""
         now_s = time.monotonic()
         self._process.give_up()
         if self.ended or self.last:
@@ -245,7 +245,7 @@ class _Watch:
         allowed_bytes = self._limits.memory_bytes
         if used_bytes <= allowed_bytes:
             return None
-        grown = f"the run grew to {used_bytes / 2**30:.1f} GiB of {allowed_bytes / 2**30:.1f} allowed"
+        grown = f"the run used {used_bytes / 2**30:.1f} GiB of {allowed_bytes / 2**30:.1f} allowed"
         return FailureKind.OUT_OF_MEMORY, grown
 
     def _hung(self, silent_s: float, computed_s: float) -> tuple[FailureKind, str] | None:

@@ -1,4 +1,4 @@
-"""A graph as one ONNX file: exported once, checked, kept in the cache under the hash of what it was made from."""
+"""A graph as one ONNX file: exported once, checked, and cached under a hash of its inputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mlbench.execution.tracing import (
 )
 
 OPSET = 18
-"""Of the ai.onnx domain: the lowest the dynamo exporter writes without converting, so the one most runtimes read."""
+"""Opset of the ai.onnx domain: the lowest that the dynamo exporter writes directly, so the one most runtimes read."""
 
 EXPORTERS = ("torch", "onnxscript", "onnx")
 """The distributions whose versions, besides mlbench's own, decide what the file holds."""

@@ -14,7 +14,7 @@ _AXES = 3
 
 
 def merge_slices(graph: GraphProto) -> None:
-    """Merge each Slice into the one whose only reader it is, where they cut different axes; the graph is changed."""
+    """Merge each Slice into its producer if that is a Slice of other axes without other readers; changes the graph."""
     from onnx import TensorProto, helper
 
     readers = Counter(name for node in graph.node for name in node.input)
@@ -29,7 +29,7 @@ def merge_slices(graph: GraphProto) -> None:
             parts = [f"{node.output[0]}_merged_{part}" for part in _PARTS]
             for part, name in zip(_PARTS, parts, strict=True):
                 sources = [inner.input[part], node.input[part]]
-                if constants.keys() >= set(sources):  # some runtimes want to know the axes beforehand
+                if constants.keys() >= set(sources):  # some runtimes need constant axes
                     constants[name] = [number for source in sources for number in constants[source]]
                     graph.initializer.append(
                         helper.make_tensor(name, TensorProto.INT64, [len(constants[name])], constants[name])

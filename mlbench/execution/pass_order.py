@@ -1,7 +1,7 @@
-"""In which order an engine begins the samples of a query that goes over the dataset several times.
+"""The order in which an engine starts the samples of a query that covers the dataset several times.
 
-A query's samples may be sorted, those of a language model not across passes over the dataset. An engine need not say
-what it does: the order in which first tokens, or else answers, arrive shows it.
+A query's samples may be sorted, those of a language model not across passes over the dataset. The engine is not asked:
+the order in which first tokens, or else answers, arrive shows it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OF_A_PASS = 512
-"""So many samples of each pass are looked at; all pairs of two passes are compared."""
+"""Number of samples taken from each pass; all pairs of two passes are compared."""
 
 _FEWEST = 16
-"""Samples of a pass that are left to compare; with fewer, chance alone would decide."""
+"""Fewest samples of a pass to compare; with fewer, chance would decide."""
 
 
 class OrderedEngine(Engine):
-    """An engine, and the order in which it begins what it is given. It forwards queries, and nothing else."""
+    """Wraps an engine, and records the order in which it starts samples. It only forwards."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -49,7 +49,7 @@ class OrderedEngine(Engine):
         return self._engine.capacity()
 
     def influence_of_length(self, lengths: Callable[[Sequence[int]], Sequence[int]]) -> float | None:
-        """Return how far length decides whether a sample begins before one of an earlier pass; see `influence`.
+        """Return how strongly length decides whether a sample starts before one of an earlier pass; see `influence`.
 
         Samples that the engine runs at the same time begin in any order: as many as it says it takes, and at least as
         many as were seen between first token and answer.
@@ -79,7 +79,7 @@ class OrderedEngine(Engine):
 
 
 def influence(parts: Sequence[Sequence[tuple[int, int]]]) -> float | None:
-    """Return how far length decides whether a sample begins before one of the pass before its own.
+    """Return how strongly length decides whether a sample starts before one of the previous pass.
 
     Of all pairs of samples of two passes that follow each other, two shares: of those whose later sample is the longer
     one, how many begin with it; and the same where it is the shorter one. The result is how far apart the two are: 0
@@ -121,7 +121,7 @@ def _choose_samples(part: range, ranks: Sequence[int], together: int) -> list[tu
 
 
 class _NotedReply(Reply):
-    """Passes answers on, and notes in which order they came."""
+    """Forwards answers, and records their order."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -130,17 +130,17 @@ class _NotedReply(Reply):
     def complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
-        """Note and pass on."""
+        """Record and forward."""
         self._note(samples, is_answer=True)
         self._reply.complete(samples, outputs, token_counts)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Note and pass on."""
+        """Record and forward."""
         self._note(samples, is_answer=False)
         self._reply.first_token(samples, tokens)
 
     def fail(self, samples: Samples, reason: str) -> None:
-        """Pass on; a run with a sample that failed is INVALID whatever the order."""
+        """Forward; a run with a failed sample is INVALID whatever the order."""
         self._reply.fail(samples, reason)
 
     def invalidate(self, reason: str) -> None:
@@ -154,7 +154,7 @@ class _NotedReply(Reply):
             logger.debug("a reply without samples")
 
     def begun(self) -> dict[int, int]:
-        """Return by id when each sample was seen for the first time; those of one call came at the same time."""
+        """Return when each sample was first seen, by id; those of one call have the same time."""
         begun: dict[int, int] = {}
         for call, (ids, _) in enumerate(self._came):
             for id_ in ids:
@@ -162,7 +162,7 @@ class _NotedReply(Reply):
         return begun
 
     def most_at_a_time(self) -> int:
-        """Return how many samples had at most had a first token, and no answer yet."""
+        """Return the largest number of samples that had a first token, but no answer yet."""
         running, most = set[int](), 0
         for ids, is_answer in self._came:
             (running.difference_update if is_answer else running.update)(ids)

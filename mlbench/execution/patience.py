@@ -1,16 +1,16 @@
-"""How long a process may be silent before it is taken for hung, on a machine that may be busy with other things."""
+"""How long a process may be silent before it counts as hung, on a machine that may be busy."""
 
 from __future__ import annotations
 
 WORKING_SHARE = 0.1
-"""A silent process that used less than this share of the time on a processor is waiting, and not working."""
+"""A silent process that used less than this share of processor time is waiting, not working."""
 
 LONGEST_WAIT = 4.0
-"""How many times its limit a process may be silent at most, however hard it works."""
+"""Maximum silence of a working process, as a multiple of its limit."""
 
 
 def is_hung(silent_s: float, computed_s: float, timeout_s: float) -> bool:
-    """Return whether a process that gave no sign of life for a while is taken for hung.
+    """Return whether a silent process counts as hung.
 
     It is, when it was silent for its limit and
 

@@ -1,4 +1,4 @@
-"""What a plugin says of itself, as values that JSON can hold: a record is not lost to a NaN in it."""
+"""A plugin's facts as values that JSON can hold: a NaN in them must not lose the record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plain_entries(values: object) -> tuple[dict[str, Any], str]:
 
 
 class _Plain:
-    """One value on its way, with how much of it has passed."""
+    """The conversion of one value, with the size so far."""
 
     def __init__(self) -> None:
         self._count = 0

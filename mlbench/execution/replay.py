@@ -1,4 +1,4 @@
-"""Graphs that cost nothing: an engine over them spends only what batching, programs and replies cost."""
+"""Graphs that cost nothing: an engine over them spends time only on batching, programs and replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlbench.contracts.graph import Array, Executable, StatefulExecutable
 from mlbench.execution.arrays import host_array
 
 MOST_BYTES = 1 << 30
-"""Of outputs that one executable keeps; calls with further shapes are computed each time."""
+"""Most bytes of outputs that one executable keeps; calls with further shapes are computed each time."""
 
 _SEED = 20240828
 
@@ -25,7 +25,7 @@ class ReplayedExecutable:
         self._kept: dict[tuple[tuple[int, ...], ...], Mapping[str, Array]] = {}
         self._room_bytes = most_bytes
         self.computed = 0
-        """Calls that were computed, and cost what they cost."""
+        """Calls that were really computed."""
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
         """Give all outputs by name."""
@@ -43,8 +43,8 @@ class ReplayedExecutable:
 class ReplayedGeneration:
     """Prefill or decode that computes one call, and gives its choices again, for as many rows as are asked for.
 
-    The choices end no answer. Answers end by chance instead, so that they are as long on average as they were told to
-    be: what an answer costs the engine grows with its length. Nothing is kept of the sequences.
+    The choices end no answer. Answers end by chance instead, so that they have the given average length: what an answer
+    costs the engine grows with its length. Nothing is kept of the sequences.
     """
 
     def __init__(self, executable: StatefulExecutable, decoding: Decoding, *, usual_answer: float, ends: bool) -> None:
@@ -64,7 +64,7 @@ class ReplayedGeneration:
         self._choices: tuple[np.ndarray, np.ndarray] | None = None
         self._by_rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.computed = 0
-        """Calls that were computed, and cost what they cost."""
+        """Calls that were really computed."""
 
     def new_state(self, sizes: Mapping[str, int], /) -> object:
         """Return real state: memory is part of what an engine takes."""

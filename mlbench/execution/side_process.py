@@ -14,7 +14,7 @@ _PULSE_S = 0.5
 
 
 class SideProcess:
-    """Runs ``python -P -m module <descriptor> <arguments>``, which is to end when this side hangs up.
+    """Runs ``python -P -m module <descriptor> <arguments>``, which must exit when this side closes the socket.
 
     The module finds its end of the socket under the descriptor. What it prints goes where this process prints. Nothing
     is imported from the current folder.

@@ -1,4 +1,4 @@
-"""How fast an engine answers, roughly: enough to tell LoadGen what to expect, never a result."""
+"""A rough estimate of an engine's speed: enough to configure LoadGen, never a result."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _BUDGET_S = 1.0
 _QUERIES = 30
 _LONG_S = 10.0  # queries that take so long are timed once
 _CROWD_S = 20.0
-_GROWS = 1.2  # a rate that does not grow by so much when twice as many are asked has reached its height
+_GROWS = 1.2  # a rate that grows by less when the load is doubled is saturated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedEstimate:
-    """What a short trial through the engine's own door gave."""
+    """The results of a short trial of the engine."""
 
     latency_ns: int
     """The median time of a query alone."""
@@ -33,11 +33,11 @@ class SpeedEstimate:
     rate_per_s: float
     """Samples per second, many at once."""
     saturated_per_s: float | None = None
-    """The same with as many at once as pays, where that was looked for; see `measure_saturated_speed`."""
+    """The same at saturation, where it was measured; see `measure_saturated_speed`."""
 
     @property
     def sustained_per_s(self) -> float:
-        """Samples per second of a stream of single samples: with as many at once as pays, else one after another."""
+        """Samples per second of a stream of single samples: saturated if known, otherwise one after another."""
         return self.saturated_per_s or 1e9 / self.latency_ns
 
 
@@ -65,9 +65,9 @@ def measure_speed(engine: Engine, samples: Samples, query_size: int, timeout_s: 
 
 
 def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Samples, timeout_s: float) -> SpeedEstimate:
-    """Return the pace of a generation engine with its rate when crowded: it takes many samples in little more time.
+    """Return the speed of a generation engine with its saturated rate: it answers many samples in little more time.
 
-    Asks twice as many together each time, as long as that raises the rate and takes seconds.
+    Doubles the load as long as that raises the rate and takes only seconds.
 
     Raises:
         InvalidRunError: as `measure_speed`.
@@ -102,7 +102,7 @@ def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:
 
 
 class _AwaitedReply(Reply):
-    """Waits until as many samples were answered as were asked."""
+    """Waits until all samples are answered."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -120,7 +120,7 @@ class _AwaitedReply(Reply):
                 self._done.set()
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Take no notice: only whole answers are timed."""
+        """Do nothing: only whole answers are timed."""
 
     def fail(self, samples: Samples, reason: str) -> None:
         """Stop waiting."""
@@ -129,7 +129,7 @@ class _AwaitedReply(Reply):
 
     def invalidate(self, reason: str) -> None:
         """Stop waiting."""
-        self._failure = f"warm-up is not sound: {reason}"
+        self._failure = f"warm-up failed: {reason}"
         self._done.set()
 
     def wait(self, timeout_s: float) -> None:

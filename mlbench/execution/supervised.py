@@ -1,4 +1,4 @@
-"""A child process under a supervisor, as its parent has it."""
+"""A child process under a supervisor: the parent's side."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 16
 _MARK = "MLBENCH_RUN_MARK"
-"""A variable that the run's process is given, and that what it starts inherits."""
+"""Environment variable of the run's process, inherited by its descendants."""
 _END_WITHIN_S = supervisor.END_WITHIN_S + 5.0
 """For the supervisor to end what it watches over, and itself."""
 
 
 class SupervisedProcess:
-    """Runs ``mlbench.execution.child`` for a function; whatever it starts is gone at the latest when this is left."""
+    """Runs ``mlbench.execution.child`` for a function; all its descendants are gone when this context is left."""
 
     def __init__(self, function: str, start: Mapping[str, Any], log: Path) -> None:
         """Start it.
@@ -83,7 +83,7 @@ class SupervisedProcess:
         return self._seen
 
     def read(self) -> bytes | None:
-        """Return what is in the pipe; empty at its end, None where there is nothing now."""
+        """Return the data in the pipe; empty at its end, None if there is nothing now."""
         try:
             return os.read(self.messages, _CHUNK_BYTES)
         except BlockingIOError:
@@ -101,14 +101,14 @@ class SupervisedProcess:
         self.status = int(report) if report else None
 
     def end(self) -> None:
-        """Have the supervisor end it all, which takes a moment."""
+        """Ask the supervisor to end all processes, which takes a moment."""
         if self._end_by_s == float("inf"):
             self.tree()
             self._end_by_s = time.monotonic() + _END_WITHIN_S
             self._hang_up()
 
     def give_up(self) -> None:
-        """Count it as ended if its end was asked for long ago: the kernel does not let go of something."""
+        """Count it as ended if that was requested long ago: the kernel does not release some process."""
         if time.monotonic() > self._end_by_s:
             self.has_ended = True
 
@@ -139,7 +139,7 @@ class SupervisedProcess:
             pass  # the supervisor is gone
 
     def _kill_orphans(self) -> None:
-        """Kill what was seen below the supervisor, and what has the mark of this run."""
+        """Kill the known descendants of the supervisor, and processes marked with this run's variable."""
         import psutil
 
         orphans = [*self._seen, *self._find_marked()]
@@ -160,7 +160,7 @@ class SupervisedProcess:
 
 
 def _nameless_file(content: bytes) -> IO[bytes]:
-    """Return a file with some content, to be read from its start; unlike a pipe it needs no reader to be filled."""
+    """Return a file with some content, to be read from its start; unlike a pipe it can be filled without a reader."""
     file: IO[bytes] = (
         os.fdopen(os.memfd_create("start"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
     )

@@ -4,8 +4,8 @@
 
 Started as a file and without site packages, since it should cost nothing: it imports from the standard library only. It
 starts the program in a session of its own, and is the kernel's *subreaper* for it: processes whose parents end, in
-whatever session, become the supervisor's children and not those of process 1. So there is nowhere to hide, and nobody
-but descendants of this run is ever signalled.
+whatever session, become the supervisor's children and not those of process 1. So no descendant can escape, and only
+descendants of this run are ever signalled.
 
 The end comes with the program's own end, or with the end of the control socket: the parent closed it, or died. Then all
 descendants are stopped, so that none starts another, and killed. The program's wait status goes to the parent. The
@@ -27,11 +27,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 END_WITHIN_S = 10.0
-"""How long the end of all descendants may take; what the kernel does not let go of by then is left to it."""
+"""How long ending all descendants may take; processes that the kernel has not released by then are left."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""The parent decides: it gets these signals too, and hangs up."""
+"""Ignored here: the parent gets these signals too, and closes the socket."""
 _RESTORED = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """As `subprocess` does: Python ignores the last two."""
 _PULSE_S = 0.002
@@ -39,7 +39,7 @@ _NOT_STARTED = 127
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process with the thread that started it, however that ends."""
+    """Have the kernel end this process when the thread that started it ends."""
     prctl("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -107,7 +107,7 @@ def _scanned_children() -> Callable[[int], list[int]]:
 
 
 def end_descendants(within_s: float, note_end: Callable[[int, int], None] = lambda pid, status: None) -> bool:
-    """Kill all that is below this process, however it hid, and wait until it is gone; `adopt_orphans` comes first.
+    """Kill all descendants of this process and wait until they are gone; call `adopt_orphans` first.
 
     Processes are stopped before they are killed: a stopped process starts no other, and still counts against a limit on
     processes, so that a program that multiplies runs out of room.
@@ -133,7 +133,7 @@ def end_descendants(within_s: float, note_end: Callable[[int, int], None] = lamb
 
 
 def collect_ended(note_end: Callable[[int, int], None]) -> bool:
-    """Collect the children that have ended, orphans among them, and return whether there are others."""
+    """Reap ended children, including orphans, and return whether others are left."""
     try:
         while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
             note_end(*ended)
@@ -163,7 +163,7 @@ class _Supervisor:
             _become(command, supervisor)
 
     def wait(self) -> None:
-        """Return when the program has ended, or the parent wants it to."""
+        """Wait until the program has ended, or the parent asks for it."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wakeups, select.POLLIN)
@@ -183,9 +183,9 @@ class _Supervisor:
         end_descendants(END_WITHIN_S, self._note_end)
 
     def report(self) -> None:
-        """Tell the parent how the program ended; empty where it has not."""
+        """Report to the parent how the program ended; empty if it has not."""
         code = "" if self._status is None else os.waitstatus_to_exitcode(self._status)
-        with contextlib.suppress(OSError):  # nobody is there any more
+        with contextlib.suppress(OSError):  # the reader is gone
             os.write(self._control, f"{code}\n".encode())
 
     def _note_end(self, pid: int, status: int) -> None:
@@ -215,12 +215,12 @@ def _become(command: Sequence[str], supervisor: int) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the program, and leave nothing of it."""
+    """Run the program, and leave none of its processes."""
     control, messages, *command = arguments
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(int(control), False)
-    with contextlib.suppress(OSError):  # then what hides is found by its mark
+    with contextlib.suppress(OSError):  # then escaped processes are found by the variable
         adopt_orphans()
     supervisor = _Supervisor(int(control))
     supervisor.start(command)

@@ -1,4 +1,4 @@
-"""What torch's exporters want to know of a graph: example inputs, and which axes vary. And how to keep them quiet."""
+"""What torch's exporters need: example inputs, and which axes vary. And how to silence them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _TALKERS = ("onnx_ir", "onnxscript")
-"""Loggers of the exporter's optimiser, which tell of every constant: hundreds of lines in the log of a run."""
+"""Loggers of the exporter's optimiser, which log every constant: hundreds of lines per run."""
 
 logger = logging.getLogger(__name__)
 

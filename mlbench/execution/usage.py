@@ -1,4 +1,4 @@
-"""What processes use: memory that they hold, and processor time."""
+"""Memory and processor time of processes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has held at a time."""
+    """Return the peak memory of this process."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
 
 

@@ -1,4 +1,4 @@
-"""Samples that no engine has seen: those of a dataset under other indices, changed, or continued."""
+"""Samples that no engine has seen: a dataset's samples under other indices, changed, or continued."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mlbench.contracts.generation import Prompt
 from mlbench.contracts.wrapped import WrappedDataset
 
 _SLIGHT = 2.0**-18
-"""Relative, and so no more than what another batch does to fp32 logits."""
+"""Relative; no larger than the effect of another batch on fp32 logits."""
 
 _SHRUNK = 0.8, 1.0
-"""What numbers are multiplied with, so that no rounding makes two changes of a sample alike."""
+"""Factors of numbers, so that rounding never makes two changes of a sample equal."""
 
 _FEW_TOKENS = 4
-"""Of so many ids and fewer, none can be moved: the first and the last stay where they are."""
+"""Sequences of at most this many ids are left alone: the first and the last id stay in place."""
 
 
 class Change(StrEnum):
-    """What is done to the arrays of a sample. Shapes, types and the range of values stay as they are."""
+    """How the arrays of a sample are changed. Shapes, types and the range of values stay as they are."""
 
     NONE = "none"
     SLIGHT = "slight"

@@ -8,7 +8,7 @@ whatever else is written to the pipe lands between lines and spoils none. Each l
 The signature is made with a key that only the two sides have. It protects against what gets hold of the pipe by
 accident or from another process: stray prints, an inherited descriptor, a line that is sent twice. It does not protect
 against code in the run's own process, which could take the key from its memory; there a plugin and the harness share
-everything, and what an engine claims is held against LoadGen's logs and spot checks instead.
+everything, and an engine's claims are checked against LoadGen's logs and spot checks instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """Something on the pipe that is no message."""
+    """Data on the pipe that is not a message."""
 
     content: bytes
 
@@ -80,7 +80,7 @@ class Sender:
 
 
 class Receiver:
-    """Takes what comes out of the pipe apart: messages, and the rest."""
+    """Parses data from the pipe: messages, and the rest."""
 
     def __init__(self, key: str) -> None:
         self._key = bytes.fromhex(key)
@@ -89,7 +89,7 @@ class Receiver:
         self._unfinished = b""
 
     def feed(self, data: bytes) -> Iterator[Mapping[str, Any] | Stray]:
-        """Yield what has arrived with some bytes; empty bytes: no more are coming."""
+        """Yield what these bytes complete; empty bytes: no more are coming."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         for line in lines:
             if line:

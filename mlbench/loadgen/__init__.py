@@ -1,1 +1,1 @@
-"""The only room that knows LoadGen: its scenarios, settings, callbacks and logs."""
+"""The only package that knows LoadGen: its scenarios, settings, callbacks and logs."""

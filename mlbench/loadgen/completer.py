@@ -1,4 +1,4 @@
-"""The completion thread: only threads that outlive the test may report to LoadGen, or it brings the process down."""
+"""The completion thread: only threads that outlive the test may report to LoadGen; otherwise the process crashes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Answers:
 
 @dataclass(slots=True)
 class Unchecked:
-    """A reply as an engine handed it over, to be checked with others."""
+    """A reply as the engine gave it, to be checked with others."""
 
     samples: Samples
     outputs: np.ndarray
@@ -63,16 +63,16 @@ class _GivenUp:
 _Job = _Answers | Unchecked | _FirstTokens | _GivenUp
 
 Check = Callable[[Sequence[Unchecked]], None]
-"""Called on the completion thread with replies that gathered, in the order in which they were handed over."""
+"""Called on the completion thread with gathered replies, in the order in which they were given."""
 
 
 class Completer:
-    """Passes replies to LoadGen: at once on the thread that issues, through one thread of its own from anywhere else.
+    """Passes replies to LoadGen: directly on the issuing thread, and through its own thread from anywhere else.
 
-    A thread that has told LoadGen of a completion and ends while the test runs crashes the process; a plugin's threads
-    are not ours to keep alive. Make it on the thread that starts the test: LoadGen issues from there.
+    A thread that has reported a completion to LoadGen and ends during the test crashes the process; the lifetime of a
+    plugin's threads is not under our control. Make it on the thread that starts the test: LoadGen issues from there.
 
-    What LoadGen refuses is given up, so that it hears of every sample all the same.
+    Replies that LoadGen refuses are completed without data, so that it is notified of every sample.
     """
 
     def __init__(self, on_refused: OnRefused, *, gather_s: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class Completer:
         Args:
             on_refused: notes which replies LoadGen did not take.
             gather_s: how long replies may wait for others, all of which go to LoadGen in one call; 0: none waits.
-                Python's lock changes hands for each call, which costs a fast engine more than all else.
+                Each call switches the GIL between threads, which costs a fast engine more than everything else.
         """
         self.issuer = threading.get_ident()
         self._on_refused = on_refused
@@ -105,7 +105,7 @@ class Completer:
 
     @property
     def failure(self) -> str:
-        """Why the completion thread passes nothing on any more; empty while it does."""
+        """Why the completion thread has stopped; empty while it runs."""
         if not self._failure and self._thread.ident is not None and not self._thread.is_alive():
             return "its thread has ended"
         return self._failure
@@ -121,18 +121,17 @@ class Completer:
             self._jobs.put(answers)
 
     def gather(self, check: Check) -> Callable[[Unchecked], None] | None:
-        """Return what takes replies that are to be checked together; None where none waits for others.
+        """Return the function that takes replies to be checked together; None if replies are not gathered.
 
-        A reply that is checked by itself, closed by itself and told of by itself costs a fast engine several times what
-        its share of a hundred costs.
+        A reply that is checked, closed and reported alone costs several times its share of a batch of a hundred.
         """
         self._check = check
         return self._jobs.put if self._gather_s else None
 
     def complete_one(self, sample_id: int, output: np.ndarray) -> None:
-        """Give LoadGen the reply to one sample, in the shortest way; only on the thread that issues.
+        """Give LoadGen the reply to one sample, by the fast path; only on the issuing thread.
 
-        Finding the address of an array costs as much as all else that is done for a sample, and LoadGen wants the data
+        Finding the address of an array costs as much as everything else done for a sample, and LoadGen needs the data
         of few replies: it asks for them.
         """
         self._output = output
@@ -147,7 +146,7 @@ class Completer:
         self._do(_FirstTokens(samples, tokens))
 
     def give_up(self, samples: Closed) -> None:
-        """Tell LoadGen that these samples are over, without data."""
+        """Complete these samples in LoadGen without data."""
         self._do(_GivenUp(samples))
 
     def _attach_output(self, response: QuerySampleResponse) -> None:
@@ -181,7 +180,7 @@ class Completer:
             time.sleep(self._gather_s)
 
     def _pass_on(self, jobs: Sequence[_Job]) -> None:
-        """Do jobs in their order; answers that follow each other go to LoadGen in one call."""
+        """Process jobs in order; consecutive answers go to LoadGen in one call."""
         for kind, group in groupby(jobs, type):
             together: list[Any] = list(group)
             if kind is _Answers:

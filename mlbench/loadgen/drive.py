@@ -1,4 +1,4 @@
-"""One test: LoadGen drives an engine, and leaves its logs in a folder."""
+"""One test: LoadGen drives an engine, and writes its logs to a folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mlbench.loadgen.sut import Qsl, Sut
 from mlbench.loadgen.watchdog import ProgressCallbacks, Watchdog, Watched
 
 _SWITCH_INTERVAL_S = 0.0005
-"""How long a Python thread may keep the interpreter from LoadGen's; the default of 5 ms would show in every latency."""
+"""How long a Python thread may hold the GIL; the default of 5 ms would show in every latency."""
 
 _GATHER_S = 0.0005
 """How long replies of an Offline query may wait for each other: only the end of the whole query is timed there."""
@@ -33,7 +33,7 @@ _NOTHING = nullcontext()
 
 
 class Traffic:
-    """What went through the SUT, as the SUT saw it. A reply that comes after the test still turns up in the faults."""
+    """Counts and faults of a test, as the SUT saw it. A reply after the test still becomes a fault."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -50,7 +50,7 @@ class Traffic:
 
     @property
     def faults(self) -> list[str]:
-        """A line for each reply that was not sound, naming the sample; empty when all were."""
+        """A line for each invalid reply, naming the sample; empty if there was none."""
         return self._ledger.faults()
 
 
@@ -63,7 +63,7 @@ def drive(  # noqa: PLR0913 - a test has these parts
     *,
     section: AbstractContextManager[object] = _NOTHING,
 ) -> Traffic:
-    """Run one test to its end; LoadGen's logs are in ``folder``, which is created.
+    """Run one test; LoadGen's logs are in ``folder``, which is created.
 
     Call it from one thread of the process at a time. ``section`` is entered when samples are loaded, and left when they
     have been answered; it must not raise.
@@ -125,7 +125,7 @@ def _log_settings(folder: Path) -> mlperf_loadgen.LogSettings:
 
 @contextmanager
 def _quiet_interpreter() -> Iterator[None]:
-    """Keep Python from adding pauses of its own while LoadGen measures."""
+    """Keep Python from adding pauses while LoadGen measures."""
     interval_s = sys.getswitchinterval()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Which samples are out, and what was wrong with their replies."""
+"""Tracks which samples are open, and the faults of their replies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mlbench.errors import one_line
 _NAMED_FAULTS = 20
 
 Query = tuple[tuple[int, ...], tuple[int, ...]]
-"""The ids of some samples, and their dataset indices. Nobody can change it, so the engine is given the same tuples."""
+"""The ids of some samples, and their dataset indices. It is immutable, so the engine is given the same tuples."""
 
 
 @dataclass(slots=True)  # not frozen, for what that costs: as `Samples`
 class Closed:
-    """Samples that were open until now: LoadGen must be told of each of them."""
+    """Samples that were open until now: each must be reported to LoadGen."""
 
     ids: Sequence[int]
     indices: Sequence[int]
@@ -26,10 +26,10 @@ class Closed:
 
 
 class Ledger:
-    """Keeps every sample from its issue to its one answer. All methods may be called from any thread.
+    """Tracks every sample from its issue to its one answer. All methods may be called from any thread.
 
     A query answered whole, the usual case for a fast engine, costs one entry in `whole` however many samples it has;
-    only a query answered in parts is taken apart.
+    only a query answered in parts is split.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Ledger:
         self.issued += len(ids)
 
     def close(self, ids: Sequence[int]) -> Closed:
-        """Note an answer to these samples and return those it may answer, in their order: those that are open."""
+        """Record an answer to these samples and return those that are open, in order."""
         if not ids:
             return Closed((), ())
         query = self.whole.get(ids[0])
@@ -89,12 +89,12 @@ class Ledger:
             return self.issued - sum(len(ids) for ids, _ in list(self.whole.values())) - len(self._parts)
 
     def fault(self, indices: Sequence[object], reason: object) -> None:
-        """Note that the replies to samples with these dataset indices were not sound, in one printable line each."""
+        """Record that the replies to samples with these dataset indices were invalid, in one printable line each."""
         what = one_line(reason)
         self._note([f"sample {index}: {what}" for index in indices[:_NAMED_FAULTS]], len(indices))
 
     def fault_of_test(self, reason: object) -> None:
-        """Note that something is not sound that belongs to no sample."""
+        """Record a fault that belongs to no sample."""
         self._note([one_line(reason)], 1)
 
     def faults(self) -> list[str]:

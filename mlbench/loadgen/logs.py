@@ -44,18 +44,18 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetailLog:
-    """What a test wrote down about itself."""
+    """The detail log of a test."""
 
     values: Mapping[str, Any]
     """The first value of each key."""
     errors: tuple[str, ...]
-    """What the lines marked as errors say."""
+    """Messages of the error lines."""
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadgenResult:
-    """What a performance run measured."""
+    """The results of a performance run."""
 
     value: float | None
     """None where LoadGen gives none: a stream with too few queries for an estimate."""
@@ -78,7 +78,7 @@ def read_detail(path: Path) -> DetailLog:
 
 
 def read_damaged_detail(path: Path) -> DetailLog:
-    """Read a detail log as far as it goes: what breaks it off is one of its errors.
+    """Read a detail log as far as possible: the reason it ends early is one of its errors.
 
     Raises:
         DataError: the file is missing.
@@ -86,7 +86,7 @@ def read_damaged_detail(path: Path) -> DetailLog:
     damage: list[str] = []
 
     def until_damage() -> Iterator[_Record]:
-        with _open_log(path):  # a missing file is no damage
+        with _open_log(path):  # a missing file is not a damaged one
             pass
         try:
             yield from _read_records(path)
@@ -156,7 +156,7 @@ def _counted(values: Mapping[str, Any]) -> dict[str, int]:
 def samples_per_s(detail: DetailLog, scenario: Scenario) -> float | None:
     """Return how many samples a performance run completed per second; None where its log does not say.
 
-    The streams have one query at a time, so the mean time of a query is the other side of their rate.
+    The streams have one query at a time, so the mean time of a query gives their rate.
     """
     pattern = scenario.pattern
     found = float(detail.values.get(pattern.rate_key or pattern.query_time_key, 0))
@@ -202,7 +202,7 @@ class AccuracyLog(Sequence[LoggedReply]):
     """
 
     def __init__(self, path: Path) -> None:
-        """Look through the log once.
+        """Scan the log once.
 
         Raises:
             DataError: as `read_accuracy`.
@@ -235,7 +235,7 @@ class AccuracyLog(Sequence[LoggedReply]):
 def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
     """Yield the replies of an accuracy log one at a time, each with the byte where its line begins."""
     with _open_log(path) as file:
-        lines = file.buffer  # text could not tell where it is
+        lines = file.buffer  # text mode has no byte positions
         begin = len(first := lines.readline())
         if first.strip() != b"[":
             raise DataError(f"truncated LoadGen log: {path} does not begin with '['.", hint="Run it again.")
@@ -267,7 +267,7 @@ def _record(line: str, path: Path, number: int) -> _Record:
             raise TypeError
         return key, value, metadata
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"corrupt LoadGen log: line {number} of {path} is no record.", hint="Run it again.") from None
+        raise DataError(f"corrupt LoadGen log: line {number} of {path} is invalid.", hint="Run it again.") from None
 
 
 def _check_complete(values: Mapping[str, Any], path: Path) -> None:
@@ -300,12 +300,13 @@ def _reply(entry: str) -> LoggedReply | None:
 
 
 def _damage(lines: Sequence[str], path: Path, number: int) -> DataError:
-    """Tell a log that was shortened on purpose, with an ellipsis in the middle, from one that broke off."""
+    """Distinguish a log shortened on purpose, with an ellipsis in the middle, from a truncated one."""
     if "..." in map(str.strip, lines):
         return DataError(
             f"{path} is an accuracy log as shortened for a submission: the middle is gone from line {number}.",
             hint="Use the full log, which the run folder keeps.",
         )
     return DataError(
-        f"truncated LoadGen log: line {number} of {path} is no whole reply.", hint="Run it again; is the disk full?"
+        f"truncated LoadGen log: line {number} of {path} is incomplete.",
+        hint="Run it again; is the disk full?",
     )

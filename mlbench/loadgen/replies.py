@@ -1,4 +1,4 @@
-"""The replies of one test: each is checked, and LoadGen hears of it."""
+"""The replies of one test: each is checked, and reported to LoadGen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import get_ident
 import numpy as np
 
 from mlbench.contracts.engine import Reply, Samples
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.errors import describe_error, one_line
 from mlbench.loadgen.completer import Completer, Unchecked
 from mlbench.loadgen.ledger import Closed, Ledger
@@ -25,16 +25,16 @@ _SEEN_TOGETHER = 256
 
 
 class CheckedReply(Reply):
-    """Checks form, numbers and count of every reply. What is wrong goes into the ledger, and is never raised.
+    """Checks form, values and count of every reply. Faults go into the ledger, and are never raised.
 
-    Everything that is handed over is read and converted before the ledger closes a sample: a sample that is closed is
-    one of which LoadGen hears. What that reading raises is a fault too, and ends the samples that are still open.
+    Everything in a reply is read and converted before the ledger closes a sample: a closed sample is always reported to
+    LoadGen. An exception while reading is a fault too, and closes the samples that are still open.
 
-    One small sample at a time, answered on LoadGen's own thread, takes a path of its own: there LoadGen's share is a
-    few microseconds, and each of ours shows. Its numbers are looked at later, many replies together.
+    A single small sample, answered on LoadGen's own thread, takes a fast path: there LoadGen needs a few microseconds,
+    and each of ours shows. Its values are checked later, many replies together.
 
-    Small replies of an Offline query, which wait for each other anyway, are checked and closed together too. As soon as
-    anything about them is not sound each is checked by itself.
+    Small replies of an Offline query, which are gathered anyway, are checked and closed together too. If any of them is
+    invalid, each is checked alone.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class CheckedReply(Reply):
         wants_tokens: bool,
         needs_first_tokens: bool = False,
     ) -> None:
-        """Store what replies are held against.
+        """Store what replies are checked against.
 
         Args:
             spec: the form of a reply.
-            ledger: where samples come and go.
-            completer: tells LoadGen.
+            ledger: tracks the samples.
+            completer: reports to LoadGen.
             wants_tokens: whether a reply needs its number of tokens.
             needs_first_tokens: whether LoadGen ends the process over a test in which no first token came before an
                 answer: in token runs of all scenarios but Offline.
@@ -66,7 +66,7 @@ class CheckedReply(Reply):
         self._open = ledger.whole
         self._unseen: list[np.ndarray] = []
         self._unseen_indices: list[int] = []
-        self._shape_of_one: tuple[int, ...] | None = None  # None: nothing takes the short path
+        self._shape_of_one: tuple[int, ...] | None = None  # None: nothing takes the fast path
         if not wants_tokens and None not in spec.shape:
             shape = (1, *(size or 0 for size in spec.shape))
             self._shape_of_one = shape if np.empty(shape, self._dtype).nbytes <= _SMALL_BYTES else None
@@ -112,7 +112,7 @@ class CheckedReply(Reply):
                 gather(Unchecked(Samples(tuple(ids), samples.indices, samples.dataset), outputs))
             else:
                 self._complete_any(samples, outputs, token_counts)
-        except BaseException as error:  # whatever is handed over may run an engine's code
+        except BaseException as error:  # reading what an engine passes may run its code
             self._refuse("complete", samples, error)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
@@ -136,21 +136,21 @@ class CheckedReply(Reply):
         self._ledger.fault_of_test(reason)
 
     def fail_open(self, ids: Sequence[int], reason: str) -> None:
-        """Give up those of these samples that have no answer yet."""
+        """Fail those of these samples that have no answer yet."""
         self._give_up(self._ledger.close(ids), f"failed: {reason}")
 
     def fail_all(self, reason: str) -> None:
-        """Give up all samples that have no answer yet."""
+        """Fail all samples that have no answer yet."""
         self._give_up(self._ledger.close_all(), f"failed: {reason}")
 
     def shut(self) -> None:
-        """From now on the test is over: a reply is a fault, and LoadGen does not hear of it. Called by the issuer."""
+        """End the test: a later reply is a fault, and not reported to LoadGen. Called by the issuer."""
         self._is_shut = True
         self._shape_of_one = None
         self._look_at_unseen()
 
     def _look_at_unseen(self) -> None:
-        """Look for NaNs in the replies that took the short path."""
+        """Look for NaNs in the replies that took the fast path."""
         unseen, indices = self._unseen, self._unseen_indices
         self._unseen, self._unseen_indices = [], []
         try:
@@ -161,7 +161,7 @@ class CheckedReply(Reply):
             self._ledger.fault(indices, f"the reply was changed after it was given: {describe_error(error)}")
 
     def _complete_together(self, replies: Sequence[Unchecked]) -> None:
-        """Answer samples by replies that have the right form; those that are not sound, each by itself."""
+        """Answer samples with replies of the right form; invalid ones one by one."""
         ids = tuple(chain.from_iterable(reply.samples.ids for reply in replies))
         try:
             outputs = np.concatenate([reply.outputs for reply in replies])
@@ -235,7 +235,7 @@ class CheckedReply(Reply):
         return self._is_shut
 
     def _end(self, samples: Samples, ids: Sequence[int], reason: str, positions: Sequence[int] | None = None) -> None:
-        """Give samples up for a reason that holds for those at these positions; None: for all."""
+        """Fail the samples at these positions for a reason; None: all of them."""
         closed = self._ledger.close(ids)
         if len(closed) != len(ids):
             self._fault_refused(samples, ids, closed)
@@ -262,7 +262,7 @@ class CheckedReply(Reply):
         self._ledger.fault(refused, "answered twice, or never asked")
 
     def _refuse(self, method: str, samples: Samples, error: BaseException) -> None:
-        """End the samples that a failed call was for, as far as they can be known and are still open."""
+        """Close the samples of a failed call, as far as they are known and still open."""
         ids, reason = _readable_ids(samples), _reason(method, samples, error)
         closed = self._ledger.close(ids)
         if closed:
@@ -284,7 +284,7 @@ def _reason(method: str, samples: Samples, error: BaseException) -> str:
 
 
 def _readable_ids(samples: Samples) -> Sequence[int]:
-    """Return the ids of what an engine calls samples; none where they cannot be read."""
+    """Return the ids of samples from an engine; none if they cannot be read."""
     try:
         return sample_ids(samples)
     except BaseException:  # as in `CheckedReply.complete`

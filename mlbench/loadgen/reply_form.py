@@ -1,7 +1,7 @@
-"""What an engine hands to a reply, turned into what LoadGen's binding takes, or refused with a reason.
+"""Converts an engine's reply into what LoadGen's binding accepts, or refuses it with a reason.
 
 Any of it may be of any type, and any access to it may run the engine's code. It is read once, before the samples are
-closed; from then on there are only tuples, exact arrays and integers, which nobody else can change the type of.
+closed; from then on there are only tuples, exact arrays and integers, whose types nothing can change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlbench.contracts.engine import Samples
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.errors import one_line
 
 _MOST_TOKENS = 2**31 - 1
@@ -25,12 +25,12 @@ _NAN = "NaN in the reply"
 
 
 class UnsoundReplyError(Exception):
-    """A reply is not what was asked for."""
+    """A reply does not have the required form."""
 
     def __init__(self, reason: str, positions: Sequence[int] | None = None) -> None:
         super().__init__(reason)
         self.positions = positions
-        """Of the samples at fault, among those that the reply is for; None: all of them."""
+        """Positions of the samples at fault among those the reply is for; None: all of them."""
 
 
 Answers = tuple[np.ndarray | list[np.ndarray], list[int] | None]
@@ -38,11 +38,11 @@ Answers = tuple[np.ndarray | list[np.ndarray], list[int] | None]
 
 
 def sample_ids(samples: Samples) -> tuple[int, ...]:
-    """Return the ids of samples that an engine hands back; the very tuple that it was given, where it is that one.
+    """Return the ids of samples that an engine passes back; the identical tuple, if it is that one.
 
     Raises:
-        TypeError: these are no samples.
-        UnsoundReplyError: an id is no integer; whatever their own code raises besides.
+        TypeError: these are not samples.
+        UnsoundReplyError: an id is not an integer; whatever else their own code raises.
     """
     if not isinstance(samples, Samples):
         raise TypeError(f"a {type(samples).__name__}, not Samples")
@@ -53,10 +53,10 @@ def sample_ids(samples: Samples) -> tuple[int, ...]:
 
 
 def name_samples(samples: Samples, ids: Sequence[int]) -> list[str]:
-    """Return by what name to call samples that are not open: the index that the engine says, else the id."""
+    """Return a name for samples that are not open: the engine's index for it, otherwise the id."""
     try:
         said = [one_line(integer(index, "index")) for index in islice(samples.indices, len(ids))]
-    except Exception:  # what the engine says cannot be read
+    except Exception:  # the engine's index cannot be read
         said = []
     return said if len(said) == len(ids) else [f"with the id {id_}" for id_ in ids]
 
@@ -65,7 +65,7 @@ def integer(value: Any, name: str) -> int:
     """Return an integer of Python's or NumPy's as one of Python's.
 
     Raises:
-        UnsoundReplyError: it is none; a bool and a float with a whole value are none either.
+        UnsoundReplyError: it is not an integer; bools and whole floats are refused too.
     """
     if type(value) is int:
         return value
@@ -90,7 +90,7 @@ class ReplyForm:
         """Return the answers to ``count`` samples, contiguous and in arrays of their own class.
 
         Raises:
-            UnsoundReplyError: something is wrong with them; whatever their own code raises besides.
+            UnsoundReplyError: they are invalid; whatever else their own code raises.
         """
         arrays = _arrays(outputs, count)
         if len(arrays) != count:
@@ -106,7 +106,7 @@ class ReplyForm:
         """Return the first tokens of ``count`` samples as integers, (count, 1 or more), contiguous.
 
         Raises:
-            UnsoundReplyError: they are none; whatever their own code raises besides.
+            UnsoundReplyError: they are invalid; whatever else their own code raises.
         """
         array = _exact(tokens) if isinstance(tokens, np.ndarray) else np.array(tokens)
         if not array.ndim or len(array) != count:
@@ -160,12 +160,12 @@ class ReplyForm:
 
 
 def has_nan(output: np.ndarray) -> bool:
-    """Return whether one of the numbers is none."""
+    """Return whether one of the numbers is NaN."""
     return output.dtype.kind == "f" and bool(np.isnan(output).any())
 
 
 def _arrays(outputs: Any, count: int) -> np.ndarray | list[Any]:
-    """Return outputs as one array, or as a list of what ought to be arrays: of one that never ends, one too many."""
+    """Return outputs as one array, or as a list of arrays; of an endless sequence, one too many."""
     if isinstance(outputs, np.ndarray):
         array = _exact(outputs)
         if not array.ndim:
@@ -176,7 +176,7 @@ def _arrays(outputs: Any, count: int) -> np.ndarray | list[Any]:
 
 
 def _exact(array: np.ndarray) -> np.ndarray:
-    """Return an array whose class is NumPy's own: of another, such as a memory map, its numbers now."""
+    """Return a plain NumPy array: subclasses such as memory maps are read."""
     return array if type(array) is np.ndarray else np.array(array, subok=False)
 
 

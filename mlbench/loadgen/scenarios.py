@@ -1,4 +1,4 @@
-"""The four official scenarios, registered like anyone's.
+"""The four official scenarios, registered like a plugin's.
 
 Result keys and percentiles: MLPerf Inference v4.1 submission checker. Server counts completed samples since v4.1.
 """

@@ -1,6 +1,6 @@
 """A test, and LoadGen's settings for it, set attribute by attribute: nothing is read from files.
 
-LoadGen 6.0.17 carries the seeds of another round, and ignores seeds in configuration files: v4.1's are set by hand.
+LoadGen 6.0.17 has the seeds of another round, and ignores seeds in configuration files: v4.1's are set here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from enum import StrEnum
 
 import mlperf_loadgen
 
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeds:
-    """Of LoadGen's random generators; a round of MLPerf publishes the first three."""
+    """Seeds of LoadGen's random generators; a round of MLPerf publishes the first three."""
 
     qsl: int
     sample_index: int
@@ -34,7 +34,7 @@ class TokenRules:
 
 
 class Mode(StrEnum):
-    """What a test is for."""
+    """The mode of a test."""
 
     ACCURACY = "accuracy"
     PERFORMANCE = "performance"
@@ -42,9 +42,9 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test:
-    """What LoadGen is asked to do."""
+    """A test for LoadGen to run."""
 
-    __test__ = False  # pytest: not one of yours
+    __test__ = False  # not a test class for pytest
 
     scenario: Scenario
     mode: Mode
@@ -62,7 +62,7 @@ class Test:
 def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettings:
     """Return the settings of a test over a dataset of ``sample_count`` samples.
 
-    Durations in milliseconds and counts must be filled in; see `mlbench.pace`.
+    Durations in milliseconds and counts must be filled in; see `mlbench.measurement.measure`.
     """
     load = test.load
     settings = mlperf_loadgen.TestSettings()

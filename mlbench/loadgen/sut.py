@@ -1,4 +1,4 @@
-"""LoadGen's view of an engine: one system under test for every engine and scenario."""
+"""LoadGen's view of an engine: one system under test for all engines and scenarios."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sut:
-    """Takes LoadGen's callbacks. None of them raises: an exception there would bring the process down at exit."""
+    """Receives LoadGen's callbacks. None of them raises: an exception there would crash the process at exit."""
 
     def __init__(
         self, engine: Engine, dataset: Dataset, reply: CheckedReply, ledger: Ledger, completer: Completer
@@ -33,7 +33,7 @@ class Sut:
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Take a query: LoadGen's sample ids and their dataset indices."""
-        ids, indices = tuple(ids), tuple(indices)  # what the engine is given is not to change what the ledger has
+        ids, indices = tuple(ids), tuple(indices)  # the engine must not change what the ledger has
         self._ledger.open(ids, indices)
         if self._is_aborted:
             self._completer.give_up(self._ledger.close(ids))
@@ -45,7 +45,7 @@ class Sut:
             self._reply.fail_open(ids, describe_error(error))
 
     def flush(self) -> None:
-        """No more queries come."""
+        """No more queries are coming."""
         try:
             self._engine.flush()
         except BaseException as error:  # as in `issue`
@@ -53,12 +53,12 @@ class Sut:
             self._ledger.fault_of_test(f"flush failed: {describe_error(error)}")
 
     def abort(self, reason: str) -> None:
-        """End the run soon: give up every open sample, naming it, and answer those still to come with nothing."""
+        """Abort the run: fail every open sample by name, and complete those still to come without data."""
         self._is_aborted = True
         self._reply.fail_all(reason)
 
     def engine_call(self) -> str:
-        """Return which method of the engine LoadGen's thread is in, as a caller from another thread sees it."""
+        """Return which method of the engine LoadGen's thread is in, for a caller on another thread."""
         frame: FrameType | None = sys._current_frames().get(self._completer.issuer)
         methods = {Sut.issue.__code__: "submit", Sut.flush.__code__: "flush"}
         while frame:
@@ -69,7 +69,7 @@ class Sut:
 
 
 class Qsl:
-    """LoadGen's sample library over a dataset. A sample that cannot be loaded ends the run after it, by name.
+    """LoadGen's sample library over a dataset. A sample that cannot be loaded makes the run fail afterwards, by name.
 
     ``section`` is entered when samples have been loaded, and left before they are unloaded: between the two lies what
     LoadGen measures, and little else.
@@ -84,15 +84,15 @@ class Qsl:
         self.is_busy = False
         """Whether the dataset loads or unloads samples at this moment."""
         self.calls = 0
-        """How many of these are over."""
+        """How many loads and unloads have finished."""
 
     def load(self, indices: Sequence[int]) -> None:
-        """Bring samples into memory, outside the measured time."""
+        """Load samples into memory, outside the measured time."""
         self._guard(self._dataset.load, indices)
         self._entered.enter_context(self._section)
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let samples go."""
+        """Free samples."""
         self._entered.close()
         self._guard(self._dataset.unload, indices)
 

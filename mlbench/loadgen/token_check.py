@@ -1,4 +1,4 @@
-"""What is said of the tokens of replies, held against the replies: LoadGen believes it."""
+"""Checks reported tokens and token counts against the replies: LoadGen does not."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 
 
 class TokenCheck:
-    """Remembers the first tokens of samples until their answers come. Any thread may call it."""
+    """Keeps the first tokens of samples until their answers arrive. Thread-safe."""
 
     def __init__(self) -> None:
         self._firsts: dict[int, int] = {}
 
     def first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
-        """Note the first token of each sample, (n, 1 or more)."""
+        """Store the first token of each sample, (n, 1 or more)."""
         self._firsts.update(zip(ids, tokens[:, 0].tolist(), strict=True))
 
     def faults(
         self, ids: Sequence[int], outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
     ) -> Iterator[tuple[int, str]]:
-        """Yield the position of each sample whose answer is other than was said of it, and what is wrong."""
+        """Yield the position of each sample whose answer contradicts what was reported, and the fault."""
         firsts = self._firsts
         counts: Sequence[int | None] = token_counts or [None] * len(ids)
         for position, (id_, output, count) in enumerate(zip(ids, outputs, counts, strict=True)):

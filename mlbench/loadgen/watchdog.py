@@ -1,7 +1,7 @@
-"""Watches a test from the side: reports how far it is, and ends one that would not end by itself.
+"""Watches a test: reports its progress, and ends one that hangs.
 
-A test is over when LoadGen has returned, whatever the counts of samples say: a reply can be lost on its way to LoadGen,
-and an engine can keep LoadGen's thread after its last answer.
+A test is over when LoadGen has returned, whatever the sample counts are: a reply can be lost on its way to LoadGen, and
+an engine can block LoadGen's thread after its last answer.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ logger = logging.getLogger(__name__)
 
 _PULSE_S = 0.5
 GRACE_S = 10.0
-"""How long LoadGen may take to go on when nothing keeps it from it."""
+"""How long LoadGen may pause when nothing blocks it."""
 
 
 def _ignore(news: object, /) -> None:
-    """Take no notice."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressCallbacks:
-    """Who wants to know how a test goes; by default nobody: whoever runs it limits its time."""
+    """Callbacks of a test; by default none: the caller limits its time."""
 
     answered: Callable[[int], None] = _ignore
     """Called twice a second with the samples answered so far, except while the dataset loads samples."""
     stuck: Callable[[str], None] = _ignore
-    """Called when LoadGen will not return, with the reason: only ending the process ends the test."""
+    """Called with the reason when LoadGen will not return: only ending the process ends the test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """The parts of a test that show whether it moves."""
+    """The parts of a test that show its progress."""
 
     ledger: Ledger
     completer: Completer
@@ -51,14 +51,14 @@ class Watched:
     """Where LoadGen writes its logs, long after the last answer if they are large."""
 
     def movement(self) -> tuple[int, ...]:
-        """Return numbers of which at least one changes while a test goes on."""
+        """Return numbers of which at least one changes while a test makes progress."""
         return self.ledger.issued, self.ledger.answered(), self.qsl.calls, _size_bytes(self.folder)
 
 
 def _size_bytes(folder: Path) -> int:
     try:
         return sum(file.stat().st_size for file in folder.iterdir())
-    except OSError:  # what looks at it this moment may find it half made
+    except OSError:  # a reader may find it half created
         return 0
 
 
@@ -72,8 +72,8 @@ class Watchdog:
 
         Args:
             watched: the test.
-            stall_timeout_s: how long samples may wait without any answer, and LoadGen stand still when none waits.
-            idle_s: how long LoadGen may by itself send nothing, besides.
+            stall_timeout_s: how long samples may wait without any answer, and LoadGen may be idle when none waits.
+            idle_s: additional time for which LoadGen may send nothing.
             callbacks: called with the progress of the test.
         """
         self._watched = watched
@@ -100,14 +100,14 @@ class Watchdog:
         while not reason and not self._over.wait(_PULSE_S):
             try:
                 reason = self._look(time.monotonic())
-            except Exception as error:  # a test that nobody watches is one that may never end
+            except Exception as error:  # a test without a watchdog may never end
                 logger.exception("the watchdog failed")
                 reason = f"the test cannot be watched: {describe_error(error)}"
         if reason:
             self._callbacks.stuck(reason)
 
     def _look(self, now_s: float) -> str:
-        """Return why the test will never end; empty as long as it may."""
+        """Return why the test hangs; empty if it does not."""
         ledger = self._watched.ledger
         movement, answered = self._watched.movement(), ledger.answered()
         if failure := self._watched.completer.failure:
@@ -130,7 +130,7 @@ class Watchdog:
         return ""
 
     def _why_not_over(self, still_s: float) -> str:
-        """Return why LoadGen, which has stood still for so long, will not go on; empty as long as it may."""
+        """Return why LoadGen, idle for this long, will not continue; empty if it may."""
         limit_s = GRACE_S + (0.0 if self._is_aborted else self._stall_timeout_s)
         if still_s <= limit_s:
             return ""

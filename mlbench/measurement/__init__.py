@@ -1,1 +1,1 @@
-"""The part of a run that happens in its own process: from settings to a verdict, with LoadGen's logs on the way."""
+"""The part of a run in its own process: from settings over LoadGen's logs to a verdict."""

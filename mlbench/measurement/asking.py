@@ -1,4 +1,4 @@
-"""Samples asked of an engine outside LoadGen's test, with the times and contents of the answers."""
+"""Sends samples to an engine outside LoadGen's test, and records times and contents of the answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Reply, Samples
 
 _ADDRESSES, _APART = 1 << 46, 64
-"""LoadGen's ids are addresses; an engine is not to tell from small ones that it is not measured."""
+"""LoadGen's ids are addresses; small ids would show an engine that it is not being measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What came back, by the place of a sample among those asked."""
+    """The answers, by position of the sample in the request."""
 
     lasted_ns: int
     """From the first query to the last answer."""
@@ -67,7 +67,7 @@ def ask(
 
 
 class _Noted(Reply):
-    """Keeps the first answer to each sample; what comes after the wait is over goes nowhere."""
+    """Keeps the first answer to each sample; answers after the wait are dropped."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         self.outputs: dict[int, np.ndarray] = {}
@@ -98,7 +98,7 @@ class _Noted(Reply):
             self._note(samples)
 
     def invalidate(self, reason: str) -> None:
-        """Take no notice: what is asked here is compared by its answers."""
+        """Do nothing: samples sent here are judged by their answers."""
 
     def wait(self, count: int, timeout_s: float) -> bool:
         """Block until so many are done; return False when no answer at all came for ``timeout_s``."""

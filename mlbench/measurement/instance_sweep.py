@@ -1,4 +1,4 @@
-"""How many instances of an engine are fastest, by trying."""
+"""Finds the fastest number of instances of an engine by measuring."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def choose_instances(job: Job, plugins: Plugins, channel: Channel) -> tuple[Job,
     """Return the job with a number of instances, and samples per second by the numbers that were tried.
 
     Tries 1, 2, 4, ... up to the number of cores, and stops where more are clearly slower or not available. Each is
-    tried as a run would have it: in a process of its own, which compiles and warms up, and is timed for about a second.
+    measured as in a run: in a separate process, which compiles and warms up, and is timed for about a second.
 
     Raises:
         MlbenchError: the engine cannot be made.

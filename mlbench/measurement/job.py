@@ -22,10 +22,10 @@ from mlbench.tuning import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A run, resolved: what the parent process decided, as objects."""
+    """A resolved run: the parent process's decisions, as objects."""
 
     spec: JobSpec
-    """The same as names and values."""
+    """The same run as names and values."""
     workload: Workload
     backend: Backend
     scenario: Scenario
@@ -64,7 +64,7 @@ class Job:
 
 
 def callbacks_to(channel: Channel, stage: str) -> ProgressCallbacks:
-    """Return callbacks that tell the parent process how a test goes; where LoadGen will not return, this one ends."""
+    """Return callbacks that report a test's progress to the parent process; if LoadGen hangs, this process ends."""
     return ProgressCallbacks(answered=lambda count: channel.progress(stage, answered=count), stuck=channel.stuck)
 
 

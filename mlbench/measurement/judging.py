@@ -28,8 +28,7 @@ from mlbench.records.run_record import (
     TargetRecord,
     VerdictRecord,
 )
-from mlbench.rules.answers import SpotCheck
-from mlbench.rules.facts import RunFacts, Verdict
+from mlbench.rules.facts import RunFacts, SpotCheck, Verdict
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.verdict import judge
@@ -40,11 +39,11 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a run's logs come to."""
+    """The judgement of a run's logs."""
 
     result: ResultRecord
     accuracy: AccuracyRecord | None
-    """None: nothing could be scored, or was to be."""
+    """None: there was nothing to score."""
     verdict: VerdictRecord
     loadgen_version: str
 
@@ -61,19 +60,19 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     statistics: EngineStatistics,
     length_across_passes: float | None = None,
 ) -> Judgement:
-    """Score the accuracy test's replies, and hold every rule against the performance test's log.
+    """Score the accuracy test's replies, and apply every rule to the performance test's log.
 
     ``statistics`` are the engine's, of the performance test.
 
     Raises:
-        InvalidRunError: what a metric or a rule gave cannot be stored.
+        InvalidRunError: a metric's or rule's value cannot be stored.
     """
     folder = job.folder
     rules = official_rules(job.workload.rules)
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
     try:
         accuracy, agreed, unscored = _score_run(folder, metric, faults, job)
-    except InvalidRunError as error:  # a reply of a form that only the metric knows to be wrong
+    except InvalidRunError as error:  # a reply whose form only the metric can check
         accuracy, agreed, unscored = None, None, "a reply cannot be scored"
         faults.append(f"{error} (in the scoring)")
     verdict = judge(
@@ -118,7 +117,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
 
 
 def _truncated_prompts(statistics: EngineStatistics) -> int | str | None:
-    """Return the engine's count of prompts that it cut; what it says instead, where that is no count."""
+    """Return the engine's count of truncated prompts; as text if it is not a count."""
     counted, said = statistics.truncated_prompts, statistics.extra.get("truncated_prompts")
     if counted is None:
         return None if said is None else repr(said)[:_SHOWN]
@@ -135,10 +134,10 @@ def _score_run(
     """
     if metric is None:
         if job.spec.wants_accuracy:
-            return None, None, f"{job.variant.weights} weights make no claim of accuracy"
+            return None, None, f"{job.variant.weights} weights have no accuracy to claim"
         return None, None, "no accuracy test was asked for"
     if faults:
-        return None, None, "replies were not sound"
+        return None, None, "there were invalid replies"
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
     accuracy = score(metric, reference, job.plan.precision)

@@ -1,4 +1,4 @@
-"""One run, inside its own process: a table of contents."""
+"""One run, inside its own process."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ logger = logging.getLogger(__name__)
 _UNMEASURED = nullcontext()
 _ACCURACY_SPEED = 20
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
-_OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; one with too many only lasts longer
+_OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
 _OFFLINE_LARGEST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
 def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
-    """Carry out one run and return what goes into its record. Called in a fresh process.
+    """Carry out one run and return its part of the record. Called in a fresh process.
 
     Raises:
         MlbenchError: something the user can act on; see the methods of the plugins.
@@ -152,16 +152,16 @@ def _calls_of(engine: Engine) -> list[GraphCalls]:
 
 
 def _reset_counts(engine: Engine) -> None:
-    """Have an engine forget what it counted so far: it is not the measured part's."""
+    """Reset an engine's statistics: those so far are not of the measured part."""
     for question in (engine.statistics, engine.calls):
         try:
             question()
-        except Exception:  # a plugin's code; when it matters, the reason goes into the record
-            logger.exception("the engine does not say what it counted")
+        except Exception:  # a plugin's code; if needed, the reason goes into the record
+            logger.exception("the engine's statistics are not available")
 
 
 def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate) -> LoadSettings:
-    """Return the settings with every 0 replaced: by what the tier demands, or by what the pace suggests."""
+    """Return the settings with every 0 replaced: by the tier's value, or by an estimate from the speed."""
     served_per_s = load.server_load * pace.sustained_per_s
     offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, _OFFLINE_LARGEST_QPS)
     is_offline = limits.offline_min_samples is not None
@@ -176,7 +176,7 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate) -> Lo
 
 
 def _with_observed_speed(pace: SpeedEstimate, detail: DetailLog, scenario: Scenario) -> SpeedEstimate:
-    """Return the pace as a test showed it, where that is quicker; in Server the rate was chosen, and shows nothing."""
+    """Return the speed that a test showed, if that is faster; in Server the rate was chosen, and shows nothing."""
     rate_per_s = samples_per_s(detail, scenario)
     if scenario.sends_rate or not rate_per_s:
         return pace
@@ -198,9 +198,9 @@ class _Tests:
     ready: RunningEngine
 
     def drive_accuracy(self, pace: SpeedEstimate) -> tuple[Traffic, SpeedEstimate]:
-        """Ask for every sample once, and learn more of the pace from it."""
+        """Send every sample once, and refine the speed estimate."""
         load = _fill_load(self.job.load, self.limits, pace)
-        # Poisson arrivals keep their pace in an accuracy test too; nothing is timed there, so send faster
+        # Poisson arrivals are at the target rate in an accuracy test too; nothing is timed there, so send faster
         started = time.perf_counter()
         traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=_ACCURACY_SPEED * load.target_qps))
         rate_per_s = traffic.answered / (time.perf_counter() - started)
@@ -211,11 +211,10 @@ class _Tests:
     def drive_performance(
         self, pace: SpeedEstimate, section: AbstractContextManager[object]
     ) -> tuple[Traffic, LoadSettings, OrderedEngine | None]:
-        """Measure; where LoadGen ran out of samples before the time was up, once more at the pace it then saw.
+        """Measure; if LoadGen ran out of samples early, measure once more at the observed speed.
 
-        LoadGen prepares its samples beforehand, as many as a hint suggests, and a trial in a busy moment hints at too
-        few. A hint that the user gave stays as it is. A test with a reply at fault is never made again: the second one
-        might hide it.
+        LoadGen prepares its samples beforehand, by an estimated rate, and a trial on a busy machine estimates too low.
+        A rate given by the user is kept. A test with invalid replies is never repeated: the second one might hide them.
         """
         load = _fill_load(self.job.load, self.limits, pace)
         traffic, ordered = self._measured(load, section)
@@ -229,7 +228,7 @@ class _Tests:
         return traffic, again, ordered
 
     def prompt_lengths(self, indices: Sequence[int]) -> list[int]:
-        """Return how many tokens the prompts of a language model's samples have, which are loaded for it."""
+        """Return the prompt lengths of a language model's samples, in tokens; loads the samples."""
         program = self.model.program
         assert isinstance(program, GenerationProgram)
         self.dataset.load(indices)

@@ -1,4 +1,4 @@
-"""Power meters around the measured section, and around a pause before it: what a run drew, and what idling does."""
+"""Power meters around the measured section, and around an idle pause before it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mlbench.records.run_record import EnergyRecord
 logger = logging.getLogger(__name__)
 
 IDLE_S = 2.0
-"""How long the machine is watched doing nothing, before the test."""
+"""How long idle power is measured, before the test."""
 
 
 class Metering:
-    """A context manager that measures with all its meters, or tells why it does not; it never raises."""
+    """A context manager that measures with all its meters, or has the reason why not; it never raises."""
 
     def __init__(self, meters: Sequence[PowerMeter], reason: str = "") -> None:
-        """Store the meters, which can measure here, or why there are none."""
+        """Store the available meters, or why there are none."""
         self._meters = meters
         self._stack = ExitStack()
         self._energies: list[Energy] = []
@@ -46,7 +46,7 @@ class Metering:
         return cls(whole[:1] or able)
 
     def watch_idle(self, seconds: float = IDLE_S) -> None:
-        """Measure what the machine draws while nothing is asked of it, where it can be measured."""
+        """Measure the idle power, if possible."""
         if self._meters:
             with self:
                 time.sleep(seconds)
@@ -69,7 +69,7 @@ class Metering:
         self._guard(lambda: self._energies.extend(meter.energy() for meter in self._meters))
 
     def record(self, *, samples: int, tokens: float | None) -> EnergyRecord | None:
-        """Return what the last section drew; None with `reason` set when nothing is known."""
+        """Return the energy of the last section; None with `reason` set if unknown."""
         if not self._energies:
             return None
         energy = _together(self._energies)
@@ -91,7 +91,7 @@ class Metering:
 
 
 def _together(energies: Sequence[Energy]) -> Energy:
-    """Add up what meters of different parts measured at the same time."""
+    """Add up simultaneous measurements of different parts."""
     return Energy(
         joules=sum(each.joules for each in energies),
         seconds=max(each.seconds for each in energies),

@@ -1,4 +1,4 @@
-"""The work of a performance test: its graph calls, and what they take at least."""
+"""The work of a performance test: its graph calls, and their minimum operations and bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlbench.records.run_record import GraphWorkRecord, WorkRecord
 from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost, find_cost
 
 NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precision.INT8: 1, Precision.FP8: 1}
-"""What a number of weights or state takes at least; a backend may keep some of them in a wider form."""
+"""Minimum bytes of a number of weights or state; a backend may keep some in a wider type."""
 
 _BUDGET_S = 20.0
 _SILENCE_S = 240.0
@@ -27,7 +27,7 @@ _SILENCE_S = 240.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRequest:
-    """Which calls to count the work of, and the job whose model they were made of."""
+    """Calls to count the work of, and the job with their model."""
 
     job: JobSpec
     calls: Sequence[GraphCalls]
@@ -35,16 +35,16 @@ class CountRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAnswer:
-    """How far counting came."""
+    """The progress of counting."""
 
     reason: str
-    """Why not all was counted; empty where it was."""
+    """Why not all was counted; empty if it was."""
 
 
 def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channel: Channel) -> str:
-    """See to it that what these calls take is in the cache, as far as some seconds reach; return why not.
+    """Fill the cache with the work of these calls, within some seconds; return why it is incomplete.
 
-    Counting builds the model once more, in a process of its own: whatever happens there costs no run.
+    Counting builds the model once more, in a process of its own: a failure there does not affect the run.
     """
     if job.spec.uncounted:
         return job.spec.uncounted
@@ -70,7 +70,7 @@ def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channe
 
 
 def fill_cache(request: CountRequest, channel: Channel) -> CountAnswer:
-    """Count what calls take, the most frequent first, until the time is over; return why not all was counted."""
+    """Count the work of calls, the most frequent first, until time is up; return why not all was counted."""
     from mlbench.roofline.operations import OperationCounter  # brings torch
 
     job = Job.of_spec(request.job, Plugins.discover())

@@ -1,4 +1,4 @@
-"""What the harness itself costs, measured with the engine of the run, whose graphs then cost nothing."""
+"""The harness's own cost, measured with the run's engine and graphs that cost nothing."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _STAGE = "overhead"
 _TEST_S = 0.2
 _COMPUTING_S = 2.0
 _LONGEST_S = 2.0
-"""A test with few queries lasts no longer, as long as there are three."""
+"""Time limit of a test with few queries, if it has at least three."""
 _FEWEST_QUERIES = 64
 _MOST_SAMPLES = 10_000
 _SERVER_LOAD = 0.25
-"""Of what one query after another allows: arrivals rarely meet, and nothing queues."""
+"""Server rate as a share of the one-at-a-time rate: arrivals rarely overlap, and nothing queues."""
 _KEPT_UP = 0.9
 _TRIES = 4
 _COMPUTED_SHARE = 0.02
-"""Calls that may be computed while one query after another is timed: a median does not see so few."""
+"""Share of calls that may be computed when single queries are timed: the median ignores so few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overhead:
-    """What the harness costs, or why that is not known."""
+    """The harness's cost, or why it is unknown."""
 
     ns_per_sample: int | None = None
     reason: str = ""
@@ -55,11 +55,10 @@ class _NotMeasurableError(Exception):
 def measure_overhead(  # noqa: PLR0913 - a test has these parts
     job: Job, model: Model, limits: RunLimits, ready: RunningEngine, *, pace: SpeedEstimate, channel: Channel
 ) -> Overhead:
-    """Return what the harness costs per sample in this scenario: Offline by its rate, the others by the median latency.
+    """Return the harness's cost per sample: from the rate in Offline, otherwise from the median latency.
 
     It is the run's own engine, with its batching, workers, instances and program, driven by LoadGen on some samples of
-    the run's dataset, below saturation. Its graphs give what they gave before (`Engine.replay_graphs`): call this when
-    all else is over.
+    the run's dataset, below saturation. Its graphs return earlier outputs (`Engine.replay_graphs`): call this last.
 
     Args:
         job: what was run.
@@ -104,7 +103,8 @@ class _Trial:
         load = self._load(free, len(indices), size)
         recording = replace(load, min_query_count=min(load.min_query_count, max(few, len(indices))))
         self._drive(recording)
-        # a computed call holds up all behind it at a rate, and is part of the whole at once; one by one has a median
+        # a computed call delays all after it at a rate, and is part of the total in Offline; single queries have a
+        # median
         allowed = _COMPUTED_SHARE if self.job.scenario.waits_for_answers else 0.0
         for _ in range(_TRIES):
             values = self._drive(load).values
@@ -123,7 +123,7 @@ class _Trial:
         )
 
     def _free_pace(self, indices: list[int], size: int) -> SpeedEstimate:
-        """Return the pace without graphs; the first trial computes each shape once."""
+        """Return the speed without graphs; the first trial computes each shape once."""
         dataset, timeout_s = self.ready.dataset, self.job.load.stall_timeout_s
         dataset.load(indices)
         samples = Samples(list(range(len(indices))), indices, dataset)
@@ -165,7 +165,7 @@ class _Trial:
         return read_detail(folder / DETAIL)
 
     def _share_computed(self) -> float:
-        """Return which part of the graph calls of the last test was computed."""
+        """Return the share of the last test's graph calls that was computed."""
         engine = self.ready.engine
         computed = engine.statistics().computed_calls or 0
         return computed / max(1, sum(call.count for call in engine.calls()))

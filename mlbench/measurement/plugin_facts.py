@@ -1,4 +1,4 @@
-"""What plugins say of a run that has been measured: where they fail to, the reason is kept instead, and the result."""
+"""Facts that plugins report about a measured run: if that fails, the reason is kept, and the result is not lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Section = TypeVar("_Section", bound=BaseModel)
 
 
 class PluginFacts:
-    """Asks for facts that a run can do without; `missing` has the reasons of those that it has to do without."""
+    """Collects optional facts; `missing` has the reasons for missing ones."""
 
     def __init__(self) -> None:
         self.missing: dict[str, str] = {}
@@ -35,7 +35,7 @@ class PluginFacts:
         return found
 
     def statistics(self, question: Callable[[], EngineStatistics]) -> EngineStatistics:
-        """Return what an engine counted, as far as it can be stored; the rest is named in `missing`."""
+        """Return an engine's statistics, as far as they can be stored; the rest is named in `missing`."""
         return statistics_from_json(self.entries("engine", lambda: statistics_to_json(question())))
 
     def section(self, name: str, question: Callable[[], _Section | None], reason: Callable[[], str]) -> _Section | None:
@@ -46,7 +46,7 @@ class PluginFacts:
         return found
 
     def answer(self, name: str, question: Callable[[], _Answer], *, otherwise: _Answer) -> _Answer:
-        """Return what a question gives, or ``otherwise`` where it raises."""
+        """Return a call's result, or ``otherwise`` if it raises."""
         try:
             return question()
         except ValidationError as error:

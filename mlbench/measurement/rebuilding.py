@@ -1,4 +1,4 @@
-"""The values of a record, made once more from what lies beside it: LoadGen's logs and the name of the run folder."""
+"""Rebuilds the values of a record from LoadGen's logs and the name of the run folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, limits_of
 
 UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
-"""Rules about what the engine was seen to do while LoadGen drove it or right after; no log holds it."""
+"""Rules about the engine's behaviour during or right after the test; not in any log."""
 
 _OVERHEAD = "overhead"
 _SOUND = "replies_sound"
@@ -46,11 +46,11 @@ _LOGGED_LOAD = {
 """Where LoadGen logs what `LoadSettings` asked for, in every scenario."""
 
 _CHOSEN = ("target_qps", "expected_latency_ns")
-"""Settings of which 0 means that the run chooses; the others that LoadGen does not log stay what they were set to."""
+"""Settings of which 0 means that the run chooses; others that LoadGen does not log keep their value."""
 
 
 def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[str, Any]:
-    """Return the record of a completed run as its folder gives it; what the folder does not hold is missing.
+    """Return the record of a completed run, rebuilt from its folder; what the folder does not hold is missing.
 
     What follows from other fields of the record, such as joules per sample, is worked out from these.
 
@@ -92,7 +92,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
 
 
 def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
-    """Return what a run's id says of it, as fields of its record; empty where it is no id of a run made here.
+    """Return the fields of a record that a run's id contains; empty if it is not an id made by mlbench.
 
     The inverse of `new_run_id`: the names of workload and scenario are looked for among the plugins'.
     """
@@ -129,7 +129,7 @@ def _job(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
 
 
 def _times(record: Mapping[str, Any], names: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """Return when the run began and how long it took, as far as the id and LoadGen's clock leave it open."""
+    """Return when the run began and how long it took, within the bounds of the id and LoadGen's clock."""
     created, duration_ns = datetime.fromisoformat(record["created"]), record["duration_ns"]
     begun, ended = _span_in_logs(folder)
     found: dict[str, Any] = {"created": record["created"], "duration_ns": duration_ns}
@@ -170,9 +170,9 @@ def _missing_key(key: str) -> DataError:
 
 
 def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
-    """Return scores and verdict by the code that judged the run; how many replies were at fault is the record's word.
+    """Return scores and verdict by the code that judged the run; the number of invalid replies is the record's.
 
-    LoadGen does not log which replies were not sound.
+    LoadGen does not log which replies were invalid.
     """
     limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
     metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
@@ -201,7 +201,7 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
 
 
 def _passes_unlogged(rules: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the rules that no log can repeat passed, by the record's word."""
+    """Return whether the rules that cannot be checked from logs passed, according to the record."""
     return all(rule["passed"] for rule in rules if rule["rule"] in UNLOGGED_RULES)
 
 
@@ -220,7 +220,7 @@ class _RecordedTraffic(Traffic):
 
 @contextmanager
 def _copy_to_write_in(folder: Path) -> Iterator[Path]:
-    """Make a folder that shows the same logs, for what scoring writes beside them."""
+    """Make a folder with links to the logs, for files written by scoring."""
     with tempfile.TemporaryDirectory() as place:
         for file in folder.glob("*/*"):
             link = Path(place) / file.relative_to(folder)
@@ -271,7 +271,7 @@ def _fingerprints(record: Mapping[str, Any], job: Job, dataset: Dataset) -> dict
 
 
 def _derive_values(record: Mapping[str, Any], job: Job, detail: DetailLog, issued: int) -> dict[str, Any]:
-    """Return what follows from the logs together with what was measured and is nowhere else."""
+    """Return values derived from the logs and from measurements that only the record has."""
     energy, work, roofline = (record[name] for name in ("energy", "work", "roofline"))
     rate_per_s = samples_per_s(detail, job.scenario)
     if energy:
@@ -302,7 +302,7 @@ def _derive_values(record: Mapping[str, Any], job: Job, detail: DetailLog, issue
 
 
 def _json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields as JSON gives them back."""
+    """Return fields after a round trip through JSON."""
     from pydantic_core import to_json
 
     loaded: dict[str, Any] = json.loads(to_json(fields, inf_nan_mode="null"))

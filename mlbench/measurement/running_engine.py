@@ -1,4 +1,4 @@
-"""A run's engine, in its own process or in several of theirs, ready to be driven."""
+"""A run's engine, in this process or in several instances, ready for LoadGen."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _PART_OF_RUN = f"{__name__}:part_of_run"
 _TYPICAL_SAMPLES = 64
 
 _SLOW_TRIAL = 2.0
-"""How many times as fast as a trial a test must have been for the trial to be repeated. An engine that batches is that
-much faster with many samples at once, in any case: then a second or two are lost, and the rate stays."""
+"""The trial is repeated if a test was faster by this factor. An engine that batches may be that much faster with many
+samples anyway: then a second or two are lost, and the rate is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningEngine:
-    """An engine, and what must be done where it is."""
+    """An engine, and operations in its process."""
 
     engine: Engine
     dataset: Dataset
-    """Loads samples where the engine finds them."""
+    """Loads samples in the engine's process."""
     vary: Callable[[Mapping[int, Variation]], Dataset]
-    """Makes variations of loaded samples where the engine finds them; holds until it is called again."""
+    """Makes variations of loaded samples in the engine's process; valid until the next call."""
     runtime: Callable[[], Mapping[str, Any]]
     """Observes the runtime that the engine uses."""
     peak_memory_bytes: Callable[[], int]
-    """Of all processes that it has, this one too."""
+    """Peak memory of all its processes, including this one."""
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
 
     Raises:
         MlbenchError: as `Backend.engine` does.
-        ProcessEndedError: an instance came to its end.
+        ProcessEndedError: an instance ended.
     """
     instances = job.plan.instances
     if instances == 1:
@@ -80,7 +80,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
 
 
 def part_of_run(payload: Mapping[str, Any]) -> Part:
-    """Return what an instance of a run is made of; called in its process."""
+    """Return the parts of an instance; called in its process."""
     job = Job.of_spec(JobSpec(**payload), Plugins.discover())
     return Part(
         backend=job.backend,
@@ -91,7 +91,7 @@ def part_of_run(payload: Mapping[str, Any]) -> Part:
 
 
 def warm_up(ready: RunningEngine, job: Job, model: Model) -> SpeedEstimate:
-    """Warm the engine up on samples spread over the dataset, and time it roughly: a query, some, and a crowd."""
+    """Warm the engine up on samples spread over the dataset, and estimate its speed at several loads."""
     with _typical_samples(ready.dataset) as samples:
         ready.engine.warm_up(samples)
         return _trial(ready.engine, samples, job, model)
@@ -100,10 +100,10 @@ def warm_up(ready: RunningEngine, job: Job, model: Model) -> SpeedEstimate:
 def repeat_slow_trial(
     ready: RunningEngine, job: Job, model: Model, pace: SpeedEstimate, *, seen_per_s: float
 ) -> SpeedEstimate:
-    """Return the pace, timed once more where a test was far faster than the trial from which a rate would be chosen.
+    """Return the speed, measured again if a test was far faster than the trial from which a rate would be chosen.
 
     A trial lasts a second or two, and the machine may be busy just then. The better of the two trials counts: the
-    engine did answer at that pace. A rate that the user gave needs neither. ``seen_per_s`` is the test's.
+    engine did reach that speed. A rate that the user gave needs neither. ``seen_per_s`` is the test's.
     """
     is_chosen = job.scenario.sends_rate and not job.load.target_qps
     if not is_chosen or seen_per_s <= _SLOW_TRIAL * pace.sustained_per_s:

@@ -1,9 +1,9 @@
-"""Content that the engine cannot know, asked for right after it was measured.
+"""Unseen content, sent right after the measurement.
 
 LoadGen sends the same samples again and again, and the accuracy test sends them all. An engine that remembers answers,
-by index or by content, is fast without computing. Here it is asked for samples that never were: its own answers
-continued as prompts, or samples changed so that they cost as much. New content and content that was answered before
-are timed in turns, and what is known of the answers is held against them. Nothing of it is in LoadGen's time.
+by index or by content, is fast without computing. Here it gets samples that never existed: its own answers continued as
+prompts, or samples changed at equal cost. New content and content that was answered before are timed in turns, and the
+answers are checked as far as they are known. None of this is in LoadGen's time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.spot_contents import CHANCE, Asked, Known, can_continue, contents
 from mlbench.measurement.spot_times import Measured, times
-from mlbench.rules.answers import SpotCheck
+from mlbench.rules.facts import SpotCheck
 
 logger = logging.getLogger(__name__)
 
 _LEAST_BUDGET_S = 1.0
 _BUDGET_SHARE = 0.02
-"""Of the performance test's duration: what a burst may take, by the measured speed. An honest run has two."""
+"""Time of a burst at the measured speed, as a share of the performance test's duration. An honest run has two
+bursts."""
 
 _MOST_PROMPTS = 64
 _MOST_SAMPLES = 16
@@ -40,7 +41,7 @@ _MOST_SAMPLES = 16
 def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
     ready: RunningEngine, job: Job, model: Model, dataset: Dataset, load: LoadSettings, traffic: Traffic
 ) -> tuple[SpotCheck | None, str]:
-    """Return what the engine does with content that it cannot know, or why that was not found out.
+    """Return how the engine handles unseen content, or why that was not tested.
 
     Args:
         ready: the engine, measured just now.
@@ -51,7 +52,7 @@ def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
         traffic: the performance test's.
     """
     if traffic.faults:
-        return None, "replies were not sound"
+        return None, "there were invalid replies"
     folder = job.folder / Mode.PERFORMANCE
     rate_per_s = samples_per_s(read_detail(folder / DETAIL), job.scenario)
     kept = {reply.index: reply for reply in read_accuracy(folder / "mlperf_log_accuracy.json") if reply.data}

@@ -1,4 +1,4 @@
-"""New content whose answers are known: samples under other indices, changed slightly, or prompts continued."""
+"""New content with known answers: samples under other indices, changed slightly, or prompts continued."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from mlbench.measurement.asking import ask
 from mlbench.rules.answers import LEAST_FIRST_TOKEN_STEPS, LEAST_RIGHT
 
 TRIES = 3
-"""So many sets of samples are asked before an engine is accused of wrong answers; one, if all is well."""
+"""Number of sets of samples before an engine fails; one, if all answers are right."""
 
 CHANCE = random.SystemRandom()
-"""Nobody can have prepared for what it draws."""
+"""A random generator that no plugin can predict."""
 
 _LEAST_SINGLES, _MOST_SINGLES = 2, 8
 _MOST_PROMPTS = 4
-"""Of those, since each is asked alone."""
+"""Most prompts of a set, since each is sent alone."""
 
 _POOL = 16
-"""Answers that one is held against: its own must be the nearest."""
+"""Number of answers that one is compared with: its own must be the nearest."""
 
 _LEAST_ANSWER = 4
 """Tokens of an answer that can be continued."""
 
 _LEFT = 5
-"""Tokens that are left of an answer whose beginning went into its prompt: few, so that asking costs little."""
+"""Remaining tokens of an answer whose beginning is in the prompt: few, to keep it cheap."""
 
 Vary = Callable[[Mapping[int, Variation]], Dataset]
-"""Makes variations where the engine finds them; the samples that they are made of are loaded."""
+"""Makes variations in the engine's process; the samples they are made of are loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Whom to ask."""
+    """The engine to test."""
 
     engine: Engine
     dataset: Dataset
@@ -66,7 +66,7 @@ class Asked:
 
 @dataclass(slots=True, kw_only=True)
 class Known:
-    """What is known of answers to new content of one kind."""
+    """Results for new content of one kind."""
 
     kind: str
     asked: int = 0
@@ -85,7 +85,7 @@ class Known:
 
 @dataclass(slots=True, kw_only=True)
 class Contents:
-    """What is known of answers to new content: of each kind, since an engine may be right about all but one."""
+    """Results for new content of each kind, since an engine may be right about all but one."""
 
     moved: Known = field(default_factory=lambda: Known(kind="under other indices"))
     changed: Known = field(default_factory=lambda: Known(kind="changed by less than rounding"))
@@ -100,7 +100,7 @@ class Contents:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing speaks against the engine."""
+        """Whether there is no evidence against the engine."""
         is_late_enough = not self.steps or max(self.steps) >= LEAST_FIRST_TOKEN_STEPS
         return is_late_enough and self.worst.share >= LEAST_RIGHT
 
@@ -111,7 +111,7 @@ def can_continue(asked: Asked, reply: LoggedReply) -> bool:
     assert isinstance(program, GenerationProgram)
     sample, tokens = asked.look_at(reply.index), asked.tokens_of(reply)
     if program.prompt(sample) is not sample:
-        return False  # a sample of another form, which nobody here can continue
+        return False  # a sample of another form, which cannot be continued here
     decoding = program.decoding
     return (
         len(tokens) >= _LEAST_ANSWER and len(sample.tokens) + len(tokens) + decoding.max_new_tokens <= decoding.longest
@@ -119,7 +119,7 @@ def can_continue(asked: Asked, reply: LoggedReply) -> bool:
 
 
 def contents(asked: Asked, kept: Mapping[int, LoggedReply], bases: Sequence[int], *, most: int) -> Contents:
-    """Ask for variations whose answers are known, until all is well or nothing more is to be tried.
+    """Send variations with known answers, until all are right or the sets are used up.
 
     Args:
         asked: the engine.

@@ -1,4 +1,4 @@
-"""How long new content takes, held against the same content again and against what was measured."""
+"""How long new content takes, compared with the same content again and with the measurement."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mlbench.measurement.spot_contents import CHANCE, Asked
 from mlbench.rules.answers import MOST_CLAIMED, MOST_REPEATED
 
 ROUNDS = 7
-"""So often an engine is timed before it is accused; once, if nothing speaks against it."""
+"""Number of timings before an engine fails; one, if there is no evidence against it."""
 
 _PAUSE_S = 0.5
 _SHORT_NS = 5_000_000
-"""A burst that is answered sooner is no measure of anything."""
+"""A burst answered faster cannot be timed."""
 
 _ENOUGH_NS = 30_000_000
 _LEAST_QUERIES, _MOST_QUERIES = 3, 243
 _SMALL_BURST = 256
 _UNTOLD = 256
-"""What is taken to keep an engine busy that says nothing of it; one that wants more is at most a few times slower."""
+"""Default number of samples that keep an engine busy; one that needs more is at most a few times slower."""
 
 _MOST_BYTES = 512 << 20
 """What the varied samples of a burst may take."""
@@ -34,7 +34,7 @@ _MOST_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The performance test, as far as it matters here."""
+    """The facts of the performance test that are needed here."""
 
     samples_per_s: float
     query: int | None
@@ -56,7 +56,7 @@ class Times:
 
 
 def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bases: Sequence[int]) -> Times:
-    """Time new content and the same content again in turns; more than once only where that speaks against the engine.
+    """Time new content and the same content again in turns; more than once only on evidence against the engine.
 
     Args:
         asked: the engine.
@@ -114,7 +114,7 @@ class _PairedTiming:
         return [base for base, output in zip(self._bases, answers.outputs, strict=True) if output is None]
 
     def _ask_new(self) -> Answers:
-        """Ask for content that never was, of the lengths of every round: a new length may cost an engine time once."""
+        """Send unseen content of the lengths of every round: a new length may cost an engine time once."""
         variations = {
             next(self._asked.new_indices): self._variation(base, given)
             for base, given in zip(self._bases, self._given, strict=True)

@@ -1,4 +1,4 @@
-"""What the logs of a run say of its answers, where these are tokens."""
+"""Findings about a run's answers in its logs, if these are tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlbench.contracts.model import Model
 from mlbench.loadgen.logs import AccuracyLog, read_accuracy
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
-from mlbench.rules.answers import TokenAnswers
+from mlbench.rules.facts import TokenAnswers
 from mlbench.rules.official import Tokens
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.token_compliance import TokenForm, faults_of, is_cut

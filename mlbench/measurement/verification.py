@@ -1,4 +1,4 @@
-"""A stored record, held against what lies beside it: each field is made again, or stands in a list with the reason."""
+"""Checks a stored record against its run folder: each field is rebuilt, or listed with the reason why not."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mlbench.discovery import Plugins
 from mlbench.documents import refuse_odd_values
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
 
-_ONLY_THE_RECORD = "nothing else in the run folder says it"
+_ONLY_THE_RECORD = "it is nowhere else in the run folder"
 _METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"
-_ENGINE = "what the engine said of itself while it ran; LoadGen's logs do not hold it"
+_ENGINE = "the engine reported it during the run; it is not in LoadGen's logs"
 _CEILINGS = "the machine's ceilings were measured apart from the run; what follows from them is checked"
 _NOT_LOGGED = "LoadGen does not log it in this scenario"
-_SEEN = "it was seen in the engine, not in LoadGen's logs; that the verdict follows from it is checked"
-_FAULTS = "LoadGen does not log which replies were not sound; what follows from their number is checked"
+_SEEN = "it was observed in the engine, not in LoadGen's logs; that the verdict follows from it is checked"
+_FAULTS = "LoadGen does not log which replies were invalid; what follows from their number is checked"
 
 NOT_CHECKED: Mapping[str, str] = {
-    "format": "how the record is written, which whoever reads it checks",
+    "format": "how the record is written, which every reader checks",
     "mlbench_version": _ONLY_THE_RECORD,
     "tag": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
-    "environment": "the machine as the run saw it; it may be another one by now",
+    "environment": "the machine at the time of the run; it may have changed",
     "peak_memory_bytes": _ONLY_THE_RECORD,
     "engine": _ENGINE,
     "runtime": _ENGINE,
@@ -60,7 +60,7 @@ One that is rebuilt all the same, such as a setting of LoadGen's in the scenario
 """
 
 PARTLY_CHECKED: Mapping[str, str] = {
-    "created": "to the second, by the run's id, and not after LoadGen's clock",
+    "created": "to the second, by the run's id, and not later than LoadGen's clock",
     "duration_ns": "at least until LoadGen ended its last test; what came after it is not logged",
     "load.target_qps": "six digits, which is what LoadGen prints",
 }
@@ -71,18 +71,18 @@ _EXACT, _SCORED = 1e-9, 1e-6
 _SCORES = ("accuracy.", "verdict.rules.accuracy.")
 _SHOWN = 120
 _NAMED_BY = {"verdict.rules": ("rule",), "accuracy.targets": ("score", "name")}
-"""Lists whose entries are told apart by a name."""
+"""Lists whose entries have a name as key."""
 _MISSING = object()
 
 
 @dataclass(slots=True)
 class Verification:
-    """What came of holding a record against its folder."""
+    """The result of checking a record against its folder."""
 
     differences: list[str] = field(default_factory=list)
-    """A line for each value that the folder gives otherwise."""
+    """A line for each value that differs in the folder."""
     confirmed: int = 0
-    """How many values it gives again."""
+    """How many values it confirms."""
     not_checked: dict[str, str] = field(default_factory=dict)
     """Fields that it does not hold, and why."""
     checked_in_part: dict[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Verification:
 
 
 def verify(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Verification:
-    """Hold every field of a completed run's record against its logs and its id.
+    """Check every field of a completed run's record against its logs and its id.
 
     Args:
         record: as stored, JSON values.
@@ -140,7 +140,7 @@ def _compare(said: Any, found: Any, path: str, outcome: Verification) -> None:
 
 
 def _by_name(entries: list[Any], path: str) -> dict[Any, Any]:
-    """Return a list's entries by what tells them apart: their names, else their places."""
+    """Return a list's entries by key: their names, otherwise their positions."""
     keys = _NAMED_BY.get(path, ())
     named = {"@".join(filter(None, (str(each[key]) for key in keys))): each for each in entries if keys}
     return named if len(named) == len(entries) else dict(enumerate(entries))

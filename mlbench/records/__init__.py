@@ -1,1 +1,1 @@
-"""What a run leaves behind: its record, its folder, and what the machine was like."""
+"""Run records, run folders, and the environment of runs."""

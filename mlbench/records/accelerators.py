@@ -24,11 +24,11 @@ class Accelerator(Stored):
     max_clock_mhz: float | None
     ecc: bool | None
     mig: bool | None
-    """Whether it is split into instances, or is a part of one that AMD's driver splits."""
+    """Whether it is partitioned, or a partition (AMD)."""
 
 
 def observe_nvidia_gpus() -> list[Accelerator]:
-    """Ask nvidia-smi; empty where there is none, or it gives no answer in time."""
+    """Ask nvidia-smi; empty if there is none, or it does not answer in time."""
     if not (command := shutil.which("nvidia-smi")):
         return []
     try:
@@ -45,7 +45,7 @@ def observe_nvidia_gpus() -> list[Accelerator]:
 
 
 def device_files(root: Path) -> list[str]:
-    """Return the device files of accelerators, with or without a driver that answers."""
+    """Return the device files of accelerators, with or without a working driver."""
     found = [path for pattern in _DEVICE_FILES for path in (root / "dev").glob(pattern)]
     return sorted(f"/{path.relative_to(root)}" for path in found)
 

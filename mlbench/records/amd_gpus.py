@@ -1,4 +1,4 @@
-"""AMD's GPUs, from the files of the driver: there is no tool that every machine with one has."""
+"""AMD GPUs, from the driver's files: no tool is installed on every such machine."""
 
 from __future__ import annotations
 

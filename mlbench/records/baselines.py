@@ -1,4 +1,4 @@
-"""Baselines: sets of records under a name, which later runs are compared with."""
+"""Baselines: named sets of records to compare later runs with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[\w.+-]{1,100}")
 
 
 class Baseline(Stored):
-    """Copies of records, so that deleting run folders takes nothing from it.
+    """Copies of records, so that run folders may be deleted.
 
     History of formats:
 
@@ -40,10 +40,10 @@ class Baseline(Stored):
 
 
 def save_baseline(results: Path, name: str, records: Sequence[RunRecord]) -> Path:
-    """Store records under a name, in place of what was there, and return the file.
+    """Store records under a name, replacing an older baseline, and return the file.
 
     Raises:
-        UsageError: the name is no file name, or the folder cannot be written.
+        UsageError: the name is not a file name, or the folder cannot be written.
     """
     if not _NAME.fullmatch(name) or name.startswith("."):
         raise UsageError(f"baseline name {name!r}.", hint="Use letters, digits, '.', '_', '+' and '-'.")

@@ -1,4 +1,4 @@
-"""Which commit mlbench and its plugins were installed from, where their installation says."""
+"""Which commits mlbench and its plugins were installed from, if recorded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mlbench.installed import find_installed
 from mlbench.records.cpu import text_of
 
 _GROUP = "mlbench"
-"""Entry points of plugins are in it; a vendor's backend is the product that is measured."""
+"""Group of plugins' entry points; a vendor's backend is the product that is measured."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def observe_commits() -> dict[str, str]:
-    """Return the commits of mlbench and of all installed plugins by distribution name; what says none is left out.
+    """Return the commits of mlbench and of all installed plugins by distribution name, where known.
 
     An editable installation has the commit that is checked out; changes on top of it are not seen.
     """
@@ -50,7 +50,7 @@ def _commit(direct_url: str) -> str | None:
             return noted if isinstance(noted, str) else None
         return find_commit(Path(unquote(urlsplit(origin["url"]).path)))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # no such file, or one that no installer wrote
+        return None  # no such file, or not written by an installer
 
 
 def find_commit(folder: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What the processor is, read from Linux's /proc and /sys."""
+"""The processor, as Linux's /proc and /sys describe it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ FLAGS = (
 
 
 class Cpu(Stored):
-    """The processor, and how it is tuned; null where the machine does not say."""
+    """The processor and its clock settings; null where unknown."""
 
     model: str
     architecture: str
     sockets: int | None
     cores: int | None
-    """Physical ones."""
+    """Physical cores."""
     threads: int | None
     numa_nodes: int | None
     flags: list[str]
-    """Of the instruction sets that matter, those it has."""
+    """The instruction sets it has, of those that matter for speed."""
     is_virtual: bool | None
-    """Whether it is a virtual machine's."""
+    """Whether this is a virtual machine."""
     governor: str | None
-    """How its clock is governed: ``performance``."""
+    """The frequency governor: ``performance``."""
     turbo: bool | None
-    """Whether it may exceed its base clock."""
+    """Whether turbo is enabled."""
 
 
 def observe_cpu(root: Path) -> Cpu:
-    """Read what the processor is from the files under ``root``."""
+    """Read the processor's description from the files under ``root``."""
     listed = text_of(root / "proc/cpuinfo")
     processors, flags = _processors(listed), flags_of(listed)
     first = processors[0] if processors else {}
@@ -59,7 +59,7 @@ def observe_cpu(root: Path) -> Cpu:
 
 
 def text_of(file: Path) -> str:
-    """Return what a file says, without blanks around it; empty when it cannot be read."""
+    """Return a file's text, stripped; empty when it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except (OSError, ValueError):  # of a path with a NUL
@@ -67,13 +67,13 @@ def text_of(file: Path) -> str:
 
 
 def _processors(cpuinfo: str) -> list[Mapping[str, str]]:
-    """Return one mapping per hardware thread; Arm's file ends with a paragraph that is none."""
+    """Return one mapping per hardware thread; Arm's file ends with a paragraph that is not one."""
     found = [dict(re.findall(r"^([^:\n]*?)\s*: *(.*)$", text, re.MULTILINE)) for text in cpuinfo.split("\n\n")]
     return [fields for fields in found if "processor" in fields]
 
 
 def _distinct(processors: list[Mapping[str, str]], *keys: str) -> int | None:
-    """Return how many different values the keys have together; None where a processor lacks one."""
+    """Return the number of distinct combinations of the keys' values; None where a processor lacks a key."""
     if not processors or any(key not in fields for fields in processors for key in keys):
         return None
     return len({tuple(fields[key] for key in keys) for fields in processors})

@@ -1,11 +1,11 @@
-"""Texts as cells of a CSV file that a spreadsheet takes for texts."""
+"""Texts as CSV cells that a spreadsheet does not take for formulas."""
 
 from __future__ import annotations
 
 import re
 
 FORMULA = r"^[=+\-@\t\r]"
-"""How a text begins that a spreadsheet takes for a formula; a regular expression."""
+"""A regular expression for texts that a spreadsheet takes for formulas."""
 
 
 def csv_text(text: str) -> str:

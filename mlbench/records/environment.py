@@ -1,4 +1,4 @@
-"""What the machine was like when a run was made.
+"""The machine's state when a run was made.
 
 Nothing personal: no user, host or serial number, no environment variables.
 """
@@ -28,57 +28,57 @@ LIBRARIES = (
     *("tensorrt", "openvino", "vllm", "transformers", "tokenizers", "diffusers"),
     *("safetensors", "opencv-python-headless", "pillow", "scikit-learn"),
 )
-"""Distributions whose version can change a speed or a result."""
+"""Distributions whose version can affect speed or results."""
 
 _NO_LIMIT_BYTES = 2**60
 """Above it, version 1 of control groups means no limit."""
 
 
 class Allowance(Stored):
-    """What of the machine this process may use; null: all of it."""
+    """The part of the machine that this process may use; null: all of it."""
 
     threads: Count | None
-    """Hardware threads it may run on; null where nobody said."""
+    """Hardware threads it may run on; null where unknown."""
     cpu_quota: float | None
-    """In processors: 2.0 is two of them all the time."""
+    """CPU quota in processors: 2.0 is two processors."""
     memory_bytes: int | None
     container: str | None
-    """``docker``, ``podman`` or ``kubernetes`` where one is recognised."""
+    """``docker``, ``podman`` or ``kubernetes``, if recognised."""
     image: str | None = None
-    """The container's image, with its id, where the container says; null elsewhere."""
+    """The container's image with its id, where known."""
 
 
 class Environment(Stored):
     """A machine and its software, at one moment."""
 
     machine: str
-    """A hash of the hardware: runs with different ones were made on different machines."""
+    """A hash of the hardware: runs with different hashes were made on different machines."""
     cpu: Cpu
     memory_bytes: int | None
     allowance: Allowance
     accelerators: list[Accelerator]
     devices: list[str]
-    """Device files of accelerators, with or without a driver that answers."""
+    """Device files of accelerators, with or without a working driver."""
     os: str
     kernel: str
     libc: str
     python: str
     load_average: float | None
-    """Processes that wanted to run during the last minute: a busy machine gives noisy numbers."""
+    """Load average of the last minute: a busy machine gives noisy numbers."""
     libraries: dict[str, str]
-    """Versions, by distribution name."""
+    """Library versions by distribution name."""
     commits: dict[str, str] = Field(default_factory=dict)
-    """Of mlbench and of installed plugins, by distribution name, where they were installed from a repository."""
+    """Commits of mlbench and installed plugins by distribution name, where installed from a repository."""
 
     @property
     def processor(self) -> str:
-        """What computed where no accelerator did: ``AMD EPYC 9374F, 8 threads``."""
+        """The processor with its usable threads: ``AMD EPYC 9374F, 8 threads``."""
         threads = self.allowance.threads
         return self.cpu.model if threads is None else f"{self.cpu.model}, {threads} threads"
 
 
 def observe_environment(root: Path = Path("/")) -> Environment:
-    """Look at the machine; ``root`` is where /proc, /sys, /dev and /etc are."""
+    """Observe the machine; ``root`` is where /proc, /sys, /dev and /etc are."""
     cpu, memory_bytes = observe_cpu(root), _memory_bytes(root)
     accelerators = [*observe_nvidia_gpus(), *observe_amd_gpus(root)]
     return Environment(
@@ -99,7 +99,7 @@ def observe_environment(root: Path = Path("/")) -> Environment:
 
 
 def _machine(cpu: Cpu, memory_bytes: int | None, accelerators: list[Accelerator]) -> str:
-    """Hash what stays the same while the machine does; kernels differ in how much memory they keep, hence GiB."""
+    """Hash what identifies the machine; kernels reserve different amounts of memory, hence whole GiB."""
     facts = [cpu.model, cpu.architecture, cpu.sockets, cpu.cores, cpu.threads]
     gib = round((memory_bytes or 0) / 2**30)
     text = json.dumps([*facts, gib, *sorted(accelerator.name for accelerator in accelerators)])
@@ -123,7 +123,7 @@ def _load_average(root: Path) -> float | None:
 
 def _libraries() -> Iterator[tuple[str, str]]:
     for name in LIBRARIES:
-        if version := version_of(name):  # what is not installed decides nothing
+        if version := version_of(name):  # not installed: it has no effect
             yield name, version
 
 
@@ -141,7 +141,7 @@ def _allowance(root: Path) -> Allowance:
 
 
 def _control_groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of our control groups, innermost first: each one's limit binds."""
+    """Yield the folders of this process's control groups, innermost first: each one's limit applies."""
     mounted = root / "sys/fs/cgroup"
     yield from (mounted / "cpu", mounted / "memory")  # version 1
     found = re.search(r"^0::(/.*)$", text_of(root / "proc/self/cgroup"), re.MULTILINE)
@@ -172,6 +172,6 @@ def _container(root: Path) -> str | None:
 
 
 def _image(root: Path) -> str | None:
-    """Return what podman tells a container of its image; Docker and Kubernetes tell nothing."""
+    """Return the image as podman reports it inside a container; Docker and Kubernetes do not report it."""
     told = dict(re.findall(r'^(image|imageid)="(.+)"$', text_of(root / "run/.containerenv"), re.MULTILINE))
     return " ".join(told[key] for key in ("image", "imageid") if key in told) or None

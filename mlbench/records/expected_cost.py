@@ -1,4 +1,4 @@
-"""What runs to come will take, by earlier runs of the same kind."""
+"""Estimated cost of the coming runs, from earlier runs of the same kind."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedCost:
-    """Of all of them together."""
+    """The time of all runs together."""
 
     runs: int
     unknown_runs: int
-    """Runs of a kind that was never made here; of them only the least duration is counted."""
+    """Runs without an earlier one of the same kind; only their minimum duration is counted."""
     seconds: float
     disk_bytes: int
-    """Of the run folders."""
+    """Size of the run folders."""
     peak_memory_bytes: int | None
-    """Of the largest; None where no earlier run says."""
+    """Peak memory of the largest run; None where no earlier run says."""

@@ -1,11 +1,10 @@
 """The records of a results folder as tables: read once, kept in the cache, brought up to date when asked.
 
-Run folders never change, so a folder's name is all that tells whether its record is known. A record is in the tables
-as `run_record.read` gives it; one that cannot be read is not, and is looked at again each time.
+Run folders never change, so a folder's name shows whether its record is known. A record is in the tables
+as `run_record.read` gives it; one that cannot be read is left out, and tried again each time.
 
-Any number of processes may ask at once. The file in the cache never changes: who brings it up to date does so in a
-copy, under a lock, and gives that its name. Where nothing can be kept, or the lock is not to be had, the tables are
-made in memory.
+Any number of processes may ask at once. The cached file never changes: updates go to a copy, under a lock, which then
+replaces it. Without a cache or the lock, the tables are made in memory.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
     import duckdb
 
 VERSION = 3
-"""Of the tables below; another one begins anew."""
+"""Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
 _FEW = 100
-"""So many new folders are looked into before the file is copied: perhaps none of them can be read."""
+"""Number of new folders to read before the file is copied: perhaps none of them can be read."""
 _LARGEST_BYTES = 256 << 20
-"""Of a record as one line: control characters take six letters each."""
+"""Largest record as one line: each control character takes six letters."""
 _PATIENCE_S = 10.0
-"""How long to wait for another process that brings the tables up to date."""
+"""How long to wait for another process that updates the tables."""
 _SETTLED_NS = 2_000_000_000
-"""Clocks of file systems tick as slowly as this."""
+"""Resolution of the slowest file system clocks."""
 
 _COLUMNS = {
     **dict.fromkeys(("run_id", "mlbench_version", "workload", "backend", "scenario", "profile", "tier"), "VARCHAR"),
@@ -77,7 +76,7 @@ _COLUMNS = {
         "libraries MAP(VARCHAR, VARCHAR))"
     ),
 }
-"""What is read of a record, and as what."""
+"""Fields of a record that are read, with their types."""
 
 VIEWS = {
     "runs": """
@@ -102,14 +101,14 @@ VIEWS = {
         SELECT run_id, workload, backend, scenario, precision, profile, entry.key AS name, entry."value" AS ns
         FROM (SELECT *, unnest(map_entries(result.latency_ns)) AS entry FROM records WHERE result IS NOT NULL)""",
 }
-"""What a question may be asked of."""
+"""Views for queries."""
 
 
 @contextmanager
 def open_index(results: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a database with the records of all run folders as ``stored.records``, brought up to date.
 
-    Of records that cannot be read a warning tells.
+    Records that cannot be read are named in a warning.
 
     Raises:
         UsageError: the folder holds no runs.
@@ -155,7 +154,7 @@ def _fill_memory(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unr
 
 
 def _attach_kept(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unreadable] | None:
-    """Attach the file in the cache, brought up to date, and return what cannot be read; None where that cannot be."""
+    """Attach the updated file in the cache, and return what cannot be read; None if that fails."""
     import duckdb
 
     key = hashlib.sha256(f"{VERSION} {FORMAT} {results.resolve()}".encode(errors="surrogateescape")).hexdigest()[:16]
@@ -177,7 +176,7 @@ def _attach_kept(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unr
 
 
 def _look_through(database: duckdb.DuckDBPyConnection, file: Path, results: Path) -> list[Unreadable] | None:
-    """Attach a file that is up to date, and return what cannot be read; None with nothing attached where it is not."""
+    """Attach a file if it is up to date, and return what cannot be read; otherwise None, with nothing attached."""
     import duckdb
 
     if not file.is_file():
@@ -226,7 +225,7 @@ def _wait_for_lock(descriptor: int) -> bool:
 
 
 def _replace(file: Path, results: Path) -> list[Unreadable]:
-    """Put a copy that is up to date in the file's place, and return what cannot be read."""
+    """Replace the file by an updated copy, and return what cannot be read."""
     import duckdb
 
     changed_ns = _last_change_ns(results)
@@ -237,7 +236,7 @@ def _replace(file: Path, results: Path) -> list[Unreadable]:
         with duckdb.connect() as database:
             database.execute(f"ATTACH '{_quote(beside)}' AS stored")
             skipped = _bring_up_to_date(database, results)
-            if not skipped:  # else it is to be looked through again
+            if not skipped:  # otherwise it must be scanned again
                 database.execute("INSERT INTO stored.seen VALUES (?)", [changed_ns])
             database.execute("CHECKPOINT stored")
         beside.replace(file)

@@ -1,4 +1,4 @@
-"""What a run's process is asked for: the counterpart of `run_outcome`."""
+"""The request to a run's process: the counterpart of `run_outcome`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobSpec:
     power: str = NONE
     """A power meter's name, or ``auto`` or ``none``."""
     uncounted: str = ""
-    """Why the work of graph calls is not counted, which takes a process and some seconds; empty: it is."""
+    """Why the work of graph calls is not counted, which takes a process and some seconds; empty: count it."""
 
     def with_setting(self, key: str, value: Any) -> Self:
         """Return the same with another value for a setting."""

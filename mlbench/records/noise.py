@@ -1,4 +1,4 @@
-"""How still a machine is: a noisy one gives numbers that nobody can repeat."""
+"""The noise of a machine: a noisy one gives numbers that cannot be reproduced."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _SHORT_PAUSE_NS = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What a second of the same small piece of work, over and over, looked like."""
+    """Timing statistics of a small piece of work, repeated for a second."""
 
     spread: float
     """The middle 90 % of the times, over their median: 0.02 on a quiet machine."""
     longest_pause_ns: int
-    """How much the slowest took beyond the median: somebody else had the processor."""
+    """The slowest time minus the median: another process had the processor."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether differences of a few percent between runs can mean something."""
+        """Whether differences of a few percent between runs can be significant."""
         return self.spread <= _STEADY_SPREAD and self.longest_pause_ns <= _SHORT_PAUSE_NS
 
 
 def measure_noise(seconds: float = _SECONDS) -> Noise:
-    """Do the same small piece of work for a while, and see how its time varies."""
+    """Repeat a small piece of work for a while, and measure how its time varies."""
     times_ns: list[int] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(times_ns) < 20:

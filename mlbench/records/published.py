@@ -1,4 +1,4 @@
-"""Published results of MLPerf Inference v4.1, and where a run of one's own stands among them."""
+"""Published results of MLPerf Inference v4.1, and the rank of a run among them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NVIDIA_TABLES = "nvidia_v4.1_tables.csv"
 CLAIMS = "claims.csv"
 
 _NAMES = {"resnet50": "resnet"}
-"""Where the published name of a benchmark is not the workload's."""
+"""Workloads whose published name differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A result as it was published; text fields are as submitted."""
+    """A published result; text fields are as submitted."""
 
     result_id: str
     division: str
@@ -33,10 +33,10 @@ class Published:
     """``available``, or ``preview``: to be sold by the next round."""
     system: str
     system_id: str
-    """Its folder's name."""
+    """The system's folder name."""
     accelerator: str
     accelerators: int
-    """Of all nodes together; 0 in a system without."""
+    """Accelerators of all nodes together; 0 in a system without."""
     processor: str
     framework: str
     benchmark: str
@@ -49,11 +49,11 @@ class Published:
     accuracy: str
     power: str
     path: str
-    """Of the result in the published tree."""
+    """The result's path in the published tree."""
 
     @property
     def is_preview(self) -> bool:
-        """Whether the system could not be bought yet."""
+        """Whether the system was a preview, not yet available."""
         return self.availability != "available"
 
     @property
@@ -69,21 +69,21 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """Where a run stands."""
+    """The rank of a run."""
 
     variant: str
     """The accuracy that it is ranked for: ``99``, ``99.9`` or ``range``."""
     rank: int
-    """From 1: so many published results are better, plus one."""
+    """The rank, from 1: one more than the number of better results."""
     of: int
     accelerators: int
     """How many the run used; 0 in a system without."""
     per_accelerator: float
     unit: str
     better: tuple[Published, ...]
-    """The nearest that are better, the nearest last."""
+    """The next better results, the nearest last."""
     worse: tuple[Published, ...]
-    """The nearest that are worse, the nearest first."""
+    """The next worse results, the nearest first."""
 
 
 def table(name: str) -> list[dict[str, str]]:
@@ -123,7 +123,7 @@ def load_published() -> tuple[Published, ...]:
 
 
 def _count(text: str, otherwise: int) -> int:
-    """Return a number that submitters also spell N/A or leave out."""
+    """Return a number; None where submitters wrote N/A or left it out."""
     return int(text) if text.isdecimal() else otherwise
 
 
@@ -152,7 +152,7 @@ def merge_variants(results: Sequence[Published]) -> list[tuple[Published, str]]:
 
 
 def place_of(record: RunRecord, neighbours: int = 3, *, variant: str | None = None) -> Rank:
-    """Return where a run stands among the closed results of its benchmark, accuracy variant and scenario.
+    """Return a run's rank among the closed results of its benchmark, accuracy variant and scenario.
 
     Per accelerator that was used. Previews count, and are marked. A run that is among the published ones itself counts
     once.
@@ -234,7 +234,7 @@ def _is_itself(published: Published, record: RunRecord, value: float) -> bool:
 
 
 def why_not_placed(record: RunRecord) -> str:
-    """Return why a run has no place among official ones; empty when it has."""
+    """Return why a run cannot be ranked among official ones; empty when it can."""
     verdict = record.verdict
     reasons = {
         "it has no result": record.result is None or record.result.value is None or verdict is None,

@@ -1,4 +1,4 @@
-"""Questions in SQL about stored runs and published results."""
+"""SQL queries over stored runs and published results."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class QueryResult:
 
 
 def ask(results: Path, sql: str) -> QueryResult:
-    """Answer a question about the records in a folder, and the published results.
+    """Run a query over the records in a folder and the published results.
 
-    The tables are `index.VIEWS` and, before a first run too, ``published``, ``nvidia_tables`` and ``claims``. The
-    question can read nothing else: no file, no network. Of records that cannot be read a warning tells.
+    The tables are `index.VIEWS` and, before a first run too, ``published``, ``nvidia_tables`` and ``claims``. The query
+    can read nothing else: no file, no network. Records that cannot be read are named in a warning.
 
     Raises:
-        UsageError: it is no SQL, or asks for a table or column that is not there, or for runs where there are none.
+        UsageError: it is not SQL, or asks for an unknown table or column, or for runs if there are none.
         DataError: there are runs, and none of their records can be read.
     """
     import duckdb
@@ -63,9 +63,9 @@ def _answer(database: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
     try:
         found = database.execute(sql)
         if found is None or not found.description:
-            raise UsageError("the query asks for nothing.", hint=_TABLES)
+            raise UsageError("the query is empty.", hint=_TABLES)
         return QueryResult(columns=tuple(column[0] for column in found.description), rows=tuple(found.fetchall()))
-    except (duckdb.Error, ValueError, OverflowError) as error:  # the others: a value that Python has no form for
+    except (duckdb.Error, ValueError, OverflowError) as error:  # the others: a value without a Python type
         raise UsageError(f"the query failed: {first_line(error)}.", hint=_TABLES) from None
 
 
@@ -101,7 +101,7 @@ def _texts_without_formulas(database: duckdb.DuckDBPyConnection) -> str:
 
 
 def _asks_for_published(sql: str) -> bool:
-    """Return whether a question reads published tables and no runs."""
+    """Return whether a query reads published tables and no runs."""
     import duckdb
 
     try:

@@ -1,4 +1,4 @@
-"""Many records at once: one that cannot be read is skipped and named, and the others are read."""
+"""Reads many records: one that cannot be read is skipped and named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Unreadable:
 
 
 def read_runs(folders: Iterable[Path]) -> list[RunRecord]:
-    """Return the records of run folders. Of those that cannot be read one warning tells, with the first's reason."""
+    """Return the records of run folders.
+
+    Those that cannot be read are reported in one warning, with the first one's reason.
+    """
     records, skipped = read_all(folders)
     warn_of(skipped)
     return records
@@ -47,7 +50,7 @@ def read_each(folders: Iterable[Path]) -> Iterator[tuple[Path, RunRecord | Unrea
 
 
 def warn_of(skipped: Sequence[Unreadable]) -> None:
-    """Name the first of the records that were skipped, and say how many more there are."""
+    """Log the first of the skipped records, and how many more there are."""
     if skipped:
         logger.warning("%s", _summary(skipped, "skipped"))
 

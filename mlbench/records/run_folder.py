@@ -41,25 +41,25 @@ def new_run_id(created: datetime, *parts: str, ending: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The right to make a run that several processes want to make in one results folder."""
+    """The exclusive right to make a run that several processes may make in one results folder."""
 
     key: str
-    """What tells the run from all others; the same in each process."""
+    """A key of the run; the same in each process."""
     is_stored: Callable[[], bool]
-    """Looks whether one of them has made it by now."""
+    """Returns whether one of them has made it by now."""
 
 
 class TakenError(Exception):
-    """Another process makes this run, or has made it."""
+    """Another process is making this run, or has made it."""
 
 
 class RunFolder:
-    """The folder of a run in the making. Leaving its context without `store` removes it."""
+    """The folder of an unfinished run. Leaving its context without `store` removes it."""
 
     def __init__(self, results: Path, run_id: str) -> None:
         self.run_id = run_id
         self.path = results / f".{run_id}.partial"
-        """Where the run writes; hidden, and no run folder yet."""
+        """Where the run writes; hidden, and not yet a run folder."""
         self._final = results / run_id
         self._lock: int | None = None  # held while this process lives, so that `remove_abandoned` knows
 
@@ -74,7 +74,7 @@ class RunFolder:
         folder = cls(results, run_id)
         try:
             results.mkdir(parents=True, exist_ok=True)
-            with _lock_folder(results):  # nobody sees the folder without its lock and its claim
+            with _lock_folder(results):  # no process may see the folder without its lock and claim
                 # in this order: a run is stored by giving the folder that is claimed another name
                 if claim and (_is_claimed(results, claim.key) or claim.is_stored()):
                     raise TakenError
@@ -91,13 +91,12 @@ class RunFolder:
         """Write the record, give the folder its name, and return its path.
 
         Raises:
-            StorageError: the disk is full, or the folder not ours any more; what there is of logs is kept, and the hint
-                says where.
+            StorageError: the disk is full, or the folder was taken away; the logs are kept, and the hint says where.
         """
         if record.run_id != self.run_id:
             raise ValueError(f"record of {record.run_id} in the folder of {self.run_id}")
         try:
-            with open_to_write(self.path / RECORD_FILE) as file:  # what a plugin put there may be a pipe
+            with open_to_write(self.path / RECORD_FILE) as file:  # a plugin may have put a pipe there
                 file.write(record.text().encode())
                 file.flush()
                 os.fsync(file.fileno())
@@ -163,13 +162,13 @@ def _take_lock(descriptor: int) -> None:
 def remove_abandoned(results: Path) -> None:
     """Remove the folders of runs whose process was killed.
 
-    The process of a run in the making holds the lock of its folder; it takes it under the lock of the results folder,
-    so that a folder without a lock is nobody's, however young it is.
+    The process of an unfinished run holds its folder's lock, taken under the lock of the results folder; so a folder
+    without a lock is abandoned, however new it is.
     """
     try:
         with _lock_folder(results):
             found = [(folder, _free_lock(folder)) for folder in results.glob(".*.partial")]
-    except OSError:  # no results folder yet, or not ours to read
+    except OSError:  # no results folder yet, or no permission
         return
     for folder, lock in found:
         if lock is not None:
@@ -192,7 +191,7 @@ def _is_claimed(results: Path, key: str) -> bool:
 
 
 def _free_lock(folder: Path) -> int | None:
-    """Take the lock of a folder; None where a living process holds it, or the folder is gone or not ours to read."""
+    """Take the lock of a folder; None if a living process holds it, or the folder is gone or not readable."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -206,7 +205,7 @@ def _free_lock(folder: Path) -> int | None:
 
 
 def names_in(results: Path) -> list[str]:
-    """Return what may be run folders, by name; of a hundred thousand, without looking into each."""
+    """Return possible run folders, by name, without opening each: there may be a hundred thousand."""
     try:
         with os.scandir(results) as entries:
             return [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
@@ -230,7 +229,7 @@ def runs_in(results: Path) -> list[Path]:
 
 
 def has_record(folder: Path) -> bool:
-    """Return whether a folder is a run's: it has a record, be it one that cannot be read."""
+    """Return whether a folder is a run's: it has a record, readable or not."""
     try:
         os.lstat(folder / RECORD_FILE)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -241,10 +240,10 @@ def has_record(folder: Path) -> bool:
 
 
 def find_run(results: Path, name: str) -> Path:
-    """Return a run folder by its path, its id, or the beginning or the random end of its id.
+    """Return a run folder by its path, its id, or the beginning or end of its id.
 
     Raises:
-        UsageError: none or several fit.
+        UsageError: none or several match.
     """
     given = Path(name)
     if has_record(given):
@@ -261,5 +260,5 @@ def find_run(results: Path, name: str) -> Path:
         )
     if len(fitting) > 1:
         shown = ", ".join(fitting[:_SHOWN]) + (", ..." if len(fitting) > _SHOWN else "")
-        raise UsageError(f"{len(fitting)} runs fit {name!r}: {shown}.", hint="Give more of the name.")
+        raise UsageError(f"{len(fitting)} runs match {name!r}: {shown}.", hint="Give a longer part of the name.")
     return results / fitting[0]

@@ -1,4 +1,4 @@
-"""What a run's process hands back: the part of the record that only it can know."""
+"""The result of a run's process: the part of the record that only it knows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from mlbench.records.stored import Statistics, Stored
 class RunOutcome(Stored):
     """The result of a run that was measured. The fields are those of `RunRecord`, under the same names.
 
-    The run's process makes it and finds out what is wrong with it; the parent reads it back and does not trust it
-    either.
+    The run's process creates and validates it; the parent validates it again.
     """
 
     result: ResultRecord
@@ -46,10 +45,10 @@ class RunOutcome(Stored):
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the outcome that these values make.
+        """Return the outcome with these values.
 
         Raises:
-            InvalidRunError: they make none; the message names the first field at fault.
+            InvalidRunError: they are invalid; the message names the first wrong field.
         """
         try:
             return cls.model_validate(values)

@@ -17,7 +17,7 @@ from mlbench.records.score_names import rename_scores
 from mlbench.records.stored import Count, Score, Statistics, Stored
 
 _MOST_BYTES = 64 << 20
-"""Of a record; a larger file is none of ours."""
+"""Largest size of a record; a larger file is not a record."""
 
 FORMAT = 3
 
@@ -33,7 +33,7 @@ class ResultRecord(Stored):
     """``ns``, ``samples/s`` or ``tokens/s``."""
     higher_is_better: bool
     latency_ns: dict[str, Count]
-    """Percentiles, least, greatest and mean: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
+    """Percentiles, minimum, maximum and mean: ``99.00_percentile_latency``, ``first_token_mean_latency``."""
     counts: dict[str, Count]
     """``queries``, ``late_queries``, ``samples_per_query``, ..."""
 
@@ -44,50 +44,50 @@ class ResultRecord(Stored):
 
 
 class TargetRecord(Stored):
-    """A target, and the score held against it."""
+    """A target, and the score that was reached."""
 
     score: str
-    """Its name."""
+    """The score's name."""
     name: str
     """The variant that demands it: ``99``."""
     reference: float
     lower: float
     upper: float | None
     required: bool
-    """False: reported, and decides nothing."""
+    """False: only reported."""
     value: Score
-    """What the run reached; null when the score is missing or not a number."""
+    """The score of the run; null when it is missing or not a number."""
     is_met: bool
     lower_is_better: bool = False
-    """False too where nobody said."""
+    """Also false where unknown."""
 
 
 class OutputDifferenceRecord(Stored):
-    """How far the accuracy run's outputs are from the fp32 model's, on average; of labels and tokens the share."""
+    """Mean difference of outputs from the fp32 model's; for labels and tokens the share that differs."""
 
     value: Score
     """Null where it is not a number."""
     bound: float | None
-    """What the run's precision may differ by; null where nobody has measured it."""
+    """Bound for the run's precision; null where none was measured."""
     unit: str
-    """Of what: ``in logits``, ``of the tokens``."""
+    """Unit of the difference: ``in logits``, ``of the tokens``."""
     samples: int
     """How many were compared."""
     is_met: bool
     """False: further than the bound."""
     bounds: dict[str, float]
-    """What each precision may differ by."""
+    """The bound of each precision."""
 
 
 class AccuracyRecord(Stored):
-    """How right the accuracy run was."""
+    """Accuracy of the accuracy run."""
 
     scores: dict[str, Score]
     targets: list[TargetRecord]
     line: str
     """The last line the official script prints for these scores."""
     is_met: bool
-    """Whether all required targets are, and outputs are as near the fp32 model's as they have to be."""
+    """Whether all required targets are met, and outputs are close enough to the fp32 model's."""
     output_difference: OutputDifferenceRecord | None = None
     """Null where there are no reference outputs: only the mini profiles ship them."""
 
@@ -97,7 +97,7 @@ class RuleRecord(Stored):
 
     rule: str
     measured: bool | int | float | str | None
-    """Null where the log did not say."""
+    """Null if it is not in the log."""
     limit: bool | int | float | str
     unit: str
     passed: bool
@@ -109,7 +109,7 @@ class RuleRecord(Stored):
 
 
 class VerdictRecord(Stored):
-    """What the rules said."""
+    """The verdict of the rules."""
 
     rules: list[RuleRecord]
     not_applied: dict[str, str]
@@ -123,13 +123,13 @@ class VerdictRecord(Stored):
 
 
 class FailureRecord(Stored):
-    """Why there is no result."""
+    """How the run failed."""
 
     kind: Literal["crash", "exit", "exception", "hang", "out of memory", "unsupported"]
     """``crash``: by a signal; ``exit``: the process left early; ``unsupported``: the backend cannot compile a graph."""
     message: str
     stage: str
-    """What the run was doing: ``warm-up``."""
+    """The stage in which it failed: ``warm-up``."""
     log_tail: str
 
 
@@ -142,7 +142,7 @@ class SeedsRecord(Stored):
 
 
 class SettingRecord(Stored):
-    """A setting, and the layer that gave it."""
+    """A setting, and the layer it came from."""
 
     value: JsonValue
     layer: str
@@ -154,17 +154,17 @@ class EnergyRecord(Stored):
     joules: float
     seconds: float
     source: str
-    """Where the number comes from: ``RAPL``."""
+    """Source of the number: ``RAPL``."""
     covers: str
     """What it includes: ``package-0, package-0 dram``."""
     leaves_out: str = ""
-    """What of the machine it does not include."""
+    """Parts of the machine that are not included."""
     parts: dict[str, float] = Field(default_factory=dict)
-    """The joules of each part that was measured by itself."""
+    """Joules of each separately measured part."""
     readings: int = 2
-    """How often the counters were read, begin and end included."""
+    """How often the counters were read, including at begin and end."""
     idle_w: float | None = None
-    """What the same parts drew just before, with the engine ready and nothing to do."""
+    """Power of the same parts just before, with the engine ready and idle."""
     idle_seconds: float | None = None
     """How long that was measured."""
     joules_per_sample: float | None = None
@@ -173,20 +173,20 @@ class EnergyRecord(Stored):
 
 
 class GraphWorkRecord(Stored):
-    """What one graph was called for."""
+    """Calls of one graph."""
 
     graph: str
     calls: int
     shapes: int
-    """How many different shapes the calls had."""
+    """Number of distinct shapes among the calls."""
     operations: int
-    """Of all calls, two for each multiplication with its addition."""
+    """Operations of all calls, two for each multiply-add."""
     bytes: int
-    """Of all calls: weights, state, inputs and outputs, each at least once."""
+    """Bytes moved by all calls: weights, state, inputs and outputs, each at least once."""
 
 
 class WorkRecord(Stored):
-    """What the graph calls of the performance run take at least, padding included."""
+    """Minimum work of the graph calls of the performance run, padding included."""
 
     graphs: list[GraphWorkRecord]
     operations_per_sample: float
@@ -194,11 +194,11 @@ class WorkRecord(Stored):
     samples_per_s: float | None
     """Completed while measuring."""
     useful_share: float | None
-    """Of the rows or tokens that were computed, those that belong to samples; the others are padding."""
+    """Share of the computed rows or tokens that belong to samples; the rest is padding."""
 
 
 class RooflineRecord(Stored):
-    """The work done per second, held against what this machine was measured to do at most."""
+    """The work done per second, compared with this machine's measured peak."""
 
     device: str
     """``cpu``, or the accelerator's name."""
@@ -208,11 +208,11 @@ class RooflineRecord(Stored):
     operations_ceiling_per_s: float
     bytes_ceiling_per_s: float
     bound: Literal["compute", "memory"]
-    """The ceiling that is nearer for this mix of operations and bytes."""
+    """The ceiling that limits this mix of operations and bytes."""
     share: float
-    """Of that ceiling; above 1 where a cache served what counts as memory."""
+    """Share of that ceiling; above 1 where a cache served accesses that count as memory."""
     measured: AwareDatetime
-    """When the ceilings were."""
+    """When the ceilings were measured."""
 
 
 class ImportRecord(Stored):
@@ -225,7 +225,7 @@ class ImportRecord(Stored):
     path: str
     """The result's folder inside the tree: ``closed/AMD/results/8xMI300X/bert-99/Offline``."""
     log_sha256: str
-    """Of LoadGen's detail log."""
+    """Checksum of LoadGen's detail log."""
     division: str
     """``closed``, ``open`` or ``network``."""
     submitter: str
@@ -234,7 +234,7 @@ class ImportRecord(Stored):
     variant: str
     """The accuracy that the result was submitted for: ``99``, ``99.9``, ``range``."""
     description: dict[str, JsonValue]
-    """The system, in the submitter's words; empty where the tree has none."""
+    """The submitter's description of the system; empty where the tree has none."""
 
 
 def _utc(moment: datetime) -> datetime:
@@ -245,7 +245,7 @@ def _utc(moment: datetime) -> datetime:
 
 
 class RunRecord(Stored):
-    """One run: what was asked, what came of it, and under which conditions.
+    """One run: the request, the outcome, and the conditions.
 
     History of formats:
 
@@ -263,24 +263,24 @@ class RunRecord(Stored):
     duration_ns: Count | None
     """From request to record, everything included; null in an imported run."""
     mlbench_version: str
-    """Of the mlbench that made the record."""
+    """Version of the mlbench that made the record."""
 
     workload: str
     backend: str
     scenario: str
     scenario_facts: ScenarioRecord = Field(default_factory=facts_of_older)
-    """What readers need of the scenario, which they may not have."""
+    """What readers need to know about the scenario, whose plugin may not be installed there."""
     profile: Literal["mini", "full"]
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]
     precision: str
     tag: str = ""
-    """The set of runs that this one belongs to, as the user or a suite file named it."""
+    """Name of the set of runs that this one belongs to, given by the user or a suite file."""
     repeat: Count = 1
-    """Which of several runs of the same request it is, from 1."""
+    """Number of this run among repeats of the same request, from 1."""
 
     imported: ImportRecord | None = None
-    """Where the run comes from, when somebody else made it; null: this is a run of mlbench."""
+    """Source of an imported run; null: a run of mlbench."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None
@@ -288,29 +288,30 @@ class RunRecord(Stored):
     accuracy: AccuracyRecord | None = None
     verdict: VerdictRecord | None = None
     overhead_ns_per_sample: Count | None = None
-    """What the harness itself costs here: the run's engine over graphs of no cost; null where it was not measured."""
+    """Overhead of the harness, measured with the run's engine over graphs that cost nothing; null where not
+    measured."""
     energy: EnergyRecord | None = None
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Of ``energy``, ``work``, ``roofline``, ``overhead`` and ``peak_memory`` those that are null, and why; of
-    ``engine`` and ``runtime`` those that a plugin did not tell, or told in part as values that cannot be stored."""
+    """Why ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine`` or ``runtime`` is
+    missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
     peak_memory_bytes: Count | None = None
-    """The most that the run's process held in the CPU's memory; null where the run failed."""
+    """Peak CPU memory of the run's process; null where the run failed."""
 
     loadgen_version: str = ""
     seeds: SeedsRecord | None = None
     samples: dict[str, Count] = Field(default_factory=dict)
-    """``dataset``: how many there are; ``issued``: how many the performance run sent."""
+    """``dataset``: size of the dataset; ``issued``: samples sent by the performance run."""
     settings: dict[str, SettingRecord] = Field(default_factory=dict)
     load: dict[str, JsonValue] = Field(default_factory=dict)
     """How LoadGen was asked to drive the run, with every default filled in."""
     limits: dict[str, JsonValue] = Field(default_factory=dict)
     """The numbers of the rules in force."""
     engine: Statistics = Field(default_factory=EngineStatistics)
-    """What the engine counted."""
+    """The engine's statistics."""
     runtime: dict[str, JsonValue] = Field(default_factory=dict)
-    """What the backend says of its runtime."""
+    """The backend's facts about its runtime."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """Hashes of ``data``, ``weights`` and each ``graph <name>``."""
     environment: Environment

@@ -1,4 +1,4 @@
-"""What a record says of its scenario, so that readers need not have it installed."""
+"""What a record keeps of its scenario, so that readers work without the scenario's plugin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ UNKNOWN = "unknown"
 
 
 class ScenarioRecord(Stored):
-    """What reports and comparisons ask of a scenario."""
+    """What reports and comparisons need to know about a scenario."""
 
     loadgen: str
     """Which of LoadGen's four generated the traffic: ``Server``; ``unknown`` in an older record of another scenario."""
     arrivals: Arrivals | None
     """When queries were sent: ``one by one``, ``at a rate`` or ``all at once``; null where ``loadgen`` is unknown."""
     percentile: float | None
-    """Of the latency that the scenario is about, as a fraction; null where latencies say nothing."""
+    """Percentile of the latency that the scenario reports, as a fraction; null where latencies are meaningless."""
     has_estimate: bool
     """Whether the result is LoadGen's early-stopping estimate of that percentile."""
     compared_by: ComparedBy
@@ -28,7 +28,7 @@ class ScenarioRecord(Stored):
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
-        """Return what the record of a run in a scenario says of it."""
+        """Return what the record of a run keeps of its scenario."""
         return cls(
             loadgen=scenario.loadgen,
             arrivals=scenario.pattern.arrivals,
@@ -55,7 +55,7 @@ class ScenarioRecord(Stored):
 
 
 def facts_of_older(fields: Mapping[str, Any]) -> ScenarioRecord:
-    """Return what a record of format 1 or 2, which has the scenario's name alone, means by it."""
+    """Return the scenario facts of a record of format 1 or 2, which has only the scenario's name."""
     name = fields.get("scenario")
     return _BEFORE_FORMAT_3.get(name, _UNNAMED) if isinstance(name, str) else _UNNAMED
 

@@ -1,4 +1,4 @@
-"""Which records a word on the command line means."""
+"""Selects records by names on the command line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "preci
 
 
 def records_named(results: Path, name: str) -> list[RunRecord]:
-    """Return the records of a folder of runs, a baseline, a tag, or one run, whichever the name fits first.
+    """Return the records of a folder of runs, a baseline, a tag, or one run, whichever matches first.
 
     Of a folder and a tag those that cannot be read are skipped with a warning.
 
     Raises:
-        UsageError: nothing fits, or the folder holds no runs.
+        UsageError: nothing matches, or the folder holds no runs.
         DataError: the one run or the baseline cannot be read, or not one of several runs.
     """
     folder = Path(name)
@@ -43,21 +43,21 @@ def records_named(results: Path, name: str) -> list[RunRecord]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which of several runs are wanted; what is None does not matter."""
+    """Selects among runs; fields that are None match any run."""
 
     workload: str | None = None
     backend: str | None = None
     scenario: str | None = None
     tier: str | None = None
     newest: int | None = None
-    """So many of those that fit."""
+    """Only the newest N matching runs."""
 
 
 def select_records(results: Path, names: Iterable[str], wanted: Filter) -> list[RunRecord]:
     """Return the records that names stand for (none: all of the folder) and a filter lets through, as they come.
 
     Raises:
-        UsageError: a name fits nothing, or no run fits the filter.
+        UsageError: a name or the filter matches nothing.
         DataError: as `records_named`.
     """
     named = [*names]
@@ -75,7 +75,7 @@ def select_records(results: Path, names: Iterable[str], wanted: Filter) -> list[
 
 
 def load_records(results: Path) -> list[RunRecord]:
-    """Return the records of all runs in a folder, oldest first; of those that cannot be read a warning tells.
+    """Return the records of all runs in a folder, oldest first; those that cannot be read are named in a warning.
 
     Raises:
         UsageError: it holds none.

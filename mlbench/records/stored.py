@@ -1,4 +1,4 @@
-"""The form that all stored records share."""
+"""The base of all stored records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 
 
 class Stored(BaseModel):
-    """Frozen, with no room for fields nobody declared; can be made from any object with the same attributes."""
+    """Frozen, without undeclared fields; can be created from any object with the same attributes."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", from_attributes=True, use_attribute_docstrings=True, allow_inf_nan=False
@@ -25,7 +25,7 @@ def _null_for_no_number(value: Any) -> Any:
 
 
 Score = Annotated[float | None, BeforeValidator(_null_for_no_number)]
-"""A number that may have gone wrong: NaN and infinities, which JSON cannot spell, become null."""
+"""A number that may be NaN or infinite; JSON has neither, so both become null."""
 
 
 class _StatisticsAsJson:

@@ -13,7 +13,7 @@ _NO_MODEL = ("", "n/a", "na", "none", "unknown", "-", "0")
 def count_used_accelerators(record: RunRecord) -> int:
     """Return how many accelerators a run used; 0: it ran on the CPU of a machine that has none.
 
-    A submission is taken at its word. Of a run of mlbench the backend says what it computed on: an engine uses one
+    A submission's own number is used. For a run of mlbench the backend reports its devices: an engine uses one
     device, and each of several instances its own, unless they share one. ``devices`` in what the backend observes says
     it otherwise; null there: it cannot tell.
 
@@ -47,7 +47,7 @@ def _count_used(record: RunRecord) -> int | str:
     files = [file for file in record.environment.devices if file.startswith(_COMPUTES_ONLY)]
     if "devices" in record.runtime:
         devices = record.runtime["devices"]
-        return devices if isinstance(devices, int) and devices > 0 else "its backend cannot tell what it computed on"
+        return devices if isinstance(devices, int) and devices > 0 else "its backend does not report its device"
     if device == "cpu" or (device is None and not here and not files):
         if here or files:
             return f"it ran on the CPU of a machine with accelerators ({_join_names(record, files)})"

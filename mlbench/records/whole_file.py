@@ -1,4 +1,4 @@
-"""Files that are there whole, or not at all."""
+"""Files that are written completely, or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlbench.errors import UsageError
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file beside its place and rename it; what was there stays until the new one is complete.
+    """Write a temporary file and rename it; an older file stays until the new one is complete.
 
     Of a symbolic link the file that it leads to is replaced. A pipe or a device is not: renamed onto ``/dev/null``, a
     file would take its place for all.
@@ -20,7 +20,7 @@ def write_whole(file: Path, content: str | bytes) -> None:
     """
     place = Path(os.path.realpath(file))
     if os.path.lexists(place) and not os.path.isfile(place) and not os.path.isdir(place):
-        raise UsageError(f"file cannot be written: {file}: no regular file is there.", hint="Choose another place.")
+        raise UsageError(f"file cannot be written: {file}: it is not a regular file.", hint="Choose another place.")
     beside = place.parent / f".{place.name}.{os.getpid()}.partial"
     try:
         beside.write_bytes(content.encode(errors="backslashreplace") if isinstance(content, str) else content)

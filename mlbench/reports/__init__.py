@@ -1,1 +1,1 @@
-"""What people read: the only place that converts units."""
+"""Reports for people: the only package that converts units."""

@@ -19,14 +19,14 @@ from mlbench.reports.units import finite, quantity, tell_apart
 COLUMNS = ("runs", "measure", "base", "new", "change", "interval", "detectable", "verdict")
 
 LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("detectable",), ("detectable", "interval"))
-"""Columns that a narrower and narrower terminal does without."""
+"""Columns to drop on narrow terminals, in this order."""
 
 WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
 
 
 def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
-    """Return a row per number, then one per score, with as many columns as fit; what cannot be told says why below."""
+    """Return a row per number, then one per score, with as many columns as fit; reasons follow below."""
     rows = list(comparison_rows(comparison))
     columns = [
         TextColumn(
@@ -60,15 +60,15 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the lines below the table: reasons, runs that do not count, facts that differ."""
     yield from (f"{each}." for each in (*comparison.suspected, *comparison.not_judged))
     if any(each.is_by_history for cell in comparison.cells for each in cell.speeds):
-        yield "Slower than on other days: a step in the numbers. Whether code or machine made it, runs in turns tell."
+        yield "Slower than on other days: a step in the numbers. Measured in turns, code and machine can be told apart."
     for cell in comparison.cells:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
     differing = dict.fromkeys(str(difference) for cell in comparison.cells for difference in cell.differences)
     yield from (f"{difference}." for difference in differing)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
-        yield "Detectable: the smallest loss that four of five such comparisons would call slower, or suspected."
+        yield "Detectable: the smallest slowdown that four of five such comparisons would report."
     margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}"
-    yield f"Called no change: of a speed {margins}."
+    yield f"Changes counted as the same: of a speed {margins}."
 
 
 def print_comparison(comparison: Comparison, width: int | None = None) -> None:

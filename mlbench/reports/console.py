@@ -18,11 +18,11 @@ DISCLAIMER = (
 ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
 
 SHORT_PRECISION = "in"
-"""Heading of the precision where columns are scarce."""
+"""Heading of the precision in narrow tables."""
 
 
 def one_line(record: RunRecord) -> str:
-    """Return a run in a line: what ran, its result, whether it counts and how right it was."""
+    """Return a run in one line: what ran, its result, its validity and accuracy."""
     found = f"{result(record)}{percentile_beside(record)}"
     return f"{_name(record)}: {found}, {standing(record)}, {accuracy(record)}  [{record.run_id}]"
 
@@ -42,7 +42,7 @@ def estimate_note(record: RunRecord) -> str:
 
 
 def percentile_beside(record: RunRecord) -> str:
-    """Return the percentile of the latencies themselves, to stand beside its estimate: `` (p99 12.1 ms)``."""
+    """Return the percentile of the latencies, to print beside its estimate: `` (p99 12.1 ms)``."""
     if not record.result or not estimate_note(record):
         return ""
     found = record.result.percentile_ns(record.scenario_facts.percentile or 0)
@@ -54,7 +54,7 @@ def _percentile_name(record: RunRecord) -> str:
 
 
 def standing(record: RunRecord) -> str:
-    """Return whether the performance counts: for the tier, never more."""
+    """Return whether the performance is valid, for the tier."""
     if not record.verdict:
         return "failed"
     return "valid" if record.verdict.is_valid else "INVALID"
@@ -74,7 +74,7 @@ def accuracy(record: RunRecord) -> str:
 
 
 def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
-    """Yield how far outputs are from the fp32 model's where that is too far."""
+    """Yield the difference of outputs from the fp32 model's, if it is too large."""
     found = accuracy.output_difference
     if found and not found.is_met:
         reached = "no number" if found.value is None else f"{found.value:.3g}"
@@ -82,9 +82,9 @@ def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
 
 
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
-    """Return the score, and the least that meets the target or both ends where it has two: ``23.01..23.95``.
+    """Return the score, and its lower limit, or both limits where there are two: ``23.01..23.95``.
 
-    With so many decimals, or as many as show two digits of each end and on which side of them the score lies.
+    With this many decimals, or as many as are needed to see on which side of a limit the score lies.
     """
     ends = [target.lower] if target.upper is None else [target.lower, target.upper]
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
@@ -147,7 +147,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
 
 
 def _counts(record: RunRecord) -> str:
-    """Return in a word whether a run counts, where there is no place for performance and accuracy."""
+    """Return in a word whether a run counts, for narrow tables."""
     is_inaccurate = record.verdict and record.verdict.is_valid and record.verdict.is_accurate is False
     return "inaccurate" if is_inaccurate else standing(record)
 
@@ -202,7 +202,7 @@ def _score_and_loss(record: RunRecord, base: RunRecord) -> tuple[str, str]:
 
 
 def conditions(records: Sequence[RunRecord]) -> str:
-    """Return in a line what all the runs of a table have in common."""
+    """Return a line with what all runs of a table share."""
     first = records[0]
     tiers = ", ".join(sorted({record.tier for record in records}))
     profiles = ", ".join(sorted({record.profile for record in records}))
@@ -210,10 +210,10 @@ def conditions(records: Sequence[RunRecord]) -> str:
 
 
 def problems(record: RunRecord) -> Iterator[str]:
-    """Yield, for a run that is not good, each failed rule with what to do about it, or the lines that end its log."""
+    """Yield, for an invalid run, each failed rule with its fix, or the end of its log."""
     if record.failure:
         yield f"{_name(record)}: {record.failure.kind}: {record.failure.message}"
-        if record.failure.kind != "unsupported":  # which its message says, and the log no better
+        if record.failure.kind != "unsupported":  # its message says so already
             yield from (f"  {line}" for line in record.failure.log_tail.rstrip().splitlines())
     for rule in record.verdict.rules if record.verdict else ():
         if rule.required and not rule.passed:
@@ -266,7 +266,7 @@ def _name(record: RunRecord) -> str:
 
 
 def p99(record: RunRecord) -> str:
-    """Return the 99th percentile latency, or a dash where the scenario has no latency that says something."""
+    """Return the 99th percentile latency, or a dash where the scenario has no meaningful latency."""
     found = record.result.percentile_ns(0.99) if record.result else None
     return duration(found) if found and record.scenario_facts.percentile else "-"
 
@@ -290,4 +290,4 @@ def _origin(record: RunRecord) -> str:
 
 
 _EXTRAS: Mapping[str, Callable[[RunRecord], str]] = {"% of peak": _share, "per sample": _energy, "origin": _origin}
-"""Columns that a table has only where some run has something to put there."""
+"""Columns that a table has only if some run has a value."""

@@ -1,4 +1,4 @@
-"""What throughputs cost, as a table and as JSON."""
+"""The cost of throughputs, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MILLION = 1e6
 
 
 def cost_table(yields: Yields) -> TextTable:
-    """Return a row per kind of run and instance; there is one."""
+    """Return a row per group of repeated runs and instance."""
     table = TextTable(
         title="mlbench cost",
         caption=DISCLAIMER,

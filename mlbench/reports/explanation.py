@@ -1,4 +1,4 @@
-"""A run in sentences: what its result is, whether it counts, what each part of it means, and what to do next."""
+"""A run in sentences: its result, whether it counts, the meaning of each part, and what to do next."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mlbench.reports.console import accuracy, is_good, overhead, p99, percentile
 from mlbench.reports.units import plural
 
 RESULTS_OF = {
-    Arrivals.ALL_AT_ONCE: "what is answered per second when all samples are there at once: the throughput",
-    Arrivals.AT_A_RATE: "of queries at random moments, what is answered per second within the latency limit",
-    Arrivals.ONE_BY_ONE: "the time of a query, sent when the one before is answered: what a single user waits",
+    Arrivals.ALL_AT_ONCE: "samples answered per second when all are sent at once: the throughput",
+    Arrivals.AT_A_RATE: "queries answered per second within the latency limit, at random arrival times",
+    Arrivals.ONE_BY_ONE: "the latency of a query, sent when the previous one is answered: what a single user waits",
 }
 """What the number of a scenario is, by when its queries are sent."""
 
@@ -32,7 +32,7 @@ def sentence(record: RunRecord) -> str:
     found = f"{what}: {result(record)}{percentile_beside(record)}"
     assert record.verdict
     if not record.verdict.is_valid:
-        return f"{found}, but the run is INVALID: {_names(record)} did not hold."
+        return f"{found}, but the run is INVALID: {_names(record)} failed."
     if record.verdict.is_accurate is False:
         return f"{found}, but the answers are not accurate enough: {accuracy(record)}."
     scored = "accuracy was not measured" if record.verdict.is_accurate is None else f"accurate: {accuracy(record)}"
@@ -59,13 +59,13 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
         yield f"p99 {p99(record)}", "99 of 100 were answered within this time"
     if record.verdict.is_valid:
         held = sum(1 for rule in record.verdict.rules if rule.passed)
-        yield "valid", f"{plural(held, 'rule')} held: nothing missing, repeated, remembered or made up"
+        yield "valid", f"{plural(held, 'rule')} passed: no reply missing, repeated, cached or invented"
     else:
-        yield "INVALID", f"did not hold: {_names(record)}"
+        yield "INVALID", f"failed: {_names(record)}"
     if record.accuracy:
         yield accuracy(record), "the score of the official metric, and the least that the rules accept"
     if overhead(record) != "-":
-        yield f"harness {overhead(record)}", "of each sample's time is mlbench's own, measured on this machine"
+        yield f"harness {overhead(record)}", "of each sample's time is mlbench's own overhead, measured on this machine"
     yield f"tier {record.tier}", TIERS.get(record.tier, "")
 
 

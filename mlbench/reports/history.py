@@ -16,7 +16,7 @@ _WIDEST = 100
 
 
 def history_heading(history: History) -> str:
-    """Return what the history is of: its runs, their number and how much they vary."""
+    """Return the title of a history: its runs, their number and their variation."""
     first, last = (f"{point.created:%Y-%m-%d}" for point in (history.points[0], history.points[-1]))
     aside = f", {history.set_aside} failed or INVALID" if history.set_aside else ""
     runs, sessions = sum(point.runs for point in history.points), len(history.points)
@@ -27,7 +27,7 @@ def history_heading(history: History) -> str:
 
 
 def sparkline(history: History) -> str:
-    """Return a block per session, the tallest the largest value, with a bar where the level steps.
+    """Return a block per session, scaled to the largest value, with a bar at each step.
 
     Of more than a hundred sessions each block is the mean of several.
     """
@@ -52,9 +52,9 @@ def history_table(history: History) -> TextTable:
 
 
 def history_notes(history: History) -> Iterator[str]:
-    """Yield why no steps were looked for, and what else differs at each step that was found."""
+    """Yield why no steps were searched for, and what else differs at each step."""
     if history.reason:
-        yield f"No steps looked for: {history.reason}."
+        yield f"No steps searched for: {history.reason}."
     for step in history.steps:
         for difference in step.differences:
             yield f"{history.points[step.index].created:%Y-%m-%d %H:%M}: {difference}."

@@ -1,4 +1,4 @@
-"""Which workloads pass on which backends, as a Markdown table."""
+"""A Markdown table of which workloads pass on which backends."""
 
 from __future__ import annotations
 

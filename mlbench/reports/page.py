@@ -1,4 +1,4 @@
-"""One record, as a page of text."""
+"""One record, as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mlbench.reports.units import duration, plural, three_digits, with_prefix
 
 
 def page(record: RunRecord) -> str:
-    """Return what a run did, whether it counts, why, and under which conditions."""
+    """Return a run's result, its verdict with every rule, and its conditions."""
     return "\n".join(map(single_line, _lines(record)))
 
 
@@ -83,7 +83,7 @@ def _latencies(record: RunRecord) -> Iterator[str]:
 
 
 def _machine(record: RunRecord) -> Iterator[str]:
-    """Yield how well the machine was used and what it drew, or why that is not known."""
+    """Yield the machine's utilisation and energy, or why they are unknown."""
     if work := record.work:
         yield (
             f"  {'work per sample':<22} {with_prefix(work.operations_per_sample, 'op')} and "

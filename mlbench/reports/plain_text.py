@@ -1,4 +1,4 @@
-"""Text from outside (records, plugins, servers, file names), in forms that nobody takes for more than text."""
+"""External text (records, plugins, servers, file names), escaped for terminals, JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 _ACTED_ON = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-"""What a terminal obeys, what turns the direction of writing, and what no encoding can spell; not tab and newline."""
+"""Control characters, changes of writing direction and surrogates; not tab and newline."""
 
 _LINE_ENDS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 
@@ -26,12 +26,12 @@ def single_line(text: str) -> str:
 
 
 def json_text(text: str) -> str:
-    """Return a JSON document that says the same, and does nothing to a terminal."""
+    """Return an equal JSON document without control characters."""
     return _ACTED_ON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def markdown_text(text: str) -> str:
-    """Return text that Markdown takes as it stands, on one line: no tag, link, cell or line of its own."""
+    """Return text escaped for Markdown, on one line: no tags, links, cells or line breaks."""
     plain = _MARKDOWN.sub(lambda found: _SPELLED.get(found[0], f"\\{found[0]}"), single_line(text))
     return " ".join(plain.split())
 

@@ -1,4 +1,4 @@
-"""What a suite will take, in a line."""
+"""A line on what a suite will cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mlbench.reports.units import clock
 def preflight(cost: ExpectedCost, *, done: int) -> str:
     """Return the cost of the runs to come, and what the estimate rests on."""
     if not cost.runs:
-        return f"All {done} runs are there; --fresh makes them again."
+        return f"All {done} runs exist already; --fresh makes them again."
     parts = [f"{cost.runs} runs to make" + (f", {done} are there" if done else "")]
     least = "at least " if cost.unknown_runs else "about "
     parts.append(f"{least}{clock(cost.seconds)} minutes")
@@ -18,5 +18,5 @@ def preflight(cost: ExpectedCost, *, done: int) -> str:
     if cost.peak_memory_bytes:
         parts.append(f"up to {cost.peak_memory_bytes / 2**30:.1f} GiB of memory in earlier runs")
     known = cost.runs - cost.unknown_runs
-    basis = f"from earlier runs like {known} of them" if known else "no run like them was made here yet"
+    basis = f"from earlier runs like {known} of them" if known else "without an earlier run like them"
     return f"{'; '.join(parts)} ({basis})."

@@ -1,4 +1,4 @@
-"""Published results as a table, and the place of a run among them."""
+"""Published results as a table, and the rank of a run among them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADINGS = (
 )
 NUMBERS = ("number", "value", "per accelerator")
 DROPPED_FIRST = ("division", "status", "per accelerator", "number")
-"""Columns that a narrow console does without, in this order."""
+"""Columns to drop on a narrow console, in this order."""
 PUBLISHED_WIDTH = 200
 """Columns of the whole table."""
 

@@ -1,4 +1,4 @@
-"""What a set of runs comes to: its combinations, whether each counts, and a sentence that says so."""
+"""A summary of a set of runs: its combinations, whether each counts, and a sentence on that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOAD = "load."
 """Settings of how runs are driven, not of what is driven."""
 
 TIERS = {
-    "smoke": "Tier smoke: seconds a run. It tells whether something works, and roughly how fast; no number to rely on.",
+    "smoke": "Tier smoke: seconds per run. It shows that something works; do not rely on its numbers.",
     "dev": "Tier dev: a minute a run. It compares two changes on one machine.",
     "valid": "Tier valid: the official durations and counts.",
 }
@@ -39,7 +39,7 @@ class Combination:
 
     @property
     def newest(self) -> RunRecord:
-        """The run that details are shown of."""
+        """The run whose details are shown."""
         return self.runs[-1]
 
     @property
@@ -54,7 +54,7 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """All that tells it from the others: ``resnet50 pytorch fp32 Server``."""
+        """A unique name: ``resnet50 pytorch fp32 Server``."""
         return f"{self.workload} {self.series} {self.scenario}"
 
     @property
@@ -99,7 +99,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Summary:
-    """Runs, put together."""
+    """Runs, grouped."""
 
     combinations: tuple[Combination, ...]
 
@@ -130,7 +130,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a report is about."""
+    """The content of a report."""
 
     title: str
     summary: Summary
@@ -138,11 +138,11 @@ class Content:
     steps: frozenset[str] = frozenset()
     """Ids of the runs with which a level changed, to be marked in their course."""
     cost: Yields | None = None
-    """What throughputs cost, where prices were given."""
+    """The cost of throughputs, if prices were given."""
 
 
 def value_of(record: RunRecord) -> float | None:
-    """Return the result of a valid run; None where there is no number to use."""
+    """Return the result of a valid run; None if there is none."""
     if not record.result or not record.verdict or not record.verdict.is_valid:
         return None
     return record.result.value
@@ -237,11 +237,11 @@ def verdicts_of(comparison: Comparison) -> Counter[SpeedVerdict]:
 
 
 def comparison_headline(comparison: Comparison) -> str:
-    """Return in a sentence what got worse, or how much of the rest can be told."""
+    """Return a sentence on what got worse, or on what could be judged."""
     worse = [cell.name for cell in comparison.cells if cell.is_worse] + list(comparison.missing)
     if worse:
         return f"Worse than the base: {', '.join(worse)}."
     found = verdicts_of(comparison)
     words = {**{verdict: str(verdict) for verdict in SpeedVerdict}, SpeedVerdict.CANNOT_TELL: "cannot be told"}
     counts = ", ".join(f"{found[verdict]} {word}" for verdict, word in words.items() if found[verdict])
-    return f"Nothing is known to be worse than the base: {counts}." if counts else "There is nothing to compare."
+    return f"Nothing is worse than the base as far as is known: {counts}." if counts else "There is nothing to compare."

@@ -1,4 +1,4 @@
-"""Tables on a terminal whose cells are text and nothing else."""
+"""Terminal tables whose cells are plain text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextColumn:
 
     @property
     def width(self) -> int:
-        """Of the widest cell, or the heading."""
+        """Width of the widest cell or the heading."""
         return max(map(cell_len, (self.heading, *map(single_line, self.cells))))
 
 
@@ -87,7 +87,7 @@ def _crop(text: str, width: int) -> str:
 
 
 class TextTable(Table):
-    """A table that takes a heading or cell as it stands: brackets are no markup, control characters can be read."""
+    """A table with literal headings and cells: brackets are not markup, control characters are escaped."""
 
     def add_column(self, header: RenderableType = "", *others: Any, **more: Any) -> None:
         """Add a column, as `Table.add_column`."""
@@ -99,7 +99,7 @@ class TextTable(Table):
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
-    """Print a line as it stands."""
+    """Print a line literally."""
     console.print(Text(single_line(text), style=style))
 
 

@@ -1,4 +1,4 @@
-"""Numbers with units, as people read them, and values in the forms that other tools read."""
+"""Formats numbers with units for people, and values for other tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MOST_DIGITS = 17
-"""A double has no more."""
+"""Significant digits of a double."""
 _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 
 
@@ -41,7 +41,7 @@ def significant(value: float, digits: int) -> str:
 def tell_apart(
     value: float, others: Sequence[float], spell: Callable[[float, int], str], digits: int
 ) -> tuple[str, list[str]]:
-    """Return a number and those it is held against, spelled with as many digits as it takes to see which is larger.
+    """Return a number and its limits, with as many digits as are needed to see which is larger.
 
     Args:
         value: a score, a measured latency.
@@ -70,7 +70,7 @@ def clock(seconds: float) -> str:
 
 
 def finite(value: object) -> object:
-    """Return a value in which every float that is no number, which JSON cannot spell, is null."""
+    """Return a value in which every NaN or infinity, which JSON lacks, is null."""
     if isinstance(value, dict):
         return {name: finite(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,1 +1,1 @@
-"""What graph calls take at least, what this machine can do at most, measured once, and how near to it a run came."""
+"""The minimum work of graph calls, the measured peak rates of this machine, and a run's share of them."""

@@ -1,4 +1,4 @@
-"""What calls of a graph take at least, kept in the cache: counting needs torch and the module, looking up does not."""
+"""The minimum work of graph calls, cached: counting needs torch and the module, looking up does not."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mlbench.contracts.graph import Graph
 from mlbench.execution.compile_cache import build_once
 
 COUNTING = 1
-"""Of the way `mlbench.roofline.operations` counts; another one begins anew."""
+"""Version of the counting in `mlbench.roofline.operations`; counts of another version are discarded."""
 
 _FILE = "cost.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCost:
-    """What one call takes at least."""
+    """The minimum work of one call."""
 
     operations: int
     numbers: int
@@ -30,7 +30,7 @@ class CallCost:
     """Inputs, outputs, integer weights."""
 
     def bytes_at(self, number_bytes: int) -> int:
-        """Return how many bytes move where a number of weights or state takes so many."""
+        """Return the bytes moved, for a given size of weights and state."""
         return self.numbers * number_bytes + self.other_bytes
 
 
@@ -43,7 +43,7 @@ class _UnknownError(Exception):
 
 
 def find_cost(graph: Graph, call: GraphCalls) -> CallCost | None:
-    """Return what was counted for one such call before; None where nothing was.
+    """Return the cached work of a call; None if it was not counted before.
 
     Raises:
         NotCountedError: it was tried, and cannot be counted.
@@ -59,7 +59,7 @@ def find_cost(graph: Graph, call: GraphCalls) -> CallCost | None:
 
 
 def count_cost(graph: Graph, call: GraphCalls, count: Callable[[GraphCalls], CallCost]) -> CallCost:
-    """Return what one such call takes, counting it where that was not done before, and keep what came of it.
+    """Return the work of a call, counting and caching it if needed.
 
     Raises:
         NotCountedError: it cannot be counted.

@@ -25,7 +25,7 @@ _SILENCE_S = 300.0
 
 
 class Ceiling(Stored):
-    """The most of something per second, and how it was reached."""
+    """A peak rate, and how it was reached."""
 
     per_s: Annotated[float, Field(gt=0)]
     how: str
@@ -33,41 +33,41 @@ class Ceiling(Stored):
 
 
 class DeviceCeilings(Stored):
-    """What one device can do at most."""
+    """Peak rates of one device."""
 
     device: str
     """``cpu``, or the accelerator's name."""
     operations: dict[str, Ceiling]
-    """Of matrix products, by precision; two operations for each multiplication with its addition."""
+    """Peak of matrix products by precision; a multiply-add is two operations."""
     bytes: Ceiling
-    """Of memory, read and written together."""
+    """Peak memory bandwidth, reads and writes together."""
     not_measured: dict[str, str]
     """Precisions without a ceiling, and why."""
 
 
 class MeasuredDevices(Stored):
-    """What the devices of a machine can do at most."""
+    """Peak rates of a machine's devices."""
 
     measured: AwareDatetime
     devices: list[DeviceCeilings]
 
 
 class Ceilings(MeasuredDevices):
-    """What a machine can do at most."""
+    """Peak rates of a machine, with the conditions of their measurement."""
 
     machine: str
-    """`Environment.machine` of it."""
+    """The machine, as `Environment.machine`."""
     threads: int
-    """Of the CPU, that were used."""
+    """CPU threads that were used."""
     libraries: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest:
-    """What the measuring process is asked for."""
+    """The request to the measuring process."""
 
     threads: int
-    """Of the CPU, to use."""
+    """CPU threads to use."""
 
 
 _CACHE = "roofline"

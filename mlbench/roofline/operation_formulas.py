@@ -1,7 +1,7 @@
 """How many operations one call of a torch operator takes: two for each multiplication with its addition.
 
-The formulas are of our own, by the operators' names: which operators torch brings formulas for, and what it calls
-its kernels of attention, changes from release to release.
+mlbench has its own formulas, by operator name: which operators torch has formulas for, and the names of its attention
+kernels, change between releases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one call of a graph takes at least: operations and bytes, counted on its torch module without computing.
+"""The minimum operations and bytes of one graph call, counted on its torch module without computing.
 
 The module runs on tensors that have shapes and no numbers. Operations are those of matrix products, convolutions and
 attention, two for each multiplication with its addition, and the additions of embedding bags.
@@ -26,7 +26,7 @@ from mlbench.roofline.operation_formulas import CHECKED_WITH, FORMULAS
 _PRODUCT = re.compile(
     r"(^|_)(mm|bmm|addmm|addbmm|mv|addmv|dot|vdot|matmul|bilinear|lstm|gru|rnn)(_|$)|conv|attention|^_?linear|mkldnn_"
 )
-"""Names of operators that multiply matrices. One without a formula must not be passed over in silence."""
+"""Names of operators that multiply matrices. One without a formula is an error."""
 
 _RESAMPLES = re.compile("^_?upsample|grid_sample")
 
@@ -72,7 +72,7 @@ class OperationCounter:
                     returned = self._module(*inputs, *state)
         except NotCountedError:
             raise
-        except Exception as error:  # a workload's module, in circumstances it was not written for
+        except Exception as error:  # a workload's module, run on tensors without data
             reason = (str(error).splitlines() or [""])[0][:200]
             raise NotCountedError(f"graph {graph.name}: {type(error).__name__}: {reason}") from error
         outputs = [returned] if isinstance(returned, Tensor) else list(returned)

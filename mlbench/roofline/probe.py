@@ -1,4 +1,4 @@
-"""Measures what devices can do at most, with torch, in a process of its own."""
+"""Measures the peak rates of devices, with torch, in a separate process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, 
 
 _SIZES = {"cpu": (1024, 2048, 4096), "cuda": (4096, 8192, 16384)}
 _SECONDS = 1.0
-"""Of each size: long enough for the clocks to settle where they stay."""
+"""Seconds per size: long enough for clocks to settle."""
 
 _BUFFER_BYTES = {"cpu": 2**30, "cuda": 2**32}
-"""Of memory that is read and written: more than caches hold."""
+"""Size of the buffer that is read and written: larger than any cache."""
 
 _MEMORY_SHARE = 8
-"""At most this part of free memory is taken for it."""
+"""At most this share of free memory is used for it."""
 
 
 def measure_devices(request: ProbeRequest, channel: Channel) -> MeasuredDevices:
@@ -84,7 +84,7 @@ def _copies(device: torch.device) -> Iterator[Ceiling]:
 
 
 def _fastest_s(work: Callable[[], object], device: torch.device) -> float:
-    """Return the least time of a piece of work, repeated for a while: a ceiling is what nothing disturbed."""
+    """Return the minimum time of some work, repeated for a while: a peak is the undisturbed time."""
     fastest_s, until_s = math.inf, time.perf_counter() + _SECONDS
     while time.perf_counter() < until_s or fastest_s == math.inf:
         started_s = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How near to a machine's ceilings a run came."""
+"""A run's share of the machine's peak rates."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def share_of(
     if not ceilings:
         return None, ONCE
     if not work or not work.samples_per_s:
-        return None, "the work of a sample is not known"
+        return None, "the work per sample is unknown"
     if not isinstance(device, str):
-        return None, "the backend does not say on which device it computed"
+        return None, "the backend does not report its device"
     used = device if instances == 1 or device == "cpu" else f"{instances} x {device}"  # each may have one of its own
     found = next((each for each in ceilings.devices if each.device == used), None)
     if found is None:

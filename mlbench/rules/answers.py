@@ -1,83 +1,49 @@
-"""Rules about the speed: that it was computed, and prompts and answers are whole and answers their own."""
+"""Rules against speed without computation: caching, invented tokens, truncated prompts and answers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from mlbench.rules.facts import RuleResult, RunFacts
 
 MOST_REPEATED = 3.0
-"""How many times as long new content may take as content that was answered before, in the best of some rounds.
+"""Largest ratio of the time for new content to the time for repeated content, in the best of several rounds.
 
-The two are timed in turns, in queries of the same make, so that a busy machine slows both. An honest engine needs as
-long for one as for the other; memory of answers is a hundred times faster for any model worth measuring.
+The two are timed in turns, with equal queries, so that a busy machine slows both. An honest engine needs the same time
+for both; a cache of answers is a hundred times faster for any model worth measuring.
 """
 
 MOST_CLAIMED = 10.0
-"""How many times as fast as on new content the measured part may have been, in the best of some rounds.
+"""Largest ratio of the measured speed to the speed on new content, in the best of several rounds.
 
-It sees an engine that remembers only while it is measured. The two are not timed in turns, and a short burst does not
-fill an engine as a long test does: hence so much more than `MOST_REPEATED`.
+It detects an engine that caches only during the test. The two are not timed in turns, and a short burst does not load
+an engine as a long test does: hence the larger value.
 """
 
 LEAST_RIGHT = 0.5
-"""The share of answers that must follow the content, for content of each kind. By chance one in ten does."""
+"""Least share of answers that must match the content, for each kind of content. By chance one in ten does."""
 
 LEAST_FIRST_TOKEN_STEPS = 0.25
-"""How soon the first token of an answer may come, in steps from one token to the next: its own step is one."""
+"""Least time to the first token, in decode steps; an honest first token takes one step."""
 
 LEAST_WHOLE = 0.95
-"""The share of answers that must end, or be as long as allowed. A server that takes and gives text cuts it into tokens
-in ways of its own, so that some answers may look as if they did neither."""
+"""Least share of answers that must end, or have the maximum length. A server of text may tokenise it differently, so
+that some answers seem to do neither."""
 
 MOST_LENGTH_CHANGE = 0.1
-"""How much shorter or longer, in all, answers may be than the accuracy test's to the same samples; that of the official
-targets for tokens per sample."""
+"""Largest relative difference in total length from the accuracy test's answers to the same samples; the margin of the
+official targets for tokens per sample."""
 
 LEAST_SIGNIFICANCE = 3.0
-"""And by so many standard errors, lest a few answers that took another turn decide."""
+"""The difference must also exceed this many standard errors, so that a few diverging answers do not decide."""
 
 NAMED = 10
 
 _TEST04 = "MLPerf Inference v4.1, compliance test TEST04: a repeated sample is no faster than others"
 _TEST06 = "MLPerf Inference v4.1, compliance test TEST06"
 _COMPUTED = "mlbench: speed is computed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotCheck:
-    """What an engine did with content that it could not know, right after it was measured."""
-
-    repeated: float | None
-    """Time for new content over time for the same content again, the least of all rounds; None: it cannot be told."""
-    claimed: float | None
-    """Measured speed over the speed on new content, the least of all rounds; None: it cannot be told."""
-    untimed_reason: str = ""
-    """Why times cannot be told."""
-    asked: int
-    """How many answers could be held against what is known of them, of the kind of content with most wrong ones."""
-    wrong: Sequence[int] = ()
-    """The samples, by dataset index, whose content was answered with something else, one entry per answer."""
-    kind: str = ""
-    """What was done to these samples: ``under other indices``."""
-    first_token_steps: float | None = None
-    """Time to the first token, alone, in steps from one token to the next; the most of all rounds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenAnswers:
-    """What was found in logged answers of tokens."""
-
-    checked: int
-    faults: Sequence[str]
-    """What TEST06 finds wrong, each naming its sample."""
-    cut: Sequence[int]
-    """Samples whose answers neither end nor are as long as allowed."""
-    lengths: Sequence[tuple[int, int]] = ()
-    """Tokens of answers kept while measuring, and of the accuracy test's to the same samples."""
 
 
 def no_caching(facts: RunFacts) -> RuleResult | None:
@@ -91,13 +57,13 @@ def no_caching(facts: RunFacts) -> RuleResult | None:
         limit=MOST_REPEATED,
         unit="times as long",
         passed=measured < MOST_REPEATED,
-        fix=f"Compute each answer: content answered before comes back {measured:g} times as fast as new content.",
+        fix=f"Compute each answer: repeated content is answered {measured:g} times as fast as new content.",
         source=_TEST04,
     )
 
 
 def speed_holds(facts: RunFacts) -> RuleResult | None:
-    """What was measured is a speed that new content can have."""
+    """The measured speed is reached with new content, too."""
     if facts.spot_check is None or facts.spot_check.claimed is None:
         return None
     measured = round(facts.spot_check.claimed, 2)
@@ -107,13 +73,13 @@ def speed_holds(facts: RunFacts) -> RuleResult | None:
         limit=MOST_CLAIMED,
         unit="times as fast",
         passed=measured < MOST_CLAIMED,
-        fix=f"Answer while measured as at other times: new content came {measured:g} times slower than measured.",
+        fix=f"Compute each answer during the test, too: new content was {measured:g} times slower than measured.",
         source=_COMPUTED,
     )
 
 
 def answers_follow_content(facts: RunFacts) -> RuleResult | None:
-    """Content under another index, changed a little, or continued, gets the answer that belongs to it."""
+    """Content under another index, slightly changed, or continued, gets its own answer."""
     found = facts.spot_check
     if found is None or not found.asked:
         return None
@@ -124,13 +90,13 @@ def answers_follow_content(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_RIGHT,
         unit="",
         passed=share >= LEAST_RIGHT,
-        fix=f"Answer what a sample holds; wrong answers to samples {found.kind}: {_name_samples(found.wrong)}.",
+        fix=f"Answer the sample's content; wrong answers to samples {found.kind}: {_name_samples(found.wrong)}.",
         source=_COMPUTED,
     )
 
 
 def first_token_computed(facts: RunFacts) -> RuleResult | None:
-    """A first token takes about as long as the tokens after it, at the least."""
+    """A first token takes at least about as long as later tokens."""
     if facts.spot_check is None or facts.spot_check.first_token_steps is None:
         return None
     measured = round(facts.spot_check.first_token_steps, 3)
@@ -140,7 +106,7 @@ def first_token_computed(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_FIRST_TOKEN_STEPS,
         unit="steps",
         passed=measured >= LEAST_FIRST_TOKEN_STEPS,
-        fix=f"Report a first token when it was computed: it came within {measured:g} of the time of a token.",
+        fix=f"Report a first token only once it is computed: it came after {measured:g} of a decode step.",
         source=_COMPUTED,
     )
 
@@ -163,7 +129,7 @@ def token_compliance(facts: RunFacts) -> RuleResult | None:
 
 
 def prompts_whole(facts: RunFacts) -> RuleResult | None:
-    """Every prompt was read to its end, as far as the engine can tell: a shorter one takes less work."""
+    """No prompt was truncated, as far as the engine reports: a shorter one takes less work."""
     measured = facts.truncated_prompts
     if measured is None:
         return None
@@ -171,15 +137,15 @@ def prompts_whole(facts: RunFacts) -> RuleResult | None:
         rule="prompts_whole",
         measured=measured,
         limit=0,
-        unit="prompts cut",
+        unit="truncated prompts",
         passed=measured == 0,
-        fix=f"Read prompts to their end: {measured} were cut. A server needs a context for prompt and answer together.",
+        fix=f"Do not truncate prompts: {measured} were. A server needs a context for prompt and answer together.",
         source="mlbench: the measured work is the workload's",
     )
 
 
 def answers_whole(facts: RunFacts) -> RuleResult | None:
-    """Logged answers end with an end token, or are as long as allowed."""
+    """Logged answers end with an end token, or have the maximum length."""
     found = facts.token_answers
     if found is None or not found.checked:
         return None
@@ -190,7 +156,7 @@ def answers_whole(facts: RunFacts) -> RuleResult | None:
         limit=LEAST_WHOLE,
         unit="",
         passed=share >= LEAST_WHOLE,
-        fix=f"Give answers to their end: those to samples {_name_samples(found.cut)} break off.",
+        fix=f"Do not truncate answers: those to samples {_name_samples(found.cut)} are.",
         source="MLPerf Inference v4.1 rules: an answer ends with the end token or at the largest number of new tokens",
     )
 
@@ -208,13 +174,13 @@ def answers_as_long(facts: RunFacts) -> RuleResult | None:
         limit=f"{1 - MOST_LENGTH_CHANGE:g} .. {1 + MOST_LENGTH_CHANGE:g}",
         unit="",
         passed=passed,
-        fix=f"Answer alike in both tests: answers kept while measuring have {ratio:.2f} of the accuracy test's tokens.",
+        fix=f"Compute the same in both tests: sampled answers have {ratio:.2f} of the accuracy test's tokens.",
         source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; tokens per sample",
     )
 
 
 def _standard_errors(lengths: Sequence[tuple[int, int]]) -> float:
-    """Return how far from 0 the mean difference of pairs lies, in its standard errors if that were all chance."""
+    """Return the mean difference of pairs, in standard errors under the null hypothesis."""
     differences = [ours - theirs for ours, theirs in lengths]
     spread = math.sqrt(fmean(each**2 for each in differences))
     return abs(fmean(differences)) * math.sqrt(len(differences)) / spread if spread else 0.0

@@ -1,4 +1,4 @@
-"""Early stopping: how many queries make a percentile believable.
+"""Early stopping: how many queries make a percentile reliable.
 
 With confidence 0.99 and tolerance 0, ``h(t)`` is the smallest number of queries under the limit such that a system that
 meets the limit with probability exactly p would show at most t misses among ``h(t) + t`` queries with probability below
@@ -15,7 +15,7 @@ from mlbench.rules.official import EARLY_STOPPING_CONFIDENCE
 
 
 def _is_enough(queries: int, misses: int, percentile: float) -> bool:
-    """Return whether so few misses among so many queries are too unlikely for chance; more queries keep it so."""
+    """Return whether this few misses among this many queries are significant; monotonic in the queries."""
     from scipy.special import bdtr
 
     # 1 - 0.9 is a little below 0.1 and 1 - 0.99 a little above 0.01: rounding keeps the decimal that is meant

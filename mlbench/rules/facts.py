@@ -1,4 +1,4 @@
-"""What a verdict is made from, and what it is made of."""
+"""The facts that a verdict is based on, and the verdict."""
 
 from __future__ import annotations
 
@@ -11,17 +11,49 @@ if TYPE_CHECKING:
     from mlbench.contracts.metric import OutputDifference, Target
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Profile, Weights
-    from mlbench.rules.answers import SpotCheck, TokenAnswers
     from mlbench.rules.official import WorkloadRules
     from mlbench.rules.tiers import RunLimits, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpotCheck:
+    """How an engine handled unseen content right after the measurement."""
+
+    repeated: float | None
+    """Time for new content divided by the time for the same content again, the minimum of all rounds; None: unknown."""
+    claimed: float | None
+    """Measured speed divided by the speed on new content, the minimum of all rounds; None: unknown."""
+    untimed_reason: str = ""
+    """Why times are unknown."""
+    asked: int
+    """How many answers could be checked, for the kind of content with the most wrong answers."""
+    wrong: Sequence[int] = ()
+    """Dataset indices of samples with wrong answers, one entry per answer."""
+    kind: str = ""
+    """What was done to these samples: ``under other indices``."""
+    first_token_steps: float | None = None
+    """Time to the first token of a single query, in decode steps; the maximum of all rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAnswers:
+    """Findings about logged answers of tokens."""
+
+    checked: int
+    faults: Sequence[str]
+    """Faults found by TEST06, each naming its sample."""
+    cut: Sequence[int]
+    """Samples whose answers neither end nor are as long as allowed."""
+    lengths: Sequence[tuple[int, int]] = ()
+    """Tokens of answers kept while measuring, and of the accuracy test's to the same samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """All that the rules look at."""
+    """Everything the rules look at."""
 
     workload: str
-    """Its name. One that borrows the rules of another is held to them, and is never conformant."""
+    """The workload's name. One that borrows another's rules is judged by them, and is never conformant."""
     rules: WorkloadRules
     scenario: Scenario
     tier: Tier
@@ -29,48 +61,48 @@ class RunFacts:
     weights: Weights
     limits: RunLimits
     detail: Mapping[str, Any]
-    """Of the performance run: the first value of each key of LoadGen's detail log."""
+    """LoadGen's detail log of the performance run: the first value of each key."""
     loadgen_errors: Sequence[str] = ()
-    """What its error lines say."""
+    """Messages of the log's error lines."""
     reply_faults: Sequence[str] | None = ()
-    """What was wrong with replies, each naming its sample; None: nobody looked at them."""
+    """Faults of replies, each naming its sample; None: replies were not checked."""
     replies_checked: int | None = None
-    """How many replies of the performance run were held against the accuracy run's; None: none could be."""
+    """How many replies of the performance run were compared with the accuracy run's; None: none could be."""
     replies_differing: Sequence[int] = ()
     """Sample indices of those that differ, one entry per reply."""
     reply_difference: float | None = None
-    """The mean of how far those replies are from the accuracy run's, 0 to 1; None: nobody measured it."""
+    """Mean difference of those replies from the accuracy run's, 0 to 1; None: not measured."""
     reply_difference_limit: float = 0.0
     """What the metric allows at the run's precision; see `mlbench.contracts.metric.DifferenceLimits`."""
     unchecked_reason: str = ""
     """Why none could be checked."""
     length_across_passes: float | None = None
-    """How far the length of prompts decides whether a sample begins before one of an earlier pass over the dataset:
-    0 not at all, 1 alone. None: no query went over the dataset twice, or the model is not a language model."""
+    """How strongly prompt length decides whether a sample starts before one of an earlier pass over the dataset: 0 not
+    at all, 1 entirely. None: no query went over the dataset twice, or the model is not a language model."""
     truncated_prompts: int | str | None = None
-    """How many prompts of the performance run the engine did not read to their end, by its own count; a text where that
-    is no count; None: it does not tell."""
+    """How many prompts of the performance run the engine truncated, by its own count; a text if that is not a count;
+    None: it does not report it."""
     spot_check: SpotCheck | None = None
-    """What the engine did with content that it could not know; None: it was not asked."""
+    """How the engine handled unseen content; None: it was not asked."""
     unspotted_reason: str = ""
-    """Why it was not."""
+    """Why it was not asked."""
     token_answers: TokenAnswers | None = None
-    """What was found in logged answers; None: they are not tokens."""
+    """Findings about logged answers; None: they are not tokens."""
     scores: Mapping[str, float] | None = None
-    """Of the accuracy run; None: it has none."""
+    """Scores of the accuracy run; None: it has none."""
     targets: Sequence[Target] = ()
     unscored_reason: str = ""
     """Why there are no scores."""
     equal_issue_configured: bool | None = None
-    """Whether LoadGen was configured to send every sample equally often; None: its log alone says."""
+    """Whether LoadGen was configured to send every sample equally often; None: only its log says so."""
     equal_issue_unknown: str = ""
-    """Why neither may say so; empty: what is not said was not done."""
+    """Why neither may say so; empty: if neither says so, it was not done."""
     output_difference: OutputDifference | None = None
-    """How far the accuracy run's outputs are from the fp32 model's; None: there is nothing to compare with."""
+    """Difference of the accuracy run's outputs from the fp32 model's; None: there are no reference outputs."""
 
 
 class RuleKind(StrEnum):
-    """Whether a rule speaks of how the run was made or of how right its answers are."""
+    """Whether a rule is about the performance run or about accuracy."""
 
     PERFORMANCE = "performance"
     ACCURACY = "accuracy"
@@ -81,9 +113,9 @@ class RuleResult:
     """One rule, applied."""
 
     rule: str
-    """Its name: ``min_duration``, ``accuracy.F1@99``."""
+    """The rule's name: ``min_duration``, ``accuracy.F1@99``."""
     measured: float | int | bool | str | None
-    """None: the log does not say, which never passes."""
+    """None: it is not in the log, which never passes."""
     limit: float | int | bool | str
     unit: str
     passed: bool
@@ -92,7 +124,7 @@ class RuleResult:
     source: str
     kind: RuleKind = RuleKind.PERFORMANCE
     required: bool = True
-    """False: reported, and decides nothing."""
+    """False: only reported."""
 
     def __post_init__(self) -> None:
         if self.passed:
@@ -101,7 +133,7 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the rules say about a run."""
+    """The verdict of the rules on a run."""
 
     results: tuple[RuleResult, ...]
     not_applied: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +143,7 @@ class Verdict:
 
     @property
     def failed(self) -> tuple[RuleResult, ...]:
-        """The required rules that failed."""
+        """Failed required rules."""
         return tuple(result for result in self.results if result.required and not result.passed)
 
     @property

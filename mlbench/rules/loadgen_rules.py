@@ -1,4 +1,4 @@
-"""Rules about what LoadGen was asked to send, and what it says about the run itself."""
+"""Rules about LoadGen's settings and its own verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mlbench.rules.facts import RuleResult, RunFacts
 from mlbench.rules.official import Tokens
 
 _SORTED = 0.5
-"""Passes one after another give 0, all sorted together 1; how long prompts take and answers last moves it a little."""
+"""Passes in order give 0, all samples sorted together 1; varying durations change it slightly."""
 
 
 def loadgen_result(facts: RunFacts) -> RuleResult:
@@ -26,7 +26,7 @@ def loadgen_result(facts: RunFacts) -> RuleResult:
 
 
 def loadgen_errors(facts: RunFacts) -> RuleResult:
-    """LoadGen logged no error; one loses a submission, even where LoadGen says VALID."""
+    """LoadGen logged no error; one invalidates a submission, even where LoadGen says VALID."""
     count = max(len(facts.loadgen_errors), facts.detail.get("num_errors", 0))
     first = facts.loadgen_errors[0] if facts.loadgen_errors else "see the detail log"
     return RuleResult(
@@ -58,7 +58,7 @@ def samples_per_query(facts: RunFacts) -> RuleResult | None:
 
 
 def token_latencies(facts: RunFacts) -> RuleResult | None:
-    """Where tokens are measured, LoadGen was asked to."""
+    """Where tokens are measured, LoadGen was configured to."""
     if facts.limits.tokens is not Tokens.MEASURED:
         return None
     measured = facts.detail.get("requested_use_token_latencies")
@@ -92,7 +92,7 @@ def seeds(facts: RunFacts) -> RuleResult:
 
 
 def performance_sample_count(facts: RunFacts) -> RuleResult:
-    """Enough samples were loaded that a cache cannot help."""
+    """Enough samples were loaded to defeat caches."""
     measured, limit = facts.detail.get("effective_performance_sample_count", 0), facts.limits.performance_sample_count
     return RuleResult(
         rule="performance_sample_count",
@@ -108,7 +108,7 @@ def performance_sample_count(facts: RunFacts) -> RuleResult:
 def equal_issue(facts: RunFacts) -> RuleResult | None:
     """Where samples differ much in cost, each is sent equally often.
 
-    LoadGen's log says so since July 2024. Of an older one the configuration does; where both speak, both must.
+    LoadGen logs it since July 2024; before, only the configuration has it. Where both have it, both must agree.
     """
     logged = facts.detail.get("effective_sample_concatenate_permutation")
     said = [each for each in (logged, facts.equal_issue_configured) if each is not None]

@@ -17,14 +17,14 @@ from mlbench.rules.targets import share_targets
 
 
 class Category(StrEnum):
-    """What kind of system a submission is for; each demands its own scenarios."""
+    """The category of a submission's system; each requires its own scenarios."""
 
     DATACENTER = "datacenter"
     EDGE = "edge"
 
 
 class Tokens(StrEnum):
-    """How a workload's tokens are counted: not at all, by a fixed number per sample, or as the replies report them."""
+    """How a workload's tokens are counted: not at all, as a fixed number per sample, or as reported with replies."""
 
     NONE = "none"
     INFERRED = "inferred"
@@ -52,7 +52,7 @@ class OfficialSeeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRules:
-    """What the rules fix for one of LoadGen's four scenarios."""
+    """The rules' values for one of LoadGen's four scenarios."""
 
     name: str
     samples_per_query: int | None
@@ -63,15 +63,15 @@ class ScenarioRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRules:
-    """What the rules fix for one workload, under LoadGen's name for it."""
+    """The rules' values for one workload, by LoadGen's name."""
 
     name: str
     samples: int
-    """Of the official dataset: what an accuracy run sends."""
+    """Size of the official dataset: the samples an accuracy run sends."""
     performance_sample_count: int
-    """At least so many samples are kept loaded while measuring."""
+    """Minimum number of samples kept loaded while measuring."""
     offline_min_samples: int
-    """At least so many samples are in the one query of Offline."""
+    """Minimum number of samples in Offline's one query."""
     server_latency_ms: int | None
     """None where Server is not defined, or judged by tokens."""
     ttft_ms: int | None
@@ -82,13 +82,13 @@ class WorkloadRules:
     tokens_per_sample: int | None
     """The fixed number of inferred tokens."""
     compliance: tuple[str, ...]
-    """Compliance tests that the closed division asks for."""
+    """Compliance tests required by the closed division."""
     category_scenarios: Mapping[Category, tuple[str, ...]]
-    """What a closed submission must bring; a category that does not take the workload is missing."""
+    """Required scenarios of a closed submission by category; a category without the workload is missing."""
     variants: Mapping[str, tuple[Category, ...]]
     """Accuracy variants, the least strict first, and the categories that take each."""
     targets: tuple[Target, ...]
-    """Of all variants; those beyond the first are reported and do not decide."""
+    """Targets of all variants; those beyond the first are only reported."""
 
     @property
     def scenarios(self) -> tuple[str, ...]:

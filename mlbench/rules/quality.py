@@ -1,4 +1,4 @@
-"""Rules about the replies: sound, the same as in the accuracy run, and good enough."""
+"""Rules about replies: valid, the same as in the accuracy run, and accurate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from mlbench.contracts.metric import OutputDifference, Target
 from mlbench.rules.facts import RuleKind, RuleResult, RunFacts
 
 LEAST_AGREEMENT = 0.99
-"""The share of sampled replies that must be the accuracy run's, as far as the metric can tell.
+"""Least share of sampled replies that must equal the accuracy run's, by the metric.
 
-The rules demand the same output of the same code; batches of another make-up round differently, and at low precision a
-reply in some hundreds tips over. One in a hundred is what the accuracy target itself may lose.
+The rules demand the same output of the same code; other batches round differently, and at low precision one reply in
+some hundreds changes. One in a hundred is what the accuracy target allows.
 """
 
 NAMED = 10
-"""So many samples are named in a fix."""
+"""Most samples named in a fix."""
 
 
 def replies_sound(facts: RunFacts) -> RuleResult | None:
@@ -35,7 +35,7 @@ def replies_sound(facts: RunFacts) -> RuleResult | None:
 
 
 def replies_agree(facts: RunFacts) -> RuleResult | None:
-    """Replies sampled while measuring are the accuracy run's replies to the same samples."""
+    """Replies sampled while measuring equal the accuracy run's replies to the same samples."""
     if facts.replies_checked is None:
         return None
     checked, differing = facts.replies_checked, facts.replies_differing
@@ -56,14 +56,14 @@ def _agree(checked: int, differing: list[int]) -> str:
     if not checked:
         return "Raise load.reply_checks: no reply of the performance run was kept."
     named = ", ".join(map(str, differing[:NAMED])) + (", ..." if len(differing) > NAMED else "")
-    return f"Answer alike in both runs; of {checked} replies checked, those to these samples differ: {named}."
+    return f"Compute the same in both runs; of {checked} replies checked, those to these samples differ: {named}."
 
 
 def reply_difference(facts: RunFacts) -> RuleResult | None:
-    """Replies sampled while measuring are on average no further from the accuracy run's than batching moves them.
+    """Replies sampled while measuring differ from the accuracy run's on average by no more than batching explains.
 
-    What `replies_agree` lets pass one by one, because rounding may move a single reply far, adds up here: other
-    weights, other inputs or another precision move all replies.
+    `replies_agree` passes single replies that rounding may change a lot; here differences add up: other weights, other
+    inputs or another precision change all replies.
     """
     if facts.reply_difference is None or not facts.replies_checked:
         return None
@@ -74,7 +74,7 @@ def reply_difference(facts: RunFacts) -> RuleResult | None:
         limit=limit,
         unit="",
         passed=found <= limit,
-        fix=f"Compute alike in both runs: the mean difference of {facts.replies_checked} replies from the accuracy "
+        fix=f"Compute the same in both runs: the mean difference of {facts.replies_checked} replies from the accuracy "
         f"run's is {found:.3g}, where batching at this precision explains {limit:.3g}.",
         source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code; TEST01",
     )
@@ -103,7 +103,7 @@ def _accuracy(target: Target, score: float) -> RuleResult:
 
 
 def output_difference(facts: RunFacts) -> RuleResult | None:
-    """The accuracy run's outputs are as near those of the fp32 model as honest runs of its precision are."""
+    """The accuracy run's outputs are as close to the fp32 model's as those of honest runs of its precision."""
     difference = facts.output_difference
     if difference is None or difference.bound is None:
         return None
@@ -120,12 +120,12 @@ def output_difference(facts: RunFacts) -> RuleResult | None:
 
 
 def _nearer(difference: OutputDifference) -> str:
-    """Return what to do about a difference, naming the precisions that bring as much."""
+    """Return what to do about a difference, naming the precisions that would explain it."""
     others = [name for name, bound in difference.bounds.items() if bound >= difference.value]
     found = f"Outputs are {difference.value:.3g} {difference.unit} from the fp32 model's"
     if not others:
-        return f"{found}, more than any precision brings: weights, inputs or a graph are wrong; try mlbench check."
+        return f"{found}, more than any precision explains: weights, inputs or a graph are wrong; try mlbench check."
     return (
-        f"{found}, as far as {' or '.join(others)} may be: if that is what computes, ask for --precision {others[0]}; "
+        f"{found}, as expected of {' or '.join(others)}: if that is the real precision, use --precision {others[0]}; "
         "else weights, inputs or a graph are wrong: try mlbench check."
     )

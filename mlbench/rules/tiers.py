@@ -1,4 +1,4 @@
-"""Tiers: how long a run lasts and how much it sends, and the limits that follow for one run."""
+"""Tiers: duration and size of a run, and the resulting limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tier(StrEnum):
 
     @property
     def reason(self) -> str:
-        """What the tier is for, in a few words."""
+        """The tier's purpose, in a few words."""
         return str(_table()[self]["reason"])
 
     @property
@@ -47,7 +47,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """The numbers in force for one run: LoadGen is set by them and the verdict holds the log against them."""
+    """The limits in force for one run: LoadGen is configured with them, and the verdict checks the log against them."""
 
     min_duration_ms: int
     min_query_count: int
@@ -55,7 +55,7 @@ class RunLimits:
     offline_min_samples: int | None
     """Samples in the one query of Offline; None in the other scenarios."""
     performance_sample_count: int
-    """At least so many samples are kept loaded."""
+    """Minimum number of samples kept loaded."""
     samples_per_query: int | None
     """None in Offline."""
     server_latency_ms: int | None
@@ -99,7 +99,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
 
 
 def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
-    """Return the limits that the rules set, whoever made the run: nothing relaxed, and nothing of mlbench's own."""
+    """Return the limits of the official rules: nothing relaxed, and nothing of mlbench's own."""
     official, is_by_tokens = scenario_rules(scenario.loadgen), rules.tokens is Tokens.MEASURED
     return RunLimits(
         min_duration_ms=OFFICIAL_MIN_DURATION_MS,

@@ -1,4 +1,4 @@
-"""Rules about time and amount: how long, how much, how late."""
+"""Rules about duration, number of queries, and latency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NS_PER_MS = 1_000_000
 
 
 def min_duration(facts: RunFacts) -> RuleResult:
-    """LoadGen found the run long enough, by a limit that is not below ours.
+    """LoadGen found the run long enough, with a limit at least as large as ours.
 
     By LoadGen's clock: to the last query sent in the streams, to the last scheduled arrival in Server, to the last
     sample done in Offline.
@@ -55,7 +55,7 @@ def _target_qps(facts: RunFacts) -> float:
 
 
 def _longer(facts: RunFacts) -> str:
-    """Say how to make a run last: LoadGen prepares the queries beforehand, from a hint that was too modest."""
+    """Return how to make a run longer: LoadGen prepares the queries beforehand, from an estimate that was too low."""
     if facts.scenario.sends_all_at_once:
         rate = math.ceil(facts.detail.get("result_samples_per_second", 0))
         hint = _target_qps(facts)
@@ -67,7 +67,10 @@ def _longer(facts: RunFacts) -> str:
 
 
 def min_queries(facts: RunFacts) -> RuleResult | None:
-    """Enough queries, by a limit that is not below ours. Offline sends one query and is judged by `offline_samples`."""
+    """Enough queries, with a limit at least as large as ours.
+
+    Offline sends one query and is judged by `offline_samples`.
+    """
     if facts.scenario.sends_all_at_once:
         return None
     limit = facts.limits.min_query_count
@@ -181,7 +184,7 @@ def _latency(  # noqa: PLR0913 - a latency, its limit, and the limit that LoadGe
 
 
 def early_stopping(facts: RunFacts) -> RuleResult | None:
-    """Enough queries for the percentile to be believed: LoadGen's own test and, where misses are logged, ours.
+    """Enough queries for a reliable percentile: LoadGen's own test and, where misses are logged, ours.
 
     The official checker only logs that LoadGen's test failed; here it decides.
     """
@@ -204,7 +207,7 @@ def early_stopping(facts: RunFacts) -> RuleResult | None:
 def _misses(facts: RunFacts) -> int:
     """Return how many late queries must be allowed for.
 
-    The streams need one to discard. LoadGen's count means nothing when tokens are measured: its limit is 0 there.
+    The streams discard one. LoadGen's count is meaningless when tokens are measured: its limit is 0 there.
     """
     if not facts.scenario.sends_rate:
         return 1

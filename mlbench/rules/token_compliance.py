@@ -1,4 +1,4 @@
-"""The compliance test TEST06: that a log of token replies holds whole answers, counted rightly.
+"""The compliance test TEST06: a log of token replies holds complete answers with correct counts.
 
 Source: MLPerf Inference v4.1, compliance/nvidia/TEST06/run_verification.py.
 """
@@ -15,7 +15,7 @@ _WORDS = {True: "True", False: "False", None: "Skipped"}
 
 
 class Fault(Enum):
-    """What can be wrong with a reply."""
+    """The kinds of faults."""
 
     FIRST_TOKEN = auto()
     END = auto()
@@ -24,7 +24,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCompliance:
-    """What the test found; each is true where all replies pass."""
+    """The result of the test; each field is true if all replies pass."""
 
     first_token: bool | None
     """The first token that was reported begins the answer. None in Offline, where none is reported."""
@@ -51,7 +51,7 @@ class TokenCompliance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenForm:
-    """What replies of tokens must look like."""
+    """The form of token replies."""
 
     dtype: str = "int64"
     """How a token is stored: int64 or int32."""
@@ -79,7 +79,7 @@ class TokenForm:
 
 
 NEARLY_ALL = 0.9
-"""Of the most tokens: a server that takes and gives text counts them in its own way."""
+"""Share of the maximum number of tokens: a server that returns text may tokenise it differently."""
 
 
 def faults_of(reply: LoggedReply, form: TokenForm) -> Mapping[Fault, str]:

@@ -1,6 +1,6 @@
-"""The verdict: every rule held against what a run left behind.
+"""The verdict: every rule, applied to a run's facts.
 
-A rule is a function of the facts; it returns None where it does not apply. What a log does not say never passes.
+A rule is a function of the facts; it returns None where it does not apply. Facts missing in the log never pass.
 LoadGen's own result is one rule among others and is never overwritten: the official checker lets some runs through that
 LoadGen calls INVALID.
 """
@@ -70,7 +70,7 @@ def judge(facts: RunFacts) -> Verdict:
     performance = [result for rule in RULES if (result := rule(facts)) is not None]
     not_applied = {}
     if facts.reply_faults is None:
-        not_applied["replies_sound"] = facts.unchecked_reason or "nobody looked at the replies"
+        not_applied["replies_sound"] = facts.unchecked_reason or "the replies were not checked"
     if facts.replies_checked is None:
         not_applied["replies_agree"] = facts.unchecked_reason or "no accuracy run to compare with"
     not_applied |= _not_checked(facts)
@@ -89,18 +89,18 @@ def judge(facts: RunFacts) -> Verdict:
 
 
 def _not_checked(facts: RunFacts) -> dict[str, str]:
-    """Return what an engine was not asked about content that it could not know, and why."""
+    """Return which tests with unseen content were not made, and why."""
     found = facts.spot_check
     if found is None:
         rules = ("answers_follow_content", "no_caching", "speed_holds")
         return dict.fromkeys(rules, facts.unspotted_reason) if facts.unspotted_reason else {}
     missing = {}
     if not found.asked:
-        missing["answers_follow_content"] = "nothing is known of what should be answered to changed samples"
+        missing["answers_follow_content"] = "the right answers to changed samples are unknown"
     if found.repeated is None:
         missing["no_caching"] = found.untimed_reason
     if found.claimed is None:
-        missing["speed_holds"] = found.untimed_reason or "a burst long enough would have taken too much time"
+        missing["speed_holds"] = found.untimed_reason or "a long enough burst would have taken too much time"
     return missing
 
 

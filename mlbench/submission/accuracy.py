@@ -26,7 +26,7 @@ class AccuracyTest:
 
     printed: PrintedScores
     missing: Sequence[str]
-    """Of the files that belong to it, those that are not there."""
+    """Required files that are missing."""
     errors: Sequence[str]
     """What the error lines of its detail log say."""
 

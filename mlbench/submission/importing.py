@@ -24,7 +24,7 @@ class Imported:
     """What came of a tree."""
 
     records: list[RunRecord] = field(default_factory=list)
-    """Of the new runs."""
+    """Records of the new runs."""
     known: int = 0
     """How many of its results were there from an earlier import."""
     unread: list[Unread] = field(default_factory=list)

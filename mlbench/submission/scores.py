@@ -57,7 +57,7 @@ class PrintedScores:
     line: str
     """The line the first of them is on."""
     log_hash: str = ""
-    """Of the whole accuracy log; empty where no line holds it alone."""
+    """Hash of the whole accuracy log; empty if it is not on a line of its own."""
 
 
 def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:

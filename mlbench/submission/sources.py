@@ -47,15 +47,15 @@ class Sources:
     benchmark: Benchmark
     scenario: Scenario
     detail: DetailLog
-    """Of the performance test."""
+    """Detail log of the performance test."""
     limits: RunLimits
     """The official ones, as far as the division is asked for them."""
     targets: Sequence[Target]
-    """Of all accuracy variants; those of the result's own are required."""
+    """Targets of all accuracy variants; those of the result's own variant are required."""
     test: AccuracyTest | None
     """None: its scores could not be read."""
     description: Mapping[str, Any]
-    """Of the system; empty where it could not be read."""
+    """Description of the system; empty where it could not be read."""
     implementation: Mapping[str, Any]
     equal_issue: bool | None
     """Whether LoadGen was configured to send every sample equally often; None: nothing says, or nobody asks."""

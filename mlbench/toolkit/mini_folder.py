@@ -24,7 +24,7 @@ class MiniFolder:
 
     path: Path
     sha256: Mapping[str, str]
-    """Of each file, by its name."""
+    """Checksum of each file by name."""
 
     @classmethod
     def of(cls, path: Path, names: Iterable[str]) -> MiniFolder:

@@ -35,7 +35,7 @@ VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 """Flags of x86 CPUs that add up products of uint8 and int8 in 32 bits."""
 
 LARGEST_FP8 = 448
-"""Of E4M3 without infinities."""
+"""The largest finite number of E4M3."""
 
 SYMMETRIC_OPTIONS = {"ActivationSymmetric": True, "AddQDQPairToWeight": True, "QuantizeBias": False}
 """TensorRT has no zero points, quantises weights itself, and adds biases in fp32."""

@@ -70,7 +70,7 @@ class ShippedProfile(ProfileParts):
     output_bounds: ClassVar[Mapping[Precision, float]] = {}
     """How far outputs may be from the fp32 model's, by precision."""
     output_unit: ClassVar[str] = ""
-    """Of that, as in `OutputReference`."""
+    """Unit of that difference, as in `OutputReference`."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:

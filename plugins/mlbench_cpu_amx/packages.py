@@ -27,7 +27,7 @@ from mlbench_cpu_amx.runner import package_class
 FILE = "graph.pt2"
 
 LARGEST_BYTES = 16 * 2**30
-"""Of a module's weights, in fp32: embedding tables may be a hundred times that."""
+"""Largest fp32 weights of a module that is compiled: embedding tables may be a hundred times that."""
 
 logger = logging.getLogger(__name__)
 

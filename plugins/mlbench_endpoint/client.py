@@ -57,7 +57,7 @@ class Client:
     targets: Sequence[str]
     model: str
     fields: Mapping[str, Any]
-    """Of every request."""
+    """Fields of every request."""
     format: AnswerFormat
     retries: int
     timeout_s: float

@@ -11,7 +11,7 @@ from mlbench import GenerationProgram, Reply, ReplySpec, Samples, UsageError
 from mlbench_null.engine import Give
 
 LARGEST_ANSWER_BYTES = 1 << 24
-"""Of one call of `Reply.complete`; a query with a longer answer is answered in parts."""
+"""Largest answer of one call of `Reply.complete`; a longer answer is given in parts."""
 
 
 class Zeros:

@@ -58,7 +58,7 @@ class _Attention:
     output: NodeProto
     """The product of probabilities and values; of the query's shape."""
     scale: float
-    """Of products of queries and keys."""
+    """Scale of the products of queries and keys."""
 
 
 class _OtherwiseError(Exception):

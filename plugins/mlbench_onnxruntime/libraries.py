@@ -15,7 +15,7 @@ LIBRARIES = {
     "CUDAExecutionProvider": "libonnxruntime_providers_cuda.so",
     "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so",
 }
-"""Of the providers whose own needs are met here."""
+"""Libraries of the providers that are handled here."""
 
 logger = logging.getLogger(__name__)
 

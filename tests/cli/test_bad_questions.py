@@ -73,7 +73,7 @@ def test_an_empty_folder_is_refused_by_every_reader(tmp_path, command, monkeypat
         ("SELECT colour FROM runs", 'Referenced column "colour" not found'),
         ("SELECT * FROM rums", "Table with name rums does not exist"),
         ("SELECT 1/'x' FROM runs", "Could not convert string 'x'"),
-        ("", "the query asks for nothing"),
+        ("", "the query is empty"),
         (
             "SELECT * FROM read_csv('/etc/passwd')",
             "Tables are runs, accuracy, latency, published, nvidia_tables, claims.",
@@ -91,7 +91,7 @@ def test_malformed_sql_is_refused(results, sql, told):
         (["baseline", "show", "goood"], "unknown baseline 'goood'"),
         (["baseline", "remove", "goood"], "unknown baseline 'goood'"),
         (["compare", "one", "two"], "It is not a folder, a baseline or a tag either."),
-        (["export", "runs.xlsx"], "ends in neither .parquet nor .csv"),
+        (["export", "runs.xlsx"], "has neither the extension .parquet nor .csv"),
         (["export", "nowhere/runs.csv"], "cannot be written"),
         (["history", "two"], "no run 'two'"),
         (["table", "two"], "no run 'two'"),

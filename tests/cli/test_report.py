@@ -103,7 +103,7 @@ def refused(done):
     [
         (["good"], "no file to write to. Name one with -o report.html"),
         (["bad", "-o", "x.html"], "no run 'bad' in"),
-        (["good", "--compare", "good", "good", "-o", "x.html"], "run 'good' is given beside --compare"),
+        (["good", "--compare", "good", "good", "-o", "x.html"], "run 'good' is given together with --compare"),
         (["good", "-o", "missing/x.html"], "file cannot be written: missing/x.html: No such file or directory"),
         (["good", "-o", "results"], "is a directory"),
         (["empty", "-o", "x.html"], "no runs in empty"),

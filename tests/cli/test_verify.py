@@ -291,8 +291,8 @@ def test_verifying_writes_nothing_into_the_folder(one_run, record, plugins):
 def test_what_cannot_be_checked_is_printed_with_the_reason(one_run):
     done = CliRunner().invoke(main, ["verify", str(one_run)])
     assert done.exit_code == 0
-    assert f"{one_run.name}: logs and id give" in done.stdout
-    assert "not checked: environment: the machine as the run saw it" in done.stdout
+    assert f"{one_run.name}: logs and id confirm" in done.stdout
+    assert "not checked: environment: the machine at the time of the run" in done.stdout
     assert "checked in part: duration_ns: at least until LoadGen ended its last test" in done.stdout
 
 

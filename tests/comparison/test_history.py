@@ -189,7 +189,7 @@ def test_a_server_history_at_different_loads_says_why_it_has_no_steps(nights, a_
         for run, rate in zip(nights([100.0] * 8), [10, 20] * 4, strict=True)
     ]
     (history,) = histories_of(loads)
-    assert "latencies at different loads do not compare" in history.reason
+    assert "latencies at different loads cannot be compared" in history.reason
     assert history.measure == "99th percentile latency"
 
 
@@ -242,7 +242,7 @@ def test_runs_can_be_named_and_filtered(stored):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--workload", "bert"], "no run fits that has a result"),
+        (["--workload", "bert"], "no matching run has a result"),
         (["nightly"], "no run 'nightly'"),
         (["--margin", "2"], "2.0 is not in the range"),
     ],

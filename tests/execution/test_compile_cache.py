@@ -62,7 +62,7 @@ def test_what_is_damaged_is_made_again(damage, caplog: pytest.LogCaptureFixture)
     damage(build_once("shelf", {}, writes("first")))
     folder = build_once("shelf", {}, writes("again"))
     assert (folder / "made.txt").read_text() == "again"
-    assert f"{folder} in the cache is damaged, and was made again" in caplog.text
+    assert f"{folder} in the cache was damaged, and is made again" in caplog.text
 
 
 def test_what_is_added_later_is_kept():

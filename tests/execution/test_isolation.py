@@ -368,13 +368,13 @@ def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
 def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
     told = tmp_path / "pids.json"
     failure = isolated(kill_the_supervisor, tmp_path, {"tells": str(told)})
-    assert failure.message == "the process that watches over the run was ended"
+    assert failure.message == "the run's supervisor process was ended"
     assert (failure.kind, failure.stage) == (FailureKind.CRASH, "work")
     wait_until(lambda: all(map(has_ended, json.loads(told.read_text()))))
 
 
 def test_where_no_process_can_be_started_a_line_says_so(tmp_path):
-    with pytest.raises(UsageError, match="no process can be started for the run: No such file or directory"):
+    with pytest.raises(UsageError, match="the run's process cannot be started: No such file or directory"):
         isolated(add, tmp_path / "no such folder")
 
 

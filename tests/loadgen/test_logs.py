@@ -155,7 +155,7 @@ def test_a_marked_line_that_is_no_record_is_named(tmp_path, broken):
     lines = (LOGS / "offline.detail.txt").read_text().splitlines()
     log = tmp_path / "mlperf_log_detail.txt"
     log.write_text("\n".join([*lines[:4], broken, *lines[4:]]))
-    with pytest.raises(DataError, match=r"line 5 of .*mlperf_log_detail\.txt is no record"):
+    with pytest.raises(DataError, match=r"line 5 of .*mlperf_log_detail\.txt is invalid"):
         read_detail(log)
 
 

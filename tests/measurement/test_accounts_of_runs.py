@@ -117,7 +117,7 @@ def test_what_is_not_measured_is_told_with_its_reason(mlbench, known_machine):
     assert record.not_measured == {
         "energy": "not asked for",
         "work": "the engine does not count its graph calls",
-        "roofline": "the work of a sample is not known",
+        "roofline": "the work per sample is unknown",
     }
 
 

@@ -109,7 +109,7 @@ def test_an_engine_without_graphs_is_not_measured_and_says_so(measured):
         def submit(self, samples, reply):
             raise AssertionError("never asked")
 
-    assert measured(Native(), OFFLINE) == Overhead(reason="the engine has no graphs that could be left out")
+    assert measured(Native(), OFFLINE) == Overhead(reason="the engine has no graphs whose calls could be skipped")
 
 
 def test_replies_that_are_not_sound_without_graphs_are_no_measurement(measured):

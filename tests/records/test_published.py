@@ -222,7 +222,7 @@ def test_a_rate_is_divided_by_the_accelerators_that_were_used(  # noqa: PLR0917 
         (0, ["/dev/kfd", "/dev/dri/renderD128"], {}, "does not say how many of the machine's accelerators"),
         (0, ["/dev/nvidia0"], {}, "does not say how many"),
         (8, [], {}, "does not say how many"),
-        (0, [], {"devices": None}, "cannot tell what it computed on"),
+        (0, [], {"devices": None}, "does not report its device"),
     ],
 )
 def test_a_machine_with_accelerators_is_never_ranked_among_cpus(  # noqa: PLR0917 - one per column

@@ -26,9 +26,9 @@ def test_the_command_for_a_comparison_has_the_tier_and_profile_of_the_run_and_pa
 
 def test_an_invalid_run_names_the_rule_that_failed_and_its_fix(a_late_run):
     run = a_late_run()
-    assert sentence(run).endswith("500 samples/s, but the run is INVALID: latency_limit did not hold.")
+    assert sentence(run).endswith("500 samples/s, but the run is INVALID: latency_limit failed.")
     assert next_step(run) == "Lower load.target_qps."
-    assert ("INVALID", "did not hold: latency_limit") in explain(run)
+    assert ("INVALID", "failed: latency_limit") in explain(run)
 
 
 def test_a_run_that_failed_says_how_and_where(a_run):

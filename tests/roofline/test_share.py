@@ -51,11 +51,11 @@ def test_few_operations_on_many_bytes_are_bound_by_memory(ceilings):
 @pytest.mark.parametrize(
     ("work", "precision", "runtime", "reason"),
     [
-        (None, "fp32", CPU, "the work of a sample is not known"),
-        (WORK.model_copy(update={"samples_per_s": None}), "fp32", CPU, "the work of a sample is not known"),
+        (None, "fp32", CPU, "the work per sample is unknown"),
+        (WORK.model_copy(update={"samples_per_s": None}), "fp32", CPU, "the work per sample is unknown"),
         (WORK, "int8", CPU, "no ceiling at int8: no such product"),
         (WORK, "fp8", CPU, "no ceiling at fp8: not measured"),
-        (WORK, "fp32", {}, "the backend does not say on which device it computed"),
+        (WORK, "fp32", {}, "the backend does not report its device"),
         (WORK, "fp32", {"device": "NVIDIA H200"}, "the ceilings of NVIDIA H200 are not known"),
     ],
 )

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from mlbench import LoggedReply
-from mlbench.rules.answers import SpotCheck, TokenAnswers
+from mlbench.rules.facts import SpotCheck, TokenAnswers
 from mlbench.rules.token_compliance import Fault, TokenForm, faults_of, is_cut
 from mlbench.rules.verdict import judge
 
@@ -47,7 +47,7 @@ def test_an_engine_that_computes_passes_all_of_them(verdict_on):
 def test_prompts_that_an_engine_cut_make_a_run_invalid(verdict_on, said):
     (rule,) = verdict_on(truncated_prompts=said).failed
     assert (rule.rule, rule.measured, rule.limit) == ("prompts_whole", said, 0)
-    assert rule.fix.startswith(f"Read prompts to their end: {said} were cut.")
+    assert rule.fix.startswith(f"Do not truncate prompts: {said} were")
 
 
 def test_an_engine_that_cut_none_passes_and_one_that_does_not_tell_is_not_asked(verdict_on):
@@ -60,15 +60,15 @@ def test_an_engine_that_cut_none_passes_and_one_that_does_not_tell_is_not_asked(
 @pytest.mark.parametrize(
     ("spots", "rule", "told"),
     [
-        ({"repeated": 332.7}, "no_caching", "content answered before comes back 332.7 times as fast"),
+        ({"repeated": 332.7}, "no_caching", "repeated content is answered 332.7 times as fast"),
         ({"repeated": 3.0}, "no_caching", "3 times as fast"),
-        ({"claimed": 54.3}, "speed_holds", "new content came 54.3 times slower than measured"),
+        ({"claimed": 54.3}, "speed_holds", "new content was 54.3 times slower than measured"),
         (
             {"wrong": (9, 4, 4, 7, 1, 3, 3, 3, 3), "kind": "under other indices"},
             "answers_follow_content",
             "wrong answers to samples under other indices: 1, 3, 4, 7, 9.",
         ),
-        ({"first_token_steps": 0.001}, "first_token_computed", "it came within 0.001 of the time of a token"),
+        ({"first_token_steps": 0.001}, "first_token_computed", "it came after 0.001 of a decode step"),
     ],
 )
 def test_what_was_found_in_a_spot_check_makes_a_run_invalid(verdict_on, spots, rule, told):
@@ -90,8 +90,8 @@ def test_what_could_not_be_told_is_no_fault_and_says_why(verdict_on):
     assert verdict.is_valid
     assert verdict.not_applied["no_caching"] == verdict.not_applied["speed_holds"] == spots["untimed_reason"]
     assert "answers_follow_content" in verdict.not_applied
-    unasked = verdict_on(unspotted_reason="replies were not sound").not_applied
-    assert unasked["no_caching"] == unasked["speed_holds"] == "replies were not sound"
+    unasked = verdict_on(unspotted_reason="there were invalid replies").not_applied
+    assert unasked["no_caching"] == unasked["speed_holds"] == "there were invalid replies"
 
 
 def test_one_fault_of_test06_makes_a_run_invalid_and_is_named(verdict_on):

@@ -324,7 +324,7 @@ def test_bf16_that_is_called_fp32_is_named_though_its_score_is_met(facts_of):
 def test_a_difference_that_no_precision_brings_is_a_wrong_model(facts_of):
     _, result = judged_outputs(facts_of, difference(0.5, "int8"))
     assert not result.passed
-    assert "more than any precision brings" in result.fix
+    assert "more than any precision explains" in result.fix
 
 
 def test_a_difference_that_is_no_number_fails(facts_of):

@@ -26,7 +26,7 @@ class Architecture:
     table_rows: tuple[int, ...] = OFFICIAL_TABLE_ROWS
     hot_sizes: tuple[int, ...] = OFFICIAL_HOT_SIZES
     dimension: int = 128
-    """Of an embedding."""
+    """Numbers in an embedding."""
     dense_layers: tuple[int, ...] = (512, 256, 128)
     """Ends in ``dimension``."""
     cross_layers: int = 3
@@ -35,7 +35,7 @@ class Architecture:
 
     @property
     def table_bytes(self) -> int:
-        """Of all tables together, fp32."""
+        """Size of all tables together, fp32."""
         return sum(self.table_rows) * self.dimension * 4
 
 

@@ -25,7 +25,7 @@ CHUNK = 16_384
 """Rows drawn at a time, each chunk by a generator of its own."""
 
 LOG_MEAN, LOG_DEVIATION = 1.75, 0.62
-"""Of ln(count + 3), about."""
+"""Approximate mean and deviation of ln(count + 3)."""
 
 
 class PlantedTruth:

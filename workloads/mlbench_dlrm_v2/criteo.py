@@ -30,7 +30,7 @@ FIRST_NUMBER = 2
 """0 and 1 are kept for missing and rare values; with the official threshold no value is rare."""
 
 _LEAST_COUNT = -2
-"""Of a lesser one the logarithm of count + 3 is no number."""
+"""Smallest count for which log(count + 3) is defined."""
 
 LINES_TOGETHER = 100_000
 

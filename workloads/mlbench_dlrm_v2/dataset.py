@@ -15,7 +15,7 @@ from mlbench_dlrm_v2.day_files import Day, open_day
 from mlbench_dlrm_v2.program import Sample, join_indices
 
 OFFICIAL_ROWS = 178_274_637
-"""Of day 23."""
+"""Rows of day 23."""
 
 PERFORMANCE_COUNT = 204_800
 """Source: MLPerf Inference v4.1, mlperf.conf: dlrm-v2.*.performance_sample_count_override."""

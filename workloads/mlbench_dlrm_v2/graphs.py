@@ -19,13 +19,13 @@ Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
 
 RANDOM_SEED = 0
 RANDOM_DEVIATION = 0.1
-"""Of the numbers in a random embedding table."""
+"""Standard deviation of a random embedding table."""
 
 LARGEST_JOINED_BYTES = 2**30
-"""Of embedding tables: so many may be copied to lie in one tensor."""
+"""Largest embedding tables that are copied into one tensor."""
 
 LARGEST_ONNX_BYTES = 16 * 2**30
-"""Of embedding tables: an ONNX file is a copy of them in the cache, and runtimes read all of it into memory."""
+"""Largest embedding tables to export: the ONNX file is a copy in the cache, and runtimes read all of it into memory."""
 
 SPARSE = "sparse_arch."
 TABLE = SPARSE + "embedding_bag_collection.embedding_bags.t_cat_{}.weight"

@@ -35,9 +35,9 @@ class MiniProfile(ShippedProfile, OneGraph):
     output_unit = "in a probability"
 
     seed: int
-    """Of the clicks."""
+    """Seed of the clicks."""
     rows: int
-    """Of the day: the first half is validated on, the second calibrated on, neither was trained on."""
+    """Rows of the day: the first half for validation, the second for calibration; neither was trained on."""
     architecture: Architecture
 
     @property

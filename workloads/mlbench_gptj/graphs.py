@@ -33,4 +33,4 @@ OFFICIAL_CONFIG: Mapping[str, Any] = MappingProxyType(
         "eos_token_id": 50256,
     }
 )
-"""Of GPT-J-6B; dropout never acts while a network is run."""
+"""The configuration of GPT-J-6B; dropout is inactive in inference."""

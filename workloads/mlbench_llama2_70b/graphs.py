@@ -24,4 +24,4 @@ OFFICIAL_CONFIG: Mapping[str, Any] = MappingProxyType(
         "eos_token_id": 2,
     }
 )
-"""Of Llama-2-70b-chat-hf, where it differs from the default."""
+"""The configuration of Llama-2-70b-chat-hf, where it differs from the default."""

@@ -32,7 +32,7 @@ OFFICIAL_CONFIG: Mapping[str, Any] = MappingProxyType(
         "eos_token_id": 2,
     }
 )
-"""Of Mixtral-8x7B-Instruct-v0.1, where it matters."""
+"""The configuration of Mixtral-8x7B-Instruct-v0.1, where it matters."""
 
 
 def with_exportable_experts(network: Any) -> Any:

@@ -60,7 +60,7 @@ class Course:
     batch_tokens: int = 2500
     """In a batch at most, padding included."""
     prompt_weight: float = 0.1
-    """Of a prompt token in the loss, where an answer token weighs 1."""
+    """Weight of a prompt token in the loss; an answer token has weight 1."""
     usual_answer: int | None = None
     """An answer token weighs sqrt(this / tokens of the answer), so that long answers do not outweigh short ones."""
 

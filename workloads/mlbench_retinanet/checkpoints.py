@@ -18,7 +18,7 @@ from mlbench import DataError
 from mlbench.toolkit import first_line, verify_file
 
 PARTS = ("backbone", "head")
-"""Of the official model; beside them it has a transform and an anchor generator, whose tensors are no weights."""
+"""Parts of the official model that have weights; its transform and anchor generator have none."""
 
 HINT = "Fetch it again from the official record."
 

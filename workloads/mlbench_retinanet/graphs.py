@@ -20,7 +20,7 @@ STD = (0.229, 0.224, 0.225)
 
 RANDOM_SEED = 0
 RANDOM_STD = 0.03
-"""Of the last weights before the logits."""
+"""Standard deviation of the random weights of the last layer."""
 
 BATCH = Dim(name="batch", smallest=1, usual=8, largest=128)
 
@@ -40,11 +40,11 @@ class Architecture:
     blocks: tuple[int, ...]
     """Bottlenecks per stage."""
     groups: int
-    """Of each 3x3 convolution in the body."""
+    """Groups of each 3x3 convolution in the body."""
     width_per_group: int
     """Channels of a group, were there 64 planes."""
     channels: int
-    """Of the feature pyramid and the heads."""
+    """Channels of the feature pyramid and the heads."""
     classes: int
     """None of them means background."""
     image_size: int

@@ -48,7 +48,7 @@ class Judges:
     """Who looks at the images: networks, read from their files."""
 
     reference: Statistics
-    """Of real images."""
+    """Statistics of real images."""
     features: Extractor
     """From images (B, H, W, 3) uint8 to the features whose statistics are compared."""
     clip: Callable[[np.ndarray, str], float]

@@ -18,7 +18,7 @@ NUMBERS = ("id", "image_id", "height", "width")
 
 OFFICIAL_CAPTIONS = 5000
 SELECTION_SEED = 2023
-"""Of the selection from COCO's annotations. Source: MLPerf Inference v4.1, text_to_image/tools/coco.py."""
+"""Seed of the selection from COCO's annotations. Source: MLPerf Inference v4.1, text_to_image/tools/coco.py."""
 
 _HINT = f"Expected a tab separated file with the columns {', '.join(HEADER)}."
 

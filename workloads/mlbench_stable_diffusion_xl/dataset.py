@@ -12,7 +12,7 @@ from mlbench.toolkit import first_line, open_regular
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, Captions
 
 LATENTS_SEED = 0
-"""Of the official latents. Source: MLPerf Inference v4.1, text_to_image/tools/generate_fp32_latents.py."""
+"""Seed of the official latents. Source: MLPerf Inference v4.1, text_to_image/tools/generate_fp32_latents.py."""
 
 RANDOM_SEED = 0
 

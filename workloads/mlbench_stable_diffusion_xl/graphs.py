@@ -29,7 +29,7 @@ RANDOM_SEED = 0
 
 IMAGES = Dim(name="images", smallest=1, usual=8, largest=64)
 ROWS = Dim(name="rows", smallest=2, usual=16, largest=128)
-"""Of the denoiser: each image has one for the negative prompt and one for its own."""
+"""Rows of the denoiser: each image has one for the negative prompt and one for its own."""
 
 Specs = tuple[TensorSpec, ...]
 
@@ -50,7 +50,7 @@ class Sizes:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Of the hidden states of the two text encoders."""
+        """Widths of the hidden states of the two text encoders."""
         first, second = (int(self.configs[part]["hidden_size"]) for part in ("text_encoder", "text_encoder_2"))
         return first, second
 
@@ -99,14 +99,25 @@ def _graphs(
         part = CONFIG_OF[name]
 
         def build() -> torch.nn.Module:
-            from mlbench_stable_diffusion_xl.modules import WRAPPERS
-
-            return WRAPPERS[name](module(part))
+            return _wrap(name, module(part))
 
         kind = DecoderGraph if name == VAE_DECODER and configs[part].get("force_upcast", True) else ModuleGraph
         return kind(name, inputs=inputs, outputs=outputs, build=build, fingerprint=f"{fingerprint(part)}-{name}")
 
     return {name: graph(name, *specs) for name, specs in _specs(Sizes(configs)).items()}
+
+
+def _wrap(name: str, model: torch.nn.Module) -> torch.nn.Module:
+    """Return a part of the checkpoint as the function of tensors that a graph is."""
+    from mlbench_stable_diffusion_xl import modules
+
+    kinds = {
+        TEXT_ENCODER: modules.FirstEncoder,
+        TEXT_ENCODER_2: modules.SecondEncoder,
+        UNET: modules.Denoiser,
+        VAE_DECODER: modules.Decoder,
+    }
+    return kinds[name](model)
 
 
 def _specs(sizes: Sizes) -> Mapping[str, tuple[Specs, Specs]]:

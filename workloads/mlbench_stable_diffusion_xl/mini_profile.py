@@ -26,7 +26,7 @@ GUIDANCE = 5.0
 """Less than the official 8, which would drive the small model's colours out of range; at 3 more digits are wrong."""
 
 CLIP_MARGIN = 0.01
-"""Of the reference, both ways."""
+"""Relative margin around the reference, both ways."""
 
 
 OUTPUT_BOUNDS = {Precision.FP32: 2e-3, Precision.FP16: 2.5e-2, Precision.BF16: 0.78}
@@ -60,7 +60,7 @@ class MiniProfile(ShippedProfile):
 
     @property
     def sizes(self) -> Sizes:
-        """Of the tensors."""
+        """Sizes of the tensors."""
         return Sizes({part: self.checkpoint.config(part) for part in MODELS})
 
     def targets(self, rules: str) -> tuple[Target, ...]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
-
-from mlbench_stable_diffusion_xl.graphs import TEXT_ENCODER, TEXT_ENCODER_2, UNET, VAE_DECODER
 
 BEFORE_LAST = -2
 """Which hidden state the denoiser reads: what goes into the last layer."""
@@ -58,11 +55,3 @@ class Decoder(_Part):
         """Return the images."""
         image: Tensor = self.model.decoder(self.model.post_quant_conv(latents))
         return image
-
-
-WRAPPERS: Mapping[str, Callable[[Any], nn.Module]] = {
-    TEXT_ENCODER: FirstEncoder,
-    TEXT_ENCODER_2: SecondEncoder,
-    UNET: Denoiser,
-    VAE_DECODER: Decoder,
-}

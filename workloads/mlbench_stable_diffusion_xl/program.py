@@ -43,7 +43,7 @@ PIXELS_PER_DECODE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Conditioning:
-    """What the denoiser is told of prompts."""
+    """The denoiser's conditioning on prompts."""
 
     hidden: np.ndarray
     """(B, T, W) float32: both encoders' hidden states side by side."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
@@ -13,8 +13,6 @@ from mlbench.toolkit import ProfiledWorkload
 if TYPE_CHECKING:
     from mlbench import BatchProgram, GenerationProgram, Graph, Metric, Target
     from mlbench_stable_diffusion_xl.dataset import Prompts
-    from mlbench_stable_diffusion_xl.full_profile import FullProfile
-    from mlbench_stable_diffusion_xl.mini_profile import MiniProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +33,13 @@ class StableDiffusionXLOptions:
     """Weights of OpenAI's ViT-B/32, open_clip_model.safetensors or ViT-B-32.pt."""
 
 
+class JudgedProfile(Protocol):
+    """A profile with judges of its images."""
+
+    def metric(self, captions: Sequence[str], targets: tuple[Target, ...]) -> Metric:
+        """Return the scores over these captions."""
+
+
 class StableDiffusionXL(ProfiledWorkload):
     """Stable Diffusion XL on captions of COCO 2014, and a small copy of it that paints digits."""
 
@@ -45,7 +50,7 @@ class StableDiffusionXL(ProfiledWorkload):
     tuning = Path(__file__).parent / "tuning.toml"
 
     def build_metric(
-        self, variant: Variant, profile: MiniProfile | FullProfile, dataset: Prompts, targets: tuple[Target, ...]
+        self, variant: Variant, profile: JudgedProfile, dataset: Prompts, targets: tuple[Target, ...]
     ) -> Metric:
         """Return FID and CLIP score over the captions; on mini the rate of right digits too."""
         return profile.metric(dataset.captions, targets)

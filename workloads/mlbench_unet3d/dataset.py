@@ -24,7 +24,7 @@ PREPARING_THREADS = 4
 """Each holds a scan: 3 GB for the largest."""
 
 CALIBRATION_WINDOWS = 4
-"""Of each case, evenly spread: all windows of the 20 official cases would take a CPU hours."""
+"""Windows per case, evenly spread: all windows of the 20 official cases would take a CPU hours."""
 
 RANDOM_SHAPES = {
     (192, 256, 256): 1,

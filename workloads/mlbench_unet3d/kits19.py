@@ -34,7 +34,7 @@ IMAGE, LABEL = "imaging.nii.gz", "segmentation.nii.gz"
 _CASE = re.compile(r"case_\d{5}")
 _SAME_PLACE_MM = 0.01
 _SHORTEST_MM, _LONGEST_MM = 0.01, 100.0
-"""Of a voxel; scans have 0.4 to 5."""
+"""Plausible sizes of a voxel; scans have 0.4 to 5."""
 
 
 def case_folders(data: Path, names: Sequence[str]) -> list[Path]:

@@ -28,7 +28,7 @@ class MiniProfile(ShippedProfile, OneGraph):
     output_unit = "of the voxels"
 
     spacing: tuple[float, float, float]
-    """Of the grid's voxels, mm."""
+    """Spacing of the grid's voxels, mm."""
     cases: tuple[str, ...]
     """In the order of their samples."""
     architecture: Architecture

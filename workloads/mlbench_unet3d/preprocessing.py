@@ -19,7 +19,7 @@ MEAN = 101.0
 DEVIATION = 76.9
 
 PADDING_VALUE = -2.2
-"""Of normalised images; lighter than the darkest voxel, which is -2.34."""
+"""Padding of normalised images; lighter than the darkest voxel, which is -2.34."""
 
 
 KIDNEY, TUMOUR = 1, 2
@@ -31,7 +31,7 @@ class Grid:
     """The grid that scans are brought to; the defaults are the official one."""
 
     spacing: tuple[float, float, float] = (1.6, 1.2, 1.2)
-    """Of neighbouring voxels, mm."""
+    """Distance of neighbouring voxels, mm."""
     window: int = 128
     """Voxels along each side of what the network takes; sides are at least as long, and multiples of half of it."""
 
@@ -45,7 +45,7 @@ class Scan:
     label: np.ndarray
     """(D, H, W) uint8: 0 background, 1 kidney, 2 tumour."""
     spacing: tuple[float, float, float]
-    """Of neighbouring voxels, mm."""
+    """Distance of neighbouring voxels, mm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

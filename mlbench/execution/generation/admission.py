@@ -16,7 +16,7 @@ _ANSWERS_REMEMBERED = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What calls cost here: measured while warming up, guessed until then. Only their ratios matter."""
+    """The cost of calls: measured while warming up, estimated until then. Only their ratios matter."""
 
     decode_ns: float = 1.0
     """A decode step."""
@@ -40,15 +40,15 @@ class Piece:
 
 
 class Admission:
-    """Requests wait here, in the order of their arrival; those of one pass over the dataset, the longest prompts first.
+    """The queue of requests, in the order of arrival; within one pass over the dataset, the longest prompts first.
 
-    As long as there is room, a request starts at once, or after ``max_wait_us`` in hope of company. When more wait than
+    As long as there is room, a request starts at once, or waits ``max_wait_us`` for others. When more wait than
     there is room for, starting whenever a single slot comes free would spend a call on each; waiting for several slots
     leaves them idle. The number that loses least balances the two.
     """
 
     def __init__(self, *, slots: int, max_wait_us: int, is_static: bool) -> None:
-        """Store the policy. ``is_static``: nobody joins a running batch."""
+        """Store the policy. ``is_static``: no request joins a running batch."""
         self.costs = Costs()
         self.slots = slots
         self.usual_answer = 32.0
@@ -69,17 +69,17 @@ class Admission:
         self._is_flushed = False
 
     def flush(self) -> None:
-        """Stop waiting for company until more requests come."""
+        """Stop waiting for more requests until some arrive."""
         self._is_flushed = True
 
     def clear(self) -> list[Request]:
-        """Return all that wait, and forget them."""
+        """Return all waiting requests, and remove them."""
         waiting = list(self._waiting)
         self._waiting.clear()
         return waiting
 
     def note_answer(self, tokens: int) -> None:
-        """Learn from an answer of so many tokens."""
+        """Update the usual answer length."""
         self._answers += 1
         self._tokens += tokens
         self.usual_answer += (tokens - self.usual_answer) / _ANSWERS_REMEMBERED
@@ -90,7 +90,7 @@ class Admission:
         return self._tokens / max(1, self._answers)
 
     def next(self) -> Request:
-        """Return the request that starts next, and let it go."""
+        """Return the request that starts next, and remove it."""
         return self._waiting.popleft()
 
     def put_back(self, request: Request) -> None:
@@ -113,7 +113,7 @@ class Admission:
         return count if self.wait_s(now_ns) == 0 else 0
 
     def wait_s(self, now_ns: int) -> float | None:
-        """Return how long those that wait may still wait for company while nothing runs; None when none waits."""
+        """Return how long waiting requests may still wait for others while nothing runs; None if none waits."""
         if not self._waiting:
             return None
         if self._is_flushed or len(self._waiting) >= self.slots:
@@ -122,7 +122,7 @@ class Admission:
 
     @property
     def together(self) -> int:
-        """How many slots should be free before those who wait for room start.
+        """How many slots should be free before waiting requests start.
 
         ``n`` together save ``prefill / n`` on each request, and leave ``n / 2`` slots idle while ``n * answer / slots``
         steps go by. The loss is least where both grow alike.

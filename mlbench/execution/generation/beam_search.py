@@ -1,4 +1,4 @@
-"""Beam search that ends early, token for token the ``generate`` of transformers 5 with one sequence per call.
+"""Beam search with early stopping, token for token equal to ``generate`` of transformers 5 with one sequence per call.
 
 Source: transformers 5, ``GenerationMixin._beam_search`` with ``early_stopping=True`` and ``length_penalty=1.0``. It
 leaves open which of two equal scores goes first; here it is the better beam's.
@@ -59,7 +59,7 @@ class BeamSearch:
         return self._go_on(where, choices.tokens[:, None, :], totals)
 
     def advance(self, running: np.ndarray, choices: Choices) -> list[int]:
-        """Let the best continuations of each slot's beams be its beams."""
+        """Replace each slot's beams by their best continuations."""
         rows = self._rows[running]
         totals = choices.log_probabilities[rows] + self._scores[running][:, :, None]
         return self._go_on(running, choices.tokens[rows], totals)
@@ -77,7 +77,7 @@ class BeamSearch:
         """Return None: the best answer may begin with any beam's first token."""
 
     def move(self, source: int, target: int) -> None:
-        """Carry the beams over to another slot, whose rows have been copied."""
+        """Move the beams to another slot, whose rows have been copied."""
         for array in (self._scores, self._answers, self._counts, self._prompt_lengths):
             array[target] = array[source]
         beams = self._beams

@@ -24,10 +24,10 @@ from mlbench.execution.replay import ReplayedGeneration
 logger = logging.getLogger(__name__)
 
 LENGTH_STEP = 128
-"""The cache grows by so many columns."""
+"""The cache grows in steps of this many columns."""
 
 SPAN_STEP = 32
-"""A call looks at a multiple of so many columns."""
+"""A call attends to a multiple of this many columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheLimits:
-    """What the graphs take at most."""
+    """The largest sizes that the graphs take."""
 
     rows: int
-    """Of the cache, and of a decode call."""
+    """Rows of the cache, and of a decode call."""
     pieces: int
     """Rows of a prefill call."""
     piece_tokens: int
     columns: int
-    """Of the cache, and of what a call looks at."""
+    """Columns of the cache, and of what a call attends to."""
 
     @classmethod
     def of(cls, graphs: Mapping[str, Graph]) -> CacheLimits:
@@ -73,7 +73,7 @@ class Cache:
         self.limits = CacheLimits.of(model.graphs)
         self.counts = {name: CallCounts(name) for name in (PREFILL, DECODE)}
         self.replayed: list[ReplayedGeneration] = []
-        """Both graphs, once they compute no more; see `replay`."""
+        """Both graphs in replay mode; see `replay`."""
         self.longest = min(longest, self.limits.columns)
         """Tokens of a sequence: as many as the model has positions for, or as the graphs take."""
         self._columns = np.arange(self.longest)
@@ -83,7 +83,7 @@ class Cache:
         self.growths = 0
 
     def reserve(self, rows: int, length: int) -> str:
-        """Make sure that there are so many rows and columns. Returns why not; then all is as it was."""
+        """Make sure that there are this many rows and columns. Returns why not, with everything unchanged."""
         if rows <= self.rows and length <= self.length:
             return ""
         rows, length = max(rows, self.rows), max(self.length, min(_round_up(length, LENGTH_STEP), self.longest))
@@ -95,17 +95,17 @@ class Cache:
                 self._state = self._prefill.resize(self._state, sizes)
         except Exception as error:  # a runtime has its own out-of-memory errors
             logger.warning("no cache of %d rows and %d columns: %s", rows, length, describe_error(error))
-            return f"no room for a cache of {rows} rows and {length} columns: {describe_error(error)}"
+            return f"out of memory for a cache of {rows} rows and {length} columns: {describe_error(error)}"
         self.rows, self.length = rows, length
         self.growths += 1
         return ""
 
     def drop(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._state, self.rows, self.length = None, 0, 0
 
     def replay(self, decoding: Decoding, usual_answer: float) -> None:
-        """Let calls cost nothing from now on, and answers be so long on average."""
+        """Make calls free from now on, with answers of this average length."""
         if not self.replayed:
             self._prefill, self._decode = self.replayed = [
                 ReplayedGeneration(executable, decoding, usual_answer=usual_answer, ends=executable is self._decode)
@@ -149,7 +149,7 @@ def _largest(graph: Graph, name: str, axis: int) -> int:
 
 
 def _columns(graphs: Mapping[str, Graph]) -> Iterator[int]:
-    """Yield the largest lengths of the cache and of what is looked at, as far as the graphs name them."""
+    """Yield the largest lengths of the cache and of the attended columns, as far as the graphs limit them."""
     for graph in (graphs[PREFILL], graphs[DECODE]):
         yield from (_size(spec.shape[0]) for spec in graph.inputs if spec.name == "columns")
         yield from (_size(dim) for spec in graph.state for dim in spec.shape if getattr(dim, "name", "") == LENGTH)

@@ -1,4 +1,4 @@
-"""What went through a generation engine, for the record."""
+"""Statistics of a generation engine, for the record."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mlbench.contracts.statistics import DecodeCounts, GenerationStatistics, Pre
 
 @dataclass(slots=True)
 class GenerationCounts:
-    """Sums since the last look. Useful tokens over computed ones is what padding and idle rows leave of the work."""
+    """Sums since the last call. Useful over computed tokens is the share of work without padding and idle rows."""
 
     answered: int = 0
     failed: int = 0
     new_tokens: int = 0
-    """Of the answers; with several beams, those of the best."""
+    """Tokens of answers; with several beams, those of the best."""
     queue_ns: int = 0
     """From arrival to a slot, summed over samples."""
     longest_queue_ns: int = 0
@@ -33,11 +33,11 @@ class GenerationCounts:
     """The same with idle rows."""
     decode_ns: int = 0
     host_ns: int = 0
-    """Of busy steps, all that passed outside the backend: choosing, sorting, answering."""
+    """Time of busy steps outside the backend: choosing, sorting, answering."""
     copied_rows: int = 0
-    """Of the cache: beams that forked, sequences moved into holes."""
+    """Copied rows of the cache: beams that forked, sequences moved into free slots."""
     steps_by_size: dict[int, int] = field(default_factory=dict)
-    """How many decode steps ran so many sequences."""
+    """Number of decode steps by number of sequences."""
 
     @property
     def calls_ns(self) -> int:

@@ -54,11 +54,11 @@ class DecodeLoop:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a sequence is in flight; else only the wait for company is left, if anything waits."""
+        """Whether a sequence is in flight; otherwise requests can only be waiting for others."""
         return self.slots.taken > 0
 
     def step(self) -> None:
-        """Start what may start, then make at most one prefill call and one decode call."""
+        """Start waiting requests, then make at most one prefill call and one decode call."""
         with self._stepping:
             began_ns, calls_ns = time.perf_counter_ns(), self.counts.calls_ns
             self._start(began_ns)
@@ -71,13 +71,13 @@ class DecodeLoop:
             self.counts.host_ns += time.perf_counter_ns() - began_ns - (self.counts.calls_ns - calls_ns)
 
     def take_counts(self) -> GenerationCounts:
-        """Return the counts, between two steps, and begin anew. Any thread may ask."""
+        """Return the counts between two steps, and reset them. Thread-safe."""
         with self._stepping:
             counts, self.counts = self.counts, GenerationCounts()
         return counts
 
     def fail_all(self, reason: str) -> None:
-        """Give up all that is in flight or waits."""
+        """Fail all requests that are in flight or waiting."""
         self._give_up(self.slots.list_held(), reason)
         self._fail(self.admission.clear(), reason)
 
@@ -97,7 +97,7 @@ class DecodeLoop:
             request.started_ns = now_ns
 
     def _read(self) -> None:
-        """Read a piece of one prompt, or of several of like length."""
+        """Read a piece of one prompt, or of several of similar length."""
         beams, slots = self.slots.beams, self.slots
         pieces = read_together(
             [self._next_piece(slot) for slot in slots.filling],
@@ -128,7 +128,7 @@ class DecodeLoop:
             self._begin(whole, _only(choices, np.flatnonzero(is_whole)))
 
     def _begin(self, whole: list[int], choices: Choices) -> None:
-        """Let sequences run whose prompts are read, given a row of choices for each."""
+        """Start decoding sequences whose prompts are read, given a row of choices for each."""
         slots = self.slots
         kept = np.flatnonzero(~np.isnan(choices.log_probabilities[:, 0]))
         if len(kept) < len(whole):
@@ -193,7 +193,7 @@ class DecodeLoop:
             self._copy_rows(copies.sources, copies.targets, copies.columns)
 
     def _close_ranks(self) -> None:
-        """Move sequences into holes where that makes steps smaller."""
+        """Move sequences into free slots where that makes steps smaller."""
         slots, beams = self.slots, self.slots.beams
         for source, target in slots.moves():
             columns = range(int(slots.positions[source * beams]))
@@ -204,7 +204,7 @@ class DecodeLoop:
             slots.move(source, target)
 
     def _copy_rows(self, sources: list[int], targets: list[int], columns: range) -> bool:
-        """Copy rows of the cache; where that fails, all that run are given up."""
+        """Copy rows of the cache; if that fails, all running requests fail."""
         try:
             self._cache.copy_rows(sources, targets, columns)
         except Exception as error:  # a backend's code; the run goes on, and is INVALID

@@ -1,4 +1,4 @@
-"""The engine that every graph backend gets for free for generation: sequences in flight, on one thread."""
+"""The default generation engine of graph backends: sequences in flight, on one thread."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Flush:
 
 
 class GenerationEngine(Engine):
-    """Answers prompts, many at a time. Its thread makes all calls of the backend, from compiling on."""
+    """Answers many prompts at a time. One thread makes all calls of the backend, including compilation."""
 
     def __init__(self, backend: GraphBackend, model: Model, plan: EnginePlan) -> None:
         if plan.batching not in BATCHING:
@@ -55,7 +55,7 @@ class GenerationEngine(Engine):
         if plan.workers != 1:
             raise UsageError(f"execution.workers is {plan.workers}.", hint="Generation has 1 worker.")
         assert isinstance(model.program, GenerationProgram)
-        # an instance has a part of the cores; a runtime left to itself may take all, whatever the process may use
+        # an instance has a part of the cores; by default a runtime may take all of them
         self._backend = backend.for_workers(1) if plan.instances != 1 else backend
         self._model = model
         self._program = model.program
@@ -76,7 +76,7 @@ class GenerationEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the thread finish its step and go."""
+        """Let the thread finish its step and stop."""
         self._is_closed = True
         self._inbox.put(None)
         self._thread.shutdown()
@@ -90,7 +90,7 @@ class GenerationEngine(Engine):
         ).result()
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Leave a query to the thread."""
+        """Queue a query for the thread."""
         if self._flight is None:
             self._flight = self._new_flight()
             self._thread.submit(self._serve, self._flight)
@@ -101,7 +101,7 @@ class GenerationEngine(Engine):
         self._inbox.put(_Flush())
 
     def capacity(self) -> Capacity | None:
-        """Ask for a sample for each slot, and more, so that some can start together when slots come free."""
+        """Return a sample for each slot, and more, so that several can start together when slots become free."""
         if self._prepared is None:
             return None
         slots = self._prepared.slots
@@ -128,7 +128,7 @@ class GenerationEngine(Engine):
         return merge_counts(self._cache.counts.values()) if self._cache else ()
 
     def replay_graphs(self) -> str:
-        """Let prefill and decode compute no more; answers are as long on average as those before."""
+        """Make prefill and decode calls free; answers are as long on average as those before."""
         mean_answer = self._flight.admission.mean_answer if self._flight else 0
         if not mean_answer:
             return "the engine has not answered anything yet"
@@ -161,7 +161,7 @@ class GenerationEngine(Engine):
                 flight.fail_all(describe_error(error))
 
     def _take_messages(self, flight: DecodeLoop) -> None:
-        """Take what has come in; without anything to do, wait for it."""
+        """Take incoming work; wait for it if idle."""
         try:
             if not flight.is_busy:
                 self._take(flight, self._inbox.get(timeout=flight.admission.wait_s(time.perf_counter_ns())))
@@ -178,7 +178,7 @@ class GenerationEngine(Engine):
                 flight.admission.flush()
 
     def _requests(self, query: _Query) -> list[Request]:
-        """Return a query's samples as requests; those that can never be served are given up here."""
+        """Return a query's samples as requests; those that can never be served fail here."""
         samples, requests = query.samples, []
         for position, (id_, index) in enumerate(zip(samples.ids, samples.indices, strict=True)):
             try:

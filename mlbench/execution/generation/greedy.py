@@ -1,4 +1,4 @@
-"""The likeliest token each time."""
+"""Greedy decoding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlbench.execution.generation.search import Copies
 
 
 class Greedy:
-    """Answers in the making, one per slot; what `Search` promises."""
+    """Unfinished answers, one per slot; implements `Search`."""
 
     def __init__(self, decoding: Decoding, slots: int) -> None:
         self._decoding = decoding
@@ -49,7 +49,7 @@ class Greedy:
         return self._answers[slots, :1]
 
     def move(self, source: int, target: int) -> None:
-        """Carry an answer over to another slot."""
+        """Move an answer to another slot."""
         for array in (self._answers, self._counts, self._last_of_stop, self.input_ids):
             array[target] = array[source]
         self._prompts[target] = self._prompts[source]

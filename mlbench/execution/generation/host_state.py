@@ -1,4 +1,4 @@
-"""State for backends that keep none: it lies in host memory and travels with each call."""
+"""State for backends that keep none: it is in host memory and passed to each call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlbench.execution.arrays import host_array
 class HostState:
     """An executable of a graph's ONNX form as a `StatefulExecutable`.
 
-    State goes in by name, and comes out as ``<name>.next``. Each call copies all of it, which is right and slow.
+    State goes in by name, and comes out as ``<name>.next``. Each call copies all of it, which is correct but slow.
     """
 
     def __init__(self, executable: Executable, graph: Graph) -> None:
@@ -55,5 +55,5 @@ class HostState:
 
 
 def stateful(compiled: Executable | StatefulExecutable, graph: Graph) -> StatefulExecutable:
-    """Return what a backend made of a graph with state; the core carries the state where the backend does not."""
+    """Return a backend's executable of a graph with state; the core keeps the state if the backend does not."""
     return compiled if isinstance(compiled, StatefulExecutable) else HostState(compiled, graph)

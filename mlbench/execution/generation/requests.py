@@ -1,4 +1,4 @@
-"""Requests, and their answers on the way back: all that end in one step go in one call."""
+"""Requests, and their answers: all answers of one step go out in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a way of choosing tokens promises to the loop."""
+"""The interface between a decoding strategy and the decode loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Copies:
 
 
 class Search(Protocol):
-    """Keeps the answers in the making, by slot, and chooses their next tokens."""
+    """Keeps unfinished answers by slot, and chooses their next tokens."""
 
     input_ids: np.ndarray
     """By row of the cache: the token that the next decode step takes."""
@@ -42,4 +42,4 @@ class Search(Protocol):
         """Return the first tokens of answers, (n, 1); None where they are known only at the end."""
 
     def move(self, source: int, target: int, /) -> None:
-        """Carry an answer over to another slot."""
+        """Move an answer to another slot."""

@@ -1,4 +1,4 @@
-"""Which sequence holds which slot of the cache, and how far each is."""
+"""Which sequence holds which slot of the cache, and its position."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ class Slots:
         return slot
 
     def run(self, slots: list[int]) -> None:
-        """Let slots whose prompts are read be decoded."""
+        """Mark slots whose prompts are read as running."""
         for slot in slots:
             self.filling.remove(slot)
         self.running = np.sort(np.concatenate([self.running, np.array(slots, np.int64)]))
 
     def request(self, slot: int) -> Request:
-        """Return who holds a slot."""
+        """Return the request in a slot."""
         request = self.requests[slot]
         assert request is not None
         return request
 
     def release(self, slots: list[int]) -> list[Request]:
-        """Free slots, and return who held them."""
+        """Free slots, and return their requests."""
         released = [self.request(slot) for slot in slots]
         for slot in slots:
             self.requests[slot] = None
@@ -76,7 +76,7 @@ class Slots:
         return [slot for slot, request in enumerate(self.requests) if request is not None]
 
     def moves(self) -> Iterator[tuple[int, int]]:
-        """Yield (source, target) for running slots that should move into holes below, the highest first.
+        """Yield (source, target) for running slots that should move to lower free slots, the highest first.
 
         Nothing moves unless it halves the rows that a step computes: each sequence then moves a few times at most,
         however many come and go. Each move must be carried out (`move`) before the next is asked for.
@@ -87,7 +87,7 @@ class Slots:
             yield source, target
 
     def move(self, source: int, target: int) -> None:
-        """Let the running sequence of one slot hold another, free one."""
+        """Move the running sequence of one slot to a free one."""
         beams = self.beams
         self.requests[target], self.requests[source] = self.requests[source], None
         self.positions[target * beams : (target + 1) * beams] = self.positions[source * beams : (source + 1) * beams]
@@ -97,6 +97,6 @@ class Slots:
 
 
 def step_up(count: int) -> int:
-    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, ...: few sizes for a runtime to prepare, and none much too large."""
+    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, ...: few sizes for a runtime to compile, and none much too large."""
     power = 1 << max(0, count - 1).bit_length()
     return power * 3 // 4 if power >= 4 and count <= power * 3 // 4 else power

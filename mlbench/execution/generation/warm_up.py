@@ -1,4 +1,4 @@
-"""Before the first request: how many slots, and what calls cost."""
+"""Warm-up: chooses the number of slots, and times calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 _REPEATS = 5
 _UNTRIED = 8
-"""Slots where nobody said how many, and nothing was tried."""
+"""Default number of slots, without a setting or a sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What warming up decided."""
+    """The results of the warm-up."""
 
     slots: int
     costs: Costs = field(default_factory=Costs)
@@ -44,7 +44,7 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
         prompts: lengths of typical prompts.
 
     Raises:
-        UsageError: there is no room for the slots that the plan asks for.
+        UsageError: there is not enough memory for the plan's slots.
     """
     length = min(max(prompts) + decoding.max_new_tokens, cache.longest)
     usual = min(int(np.median(prompts)), cache.longest - 1)
@@ -53,7 +53,7 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
     def decode(sequences: Sequence[int]) -> None:
         rows = len(sequences) * decoding.beams
         if rows > cache.rows:
-            cache.drop()  # what it holds is of no use, and there may be no room for two
+            cache.drop()  # its contents are not needed, and memory may not suffice for two
             cache.reserve(rows, length)
         cache.decode(np.zeros(rows, np.int64), np.full(rows, usual))
 
@@ -87,7 +87,7 @@ def default_slots(cache: Cache, decoding: Decoding, plan: EnginePlan) -> Prepare
 
 
 def _is_open(plan: EnginePlan) -> bool:
-    """Return whether the number of slots is to be found; where samples come one at a time, there is nothing to find."""
+    """Return whether to search for the number of slots; where samples come one at a time, there is no need."""
     return plan.batch == "auto" and plan.batching != "inline"
 
 

@@ -12,7 +12,7 @@ from mlbench.execution.supervisor import die_with_parent
 
 
 def main() -> int:
-    """Keep to these processors before anything is imported that counts them or starts threads; then serve."""
+    """Pin this process to these processors before importing anything that counts them or starts threads; then serve."""
     faulthandler.enable()
     die_with_parent()
     line = socket.socket(fileno=int(sys.argv[1]))

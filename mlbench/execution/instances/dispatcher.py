@@ -1,4 +1,4 @@
-"""One queue for several consumers: who gets which samples when, and whose are lost with a consumer."""
+"""One queue for several consumers: assigns samples, and fails those of a consumer that is gone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mlbench.contracts.engine import Capacity, Reply, Samples
 from mlbench.execution.batching import Backlog
 
 Give = Callable[[Samples, int, bool], None]
-"""Hands samples over: their ids are serial numbers, then the number of their test, and whether no more are coming."""
+"""Sends samples: with serial numbers as ids, the number of their test, and whether no more are coming."""
 
 _NOBODY = -1
-"""The id of a sample that was not given, or is back already: whose reply it is finds out what is wrong."""
+"""The id of a sample that is not with the consumer: the reply that receives it reports the fault."""
 
 
 @dataclass(slots=True, eq=False)
 class Consumer:
-    """Who takes samples, and has them until they are answered. For `Dispatcher` to write, all but the capacity."""
+    """A consumer of samples, and the samples it has. Written by `Dispatcher`, except the capacity."""
 
     give: Give
     capacity: Capacity
@@ -67,21 +67,21 @@ class Dispatcher:
         _fail(lost)
 
     def flush(self) -> None:
-        """Tell those who get samples from now on that no more are coming, until more come."""
+        """Mark samples sent from now on as the last, until more arrive."""
         with self._lock:
             self._is_flushed = True
 
     def reply(self, test: int) -> Reply:
-        """Return where the answers of a test go."""
+        """Return the reply of a test."""
         return self._tests[test]
 
     def with_consumer(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int]) -> Samples:
-        """Return samples that a consumer has, with the ids that they came with."""
+        """Return samples that a consumer has, with their original ids."""
         with self._lock:
             return self._samples([consumer.under_way.get(serial) for serial in serials], indices)
 
     def take_back(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None) -> Samples:
-        """Take back samples that a consumer is done with, by default all that it has, and give it more."""
+        """Remove samples that a consumer has finished, by default all that it has, and send it more."""
         with self._lock:
             given = [consumer.under_way.pop(serial, None) for serial in serials]
             self._feed()
@@ -91,9 +91,9 @@ class Dispatcher:
         return self._samples(given, indices)
 
     def lose(self, consumer: Consumer, reason: str) -> None:
-        """Fail what a consumer had that is gone, and, where it was the last, all that wait.
+        """Fail the samples of a consumer that is gone, and, if it was the last, all waiting ones.
 
-        A run that has lost a consumer is not to pass for a sound one: if it had nothing, the test that samples come
+        A run that has lost a consumer must not be valid: if it had nothing, the test that samples come
         from next is invalidated.
         """
         with self._lock:
@@ -110,7 +110,7 @@ class Dispatcher:
         _fail(lost)
 
     def _feed(self) -> None:
-        """Give out what waits, as far as there is room."""
+        """Send waiting samples, as far as there is capacity."""
         while self._backlog and (consumer := self._least_loaded()):
             batch_size = consumer.capacity.batch
             share = min(consumer.room, len(self._backlog) // len(self._present()))
@@ -127,7 +127,7 @@ class Dispatcher:
             consumer.give(Samples(serials, samples.indices, self._dataset), test, self._is_flushed)
 
     def _least_loaded(self) -> Consumer | None:
-        """Return who has room for what should come together, and the least under way; of equals, who waits longest."""
+        """Return the least loaded consumer with room for the whole group; of equals, the one waiting longest."""
         waiting = len(self._backlog)
         roomy = [each for each in self._present() if each.room >= min(each.capacity.batch, waiting)]
         return min(roomy, key=lambda each: (len(each.under_way), each.last_fed), default=None)
@@ -136,7 +136,7 @@ class Dispatcher:
         return [consumer for consumer in self._consumers if not consumer.is_gone]
 
     def _unanswerable(self) -> list[tuple[Reply, Samples, str]]:
-        """Return the samples that wait though nobody is left to take them, and why."""
+        """Return the waiting samples that no consumer is left to take, and why."""
         lost = []
         while self._backlog and not self._present():
             batch = self._backlog.cut(len(self._backlog))

@@ -1,4 +1,4 @@
-"""One engine made of several: samples wait in one queue, and go to the instance that has room for them."""
+"""One engine made of several instances: samples wait in one queue for an instance with capacity."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class ReplicatedEngine(Engine):
         self._listener = threading.Thread(target=self._listen, name="mlbench-instances", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the processes, the first alone: what it exports and compiles into the cache, the others find there.
+        """Start the processes, the first one alone: the others then find its exports and compilations in the cache.
 
         Raises:
             UsageError: there are more instances than cores, or the engine cannot be made; other errors as it raises.
-            ProcessEndedError: an instance came to its end.
+            ProcessEndedError: an instance ended.
         """
         groups = core_groups(cores_for(self._count), self._count)
         try:
@@ -88,10 +88,10 @@ class ReplicatedEngine(Engine):
         self._leave(patience_s=_PATIENCE_S)
 
     def warm_up(self, samples: Samples) -> None:
-        """Warm all instances up at the same time: what one finds out alone does not hold when all are busy.
+        """Warm all instances up at the same time: timings of a single busy instance would not hold.
 
         Raises:
-            ProcessEndedError: an instance came to its end; other errors as the engine raises.
+            ProcessEndedError: an instance ended; other errors as the engine raises.
         """
         for instance, message in self._asked("warm_up", samples.indices):
             if message is None:
@@ -118,7 +118,7 @@ class ReplicatedEngine(Engine):
         return Capacity(batch=max(each.batch for each in wanted), in_flight=sum(each.in_flight for each in wanted))
 
     def flush(self) -> None:
-        """Let batches go that wait for company, those too that are still to be given out."""
+        """Flush partial batches, including samples not yet sent to an instance."""
         self._shared().flush()
         for instance in self._serving():
             instance.send("flush")
@@ -140,7 +140,7 @@ class ReplicatedEngine(Engine):
         return add_calls(GraphCalls(**call) for calls in self._told("calls") for call in calls or ())
 
     def replay_graphs(self) -> str:
-        """Let the graphs of all instances cost nothing."""
+        """Make the graph calls of all instances free."""
         reasons = self._told("replay_graphs")
         return next((reason for reason in reasons if reason), "an instance has ended" if None in reasons else "")
 
@@ -190,7 +190,7 @@ class ReplicatedEngine(Engine):
             instance.send("unload", [numbers(indices)])
 
     def _told(self, what: str) -> list[Any]:
-        """Ask all instances for something; None from those that have ended."""
+        """Send a request to all instances; None from those that have ended."""
         told = dict.fromkeys(range(self._count))
         for instance, message in self._asked("tell", what=what, is_patient=False):
             told[instance.number] = message and message.facts["answer"]
@@ -223,7 +223,7 @@ class ReplicatedEngine(Engine):
         return self._sharing
 
     def _listen(self) -> None:
-        """Take what comes from the instances until all are gone."""
+        """Receive messages from the instances until all are gone."""
         with selectors.DefaultSelector() as selector:
             for instance in self.instances:
                 selector.register(instance.line, selectors.EVENT_READ, instance)
@@ -236,12 +236,12 @@ class ReplicatedEngine(Engine):
                         self._lose(key.data)
 
     def _take_or_kill(self, instance: Instance, message: Message) -> None:
-        """Take a message; of one that makes no sense the instance dies, and not the thread that listens to all."""
+        """Handle a message; an invalid one ends the instance, not the thread that receives from all."""
         try:
             self._take(instance, message)
         except Exception as error:  # an instance runs a plugin's code, and its memory may be damaged
-            logger.exception("%s sent a message that makes no sense", instance.name)
-            instance.kill(f"sent a {message.kind!r} that makes no sense ({describe_error(error)}), and was killed")
+            logger.exception("%s sent an invalid message", instance.name)
+            instance.kill(f"sent a {message.kind!r} that is invalid ({describe_error(error)}), and was killed")
 
     def _take(self, instance: Instance, message: Message) -> None:
         facts, consumer, sharing = message.facts, instance.consumer, self._shared()
@@ -271,7 +271,7 @@ class ReplicatedEngine(Engine):
                 sharing.reply(facts["test"]).fail(samples, facts["reason"])
 
     def _lose(self, instance: Instance) -> None:
-        """Give up what an instance had that is gone."""
+        """Fail the samples of an instance that is gone."""
         if not self._is_leaving:
             instance.note_end()
             logger.error("%s", instance.ended)

@@ -1,4 +1,4 @@
-"""The run's side of an instance: its process, what is asked of it, and how it ended."""
+"""The run's side of an instance: its process, requests to it, and how it ended."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _UNTRIED = Capacity(batch=1, in_flight=8)
 
 
 class Instance:
-    """A process with an engine. `answer` is called by the thread that listens to it, all else by others."""
+    """A process with an engine. `answer` is called by the receiving thread, everything else by others."""
 
     def __init__(self, number: int, of: int, cores: Sequence[Core]) -> None:
         self.number = number
         self.name = f"instance {number} of {of}"
         self.consumer = Consumer(self._give, _UNTRIED)
-        """Its place at the queue."""
+        """Its consumer in the queue."""
         self.ended = ""
-        """How it came to its end before it was to; empty while it serves."""
+        """How it ended early; empty while it runs."""
         self._kind = FailureKind.EXIT
         self._killed = ""
         self._oom_kills = oom_kills_so_far()
@@ -56,7 +56,7 @@ class Instance:
         return self._process.pid
 
     def send(self, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
-        """Send a message; to one that is gone, in vain: whoever listens learns of it."""
+        """Send a message; if the process is gone, the receiving thread notices."""
         try:
             self.line.send(kind, arrays, **facts)
         except OSError:
@@ -71,16 +71,18 @@ class Instance:
             return None
 
     def kill(self, why: str) -> None:
-        """End it, and remember why, in words that follow its name."""
+        """End it, and store why, as a predicate that follows its name."""
         self._killed = self._killed or why
         self._process.kill()
 
     def started(self) -> Sequence[int]:
-        """Wait until it has made its engine; return the processors that it keeps to. Called before anyone listens.
+        """Wait until it has made its engine; return the processors it is pinned to.
+
+        Called before the receiving thread starts.
 
         Raises:
             MlbenchError: it cannot, and a user can act on that.
-            ProcessEndedError: it cannot for another reason, or came to its end.
+            ProcessEndedError: it cannot for another reason, or it ended.
         """
         message = self.receive()
         if message is None:
@@ -95,7 +97,7 @@ class Instance:
         self._answers.put(message)
 
     def answered(self, *, is_patient: bool) -> Message | None:
-        """Wait for the answer to what was asked; None when the instance ended, of itself or because it kept silent."""
+        """Wait for the answer to a request; None if the instance ended, by itself or killed for not answering."""
         if is_patient:
             return self._answers.get()
         began_s, computed_s = time.monotonic(), self._process.processor_time_s()
@@ -109,7 +111,7 @@ class Instance:
                 return self._answers.get()
 
     def check(self, message: Message) -> None:
-        """Look whether an answer is a refusal.
+        """Raise if an answer is a refusal.
 
         Raises:
             MlbenchError: it is, and a user can act on it.
@@ -122,7 +124,7 @@ class Instance:
             raise error
 
     def note_end(self) -> None:
-        """Find out how the process ended, which has hung up."""
+        """Determine how a process ended that closed its socket."""
         self._kind, how = describe_exit(self._process.wait(_ENDS_WITHIN_S), self._oom_kills)
         self.ended = f"{self.name} {self._killed or how}"
 
@@ -131,15 +133,15 @@ class Instance:
         return ProcessEndedError(self.ended, self._kind)
 
     def hang_up(self) -> None:
-        """Let it leave."""
+        """Ask it to exit."""
         self._process.hang_up()
 
     def wait(self, patience_s: float) -> None:
-        """Return when it is gone; kill it if it takes longer."""
+        """Wait until it is gone; kill it if it takes too long."""
         self._process.wait(patience_s)
 
     def close(self) -> None:
-        """Forget the line."""
+        """Close the socket."""
         self._process.line.close()
 
     def _give(self, samples: Samples, test: int, is_flushed: bool) -> None:

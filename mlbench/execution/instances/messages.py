@@ -1,4 +1,4 @@
-"""What a run and its instances say to each other: a few facts, and arrays as they lie in memory. Nothing is pickled.
+"""Messages between a run and its instances: a few facts, and arrays as they are in memory. Nothing is pickled.
 
 ======================  ===========================================  ================================================
 to an instance          facts                                        arrays
@@ -28,7 +28,8 @@ from an instance        facts                                        arrays
 ``start``, ``load``, ``warm_up``, ``vary`` and ``tell`` are answered with ``done`` or ``refused``, in their order.
 
 Messages are not signed, since outputs may be large and are sent while something is measured. The socket has no name,
-its descriptor is not inherited, and a receiver believes no size or form: an invalid message ends the instance by name.
+its descriptor is not inherited, and a receiver validates every size and form: an invalid message ends the instance by
+name.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _MOST_ARRAY_BYTES = 64 << 30
 
 
 class NoMessageError(Exception):
-    """What came is no message; nothing that follows can be read either."""
+    """The received data is not a message; nothing after it can be read either."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A dataset whose samples are where the instances are."""
+"""A dataset whose samples are in the instances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mlbench.contracts.dataset import Dataset
 
 
 class SampleStore(Dataset):
-    """Loads and unloads elsewhere, and holds nothing here."""
+    """Loads and unloads samples in the instances, and holds none itself."""
 
     def __init__(
         self, dataset: Dataset, load: Callable[[Sequence[int]], None], unload: Callable[[Sequence[int]], None]
@@ -31,7 +31,7 @@ class SampleStore(Dataset):
         self._load(indices)
 
     def unload(self, indices: Sequence[int]) -> None:
-        """Let these samples go."""
+        """Free these samples."""
         self._unload(indices)
 
     def sample(self, index: int) -> NoReturn:

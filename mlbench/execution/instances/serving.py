@@ -1,4 +1,4 @@
-"""An instance's own side: it builds an engine, feeds it with what comes in, and sends back what it answers."""
+"""The instance's side: builds an engine, submits incoming samples, and sends back the answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What an instance is made of. A builder, ``module:function`` of a payload, returns it in each process."""
+    """The parts of an instance. A builder, ``module:function`` of a payload, returns it in each process."""
 
     backend: Backend
     model: Model
@@ -42,7 +42,7 @@ class Part:
 
 
 def serve(line: Line) -> int:
-    """Build what the first message asks for, and serve until the other side hangs up; return the exit status."""
+    """Build the engine that the first message describes, and serve until the socket closes; return the exit status."""
     start = line.receive()
     if start is None:
         return 0
@@ -50,7 +50,7 @@ def serve(line: Line) -> int:
         try:
             part = _build(start.facts)
             engine = stack.enter_context(engine_of(part.backend, part.model, part.plan))
-        except Exception as error:  # reported to the other side, whatever it is; the traceback stays in the log
+        except Exception as error:  # any exception is reported to the other side; the traceback stays in the log
             traceback.print_exc()
             line.send("refused", error=asdict(error_to_wire(error)))
             return 1
@@ -77,7 +77,7 @@ def _processors() -> list[int]:
 
 
 class _Served:
-    """An engine and its dataset, at the end of a line."""
+    """An engine and its dataset, behind a socket."""
 
     def __init__(self, part: Part, engine: Engine, line: Line) -> None:
         self._part = part
@@ -90,7 +90,7 @@ class _Served:
             program.listener = lambda done, of: line.send("step", done=done, of=of)
 
     def take(self, message: Message) -> None:
-        """Do what a message asks for."""
+        """Handle a message."""
         match message.kind:
             case "samples":
                 self._submit(message)
@@ -125,7 +125,7 @@ class _Served:
         self._line.send("done", lengths)
 
     def _length(self, index: int) -> int:
-        """Return what makes a sample long; a workload's code may fail on one, which then fails when it is asked for."""
+        """Return a sample's length; if a workload's code fails on it, it will also fail when it is run."""
         program, sample = self._part.model.program, self._part.dataset.sample(index)
         try:
             return (
@@ -138,7 +138,7 @@ class _Served:
         indices, plan = message.arrays[0].tolist(), self._part.plan
         self._engine.warm_up(Samples(range(len(indices)), indices, self._part.dataset))
         gc.collect()
-        gc.freeze()  # what is there by now stays, and need not be looked at while something is measured
+        gc.freeze()  # existing objects stay, and the garbage collector need not scan them during the measurement
         likely = plan.largest_batch if plan.batch == "auto" else plan.batch
         self._line.send("done", **asdict(self._engine.capacity() or Capacity(batch=1, in_flight=2 * likely)))
 
@@ -166,7 +166,7 @@ class _Served:
 
 
 class _LineReply(Reply):
-    """Sends the answers of one test, as they are: whether they are sound is judged where all of them arrive.
+    """Sends the answers of one test unchecked: they are checked on the receiving side.
 
     What cannot be sent is a failed sample, said at once; nothing is raised into the engine.
     """
@@ -181,7 +181,7 @@ class _LineReply(Reply):
         """Send answers."""
         try:
             self._complete(samples, outputs, token_counts)
-        except BaseException as error:  # whatever is handed over may run an engine's code
+        except BaseException as error:  # reading what an engine passes may run its code
             self._refuse("complete", samples, error)
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
@@ -224,7 +224,7 @@ class _LineReply(Reply):
         try:
             self._send("fail", samples, reason=f"{method}() raised {describe_error(error)}")
         except Exception:  # these are no samples: those that wait are ended by the other side's timeout
-            logger.exception("whose reply it was is not known")
+            logger.exception("it is unknown which reply it was")
 
     def _send(self, kind: str, samples: Samples, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
         keys = numbers(samples.ids), numbers(samples.indices)

@@ -1,4 +1,4 @@
-"""What several instances counted, as one."""
+"""Merges the statistics of several instances."""
 
 from __future__ import annotations
 

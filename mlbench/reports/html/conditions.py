@@ -1,4 +1,4 @@
-"""Under which conditions runs were made, and what they cost."""
+"""The conditions of runs, and their costs."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _facts(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
     cpu, allowance = environment.cpu, environment.allowance
     yield "processor", cpu.model
     yield "usable threads", f"{allowance.threads} of {cpu.threads}" + (", virtual machine" if cpu.is_virtual else "")
-    yield "instruction sets", " ".join(cpu.flags) or "none that matter here"
+    yield "instruction sets", " ".join(cpu.flags) or "none of those that matter"
     yield "clock", f"governor {cpu.governor or 'not told'}, turbo {_switch(cpu.turbo)}"
     yield "memory", size(environment.memory_bytes) if environment.memory_bytes else "not told"
     yield "accelerator", accelerators(environment)
@@ -150,7 +150,7 @@ def _switch(value: bool | None) -> str:
 
 
 def _load(runs: Sequence[RunRecord]) -> str:
-    """Return how many processes wanted to run, over all runs, against what the machine can run at once."""
+    """Return the load average over all runs, and the machine's threads."""
     loads = [run.environment.load_average for run in runs if run.environment.load_average is not None]
     if not loads:
         return "not told"
@@ -159,11 +159,11 @@ def _load(runs: Sequence[RunRecord]) -> str:
     if not threads:
         return text
     text = f"{text} on {plural(threads, 'thread')}"
-    return f"{text}: others were busy too, and these numbers are noisy" if max(loads) > threads + 0.5 else text
+    return f"{text}: other processes were running, so these numbers are noisy" if max(loads) > threads + 0.5 else text
 
 
 def spread_line(summary: Summary) -> str:
-    """Return how far repeats lay apart at most; a hint where nothing was repeated."""
+    """Return the largest spread of repeats; a hint if nothing was repeated."""
     spreads = [
         (max(each.values) / min(each.values) - 1, each.name)
         for each in summary.combinations
@@ -173,11 +173,11 @@ def spread_line(summary: Summary) -> str:
         return "Nothing was repeated, so the noise between runs is not known: mlbench run --repeat 5."
     widest, name = max(spreads)
     apart = percent(widest) if widest < 1 else f"a factor of {three_digits(1 + widest)}"
-    return f"Repeats of the same run lay up to {apart} apart ({name})."
+    return f"Repeats of the same run differ by up to {apart} ({name})."
 
 
 def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
-    """Return what else the record says, by group: how it was set, what the engine counted, what was run."""
+    """Return the rest of the record, by group: settings, engine statistics, runtime."""
     chosen = {
         key: f"{_format_value(each.value)} ({each.layer})"
         for key, each in run.settings.items()
@@ -196,7 +196,7 @@ def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
 
 
 def _format_value(value: object) -> str:
-    """Return a value of JSON's as people write it."""
+    """Return a JSON value in readable form."""
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_format_value(each)}" for key, each in value.items()) or "none"
     if isinstance(value, list):
@@ -207,7 +207,7 @@ def _format_value(value: object) -> str:
 
 
 def notes_on_published(summary: Summary) -> list[str]:
-    """Return a run's place among the published v4.1 results, for each that may have one, or why none may."""
+    """Return the rank of each run among the published v4.1 results, or why it has none."""
     notes: list[str] = []
     reasons: dict[str, int] = {}
     for each in summary.combinations:

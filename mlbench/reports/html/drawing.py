@@ -1,4 +1,4 @@
-"""How all charts look, and how they become SVG.
+"""The style of all charts, and their conversion to SVG.
 
 A chart is drawn once, by Vega in this process, and stands in the page as SVG: it needs no script, prints sharply, and
 is a tenth of the size of the library that would draw it in the browser. Its colours are variables of the page's style
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import altair
 
 Row = dict[str, Any]
-"""A mark's data, and its ``text``: what is told of it."""
+"""A mark's data, and its ``text``: the tooltip."""
 
 WIDTH, HEIGHT = 340, 230
 """In pixels: a phone's width, so that nothing has to shrink there."""
@@ -49,7 +49,7 @@ class Figure:
 
     title: str
     note: str
-    """What is drawn and how to read it, in a sentence or two."""
+    """What the chart shows and how to read it, in a sentence or two."""
     svg: str
     numbers: HtmlTable
 
@@ -65,9 +65,9 @@ class Palette:
         return _COLOURS[self.series.index(series) % len(_COLOURS)]
 
     def shape(self, series: str) -> str:
-        """Return a shape of Vega's; it tells series apart where colours do not."""
+        """Return a shape of Vega's; it distinguishes series where colours do not."""
         number = self.series.index(series)
-        return tuple(_SHAPES)[(number + number // len(_SHAPES)) % len(_SHAPES)]  # shifts where colours begin anew
+        return tuple(_SHAPES)[(number + number // len(_SHAPES)) % len(_SHAPES)]  # shifts when the colours repeat
 
     def outline(self, series: str) -> str:
         """Return the shape as an SVG path around the origin."""

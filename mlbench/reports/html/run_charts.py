@@ -1,4 +1,4 @@
-"""Charts over many runs: how results moved in time, and how two sides compare."""
+"""Charts over many runs: results over time, and comparisons of two sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import altair
 
 HISTORY_LEAST = 3
-"""Runs of a combination below which a course in time says nothing."""
+"""Fewest runs of a combination for a trend chart."""
 
 _HISTORY_MOST = 200
 """Points of a series that a chart of this width can hold."""

@@ -18,7 +18,7 @@ class TableCell:
     order: float | None = None
     """What a column of numbers is sorted by."""
     link: str = ""
-    """Of a place on the page, without ``#``."""
+    """Anchor of a place on the page, without ``#``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Charts of what the engine did, and of how right its answers were."""
+"""Charts of engine statistics and accuracy."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _format_target(target: TargetRecord) -> tuple[str, str]:
 
 
 def useful_share(record: RunRecord) -> str:
-    """Return how much of what was computed was asked for, without padding and idle slots; empty where not counted."""
+    """Return the useful share of the computation, without padding and idle slots; empty if not counted."""
     engine = record.engine
     if not isinstance(engine, GenerationStatistics):
         return "" if engine.useful_share is None else percent(engine.useful_share)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mlbench.contracts.generation import Decoding, GenerationProgram, Prompt
-from mlbench.contracts.model import ReplySpec
+from mlbench.contracts.reply_spec import ReplySpec
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,14 +20,14 @@ MINI_LIMITS = limits_by_precision(
     half=DifferenceLimits(one=0.9, mean=0.03),
     eight_bits=DifferenceLimits(one=0.9, mean=0.07),
 )
-"""Of mini models, how far answers may be from the accuracy run's; the workloads' READMEs say what was measured."""
+"""Limits for mini models; the workloads' READMEs have the measurements."""
 
 FULL_LIMITS = limits_by_precision(
     fp32=DifferenceLimits(one=0.9, mean=0.02),
     half=DifferenceLimits(one=1.0, mean=0.5),
     eight_bits=DifferenceLimits(one=1.0, mean=0.5),
 )
-"""Of full models. Not measured: at low precision long answers part after some hundred tokens, and are worded anew."""
+"""Limits for full models. Not measured: at low precision long answers diverge after some hundred tokens."""
 
 _BLANKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 

@@ -6,14 +6,12 @@ import os
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mlbench.errors import UnavailableError
-from mlbench.toolkit.sandbox.outcome import SandboxLimits
-
-if TYPE_CHECKING:
-    from mlbench.toolkit.sandbox.sandbox import Sandbox
+from mlbench.toolkit.sandbox.outcome import Outcome, SandboxLimits
 
 _LIMITS = SandboxLimits(wall_s=20.0)
 
@@ -42,7 +40,14 @@ print("done")
 """
 
 
-def weakness(sandbox: Sandbox) -> str:
+class ProgramRunner(Protocol):
+    """What runs programs: `mlbench.toolkit.Sandbox`."""
+
+    def run(self, command: Sequence[str], *, limits: SandboxLimits | None = None) -> Outcome:
+        """Run one program in a fresh folder."""
+
+
+def weakness(sandbox: ProgramRunner) -> str:
     """Return what a program can do that the sandbox should prevent, or why none can run; empty when all is well."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
         Path(folder, "secret").write_text("secret")

@@ -24,7 +24,7 @@ class Usage:
     memory_bytes: int
     """Theirs, with what their pipes and sockets can hold."""
     removed_bytes: int
-    """Of files that are open and in no folder any more."""
+    """Size of files that are open but already removed from their folder."""
 
 
 def usage_of(pids: Iterable[int]) -> Usage:

@@ -281,7 +281,7 @@ def test_a_request_for_which_the_cache_cannot_grow_fails_alone(world):
         made.answered(engine, made.samples(0, 2, 0, 2))
         reply = made.answered(engine)
     assert list(reply.failures) == [1001]
-    assert reply.failures[1001].startswith("no room for a cache of 4 rows and 384 columns: MemoryError")
+    assert reply.failures[1001].startswith("out of memory for a cache of 4 rows and 384 columns: MemoryError")
 
 
 def test_the_cache_grows_in_steps_and_keeps_what_it_holds(world):

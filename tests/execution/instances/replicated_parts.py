@@ -174,7 +174,7 @@ def generating(payload):
 
 
 class Garbling(Engine):
-    """Writes to the instance's own socket, once an invalid message, once one that makes no sense."""
+    """Writes to the instance's own socket, once an invalid message, once one with wrong contents."""
 
     def submit(self, samples, reply):
         for place, number in enumerate(samples.data()):

@@ -288,7 +288,7 @@ def test_the_graphs_of_all_instances_are_replayed():
 
 
 def test_engines_of_instances_say_why_they_have_no_graphs(two_speaking):
-    assert two_speaking.replay_graphs() == "the engine has no graphs that could be left out"
+    assert two_speaking.replay_graphs() == "the engine has no graphs whose calls could be skipped"
 
 
 def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_on():
@@ -349,7 +349,7 @@ def test_an_engine_that_cannot_be_made_says_why_as_it_would_alone(builder, error
 
 @pytest.mark.parametrize(
     ("sample", "told"),
-    [(WRONG, "sent an invalid message (it begins with b'no messa'), and was killed"), (TWICE, "that makes no sense")],
+    [(WRONG, "sent an invalid message (it begins with b'no messa'), and was killed"), (TWICE, "that is invalid")],
 )
 def test_an_instance_that_garbles_its_line_is_killed_and_named_and_the_others_go_on(sample, told):
     with warm("garbling", 2) as engine:

@@ -32,7 +32,7 @@ KL_WEIGHT = 1e-4
 DECODER_STEPS = 1000
 
 READING_STEPS = 400
-"""Of the text encoders alone, before the denoiser listens to them."""
+"""Steps that train only the text encoders, before the denoiser."""
 DENOISER_STEPS, DENOISER_BATCH, DENOISER_RATE = 2600, 64, 2e-3
 AVERAGED = 0.995
 """How much of the averaged weights a step keeps."""
@@ -117,7 +117,7 @@ class TextEncoders(nn.Module):
         self.second = second
 
     def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the denoiser is told of captions."""
+        """Return the denoiser's conditioning on captions."""
         first = self.first(ids[:, 0], output_hidden_states=True)
         second = self.second(ids[:, 1], output_hidden_states=True)
         return torch.cat([first.hidden_states[-2], second.hidden_states[-2]], dim=-1), second.text_embeds
@@ -153,13 +153,13 @@ class Lesson:
     latents: Tensor
     """(N, 4, 8, 8), scaled."""
     ids: Tensor
-    """Of the captions, (N, templates, 2, T)."""
+    """Token ids of the captions, (N, templates, 2, T)."""
     negative_ids: Tensor
-    """Of the negative prompt, (2, T)."""
+    """Token ids of the negative prompt, (2, T)."""
     time_ids: Tensor
     """(6,): the size conditioning."""
     alphas_cumprod: Tensor
-    """Of the scheduler, (1000,)."""
+    """The scheduler's, (1000,)."""
 
 
 def train_denoiser(unet: nn.Module, encoders: TextEncoders, lesson: Lesson) -> None:

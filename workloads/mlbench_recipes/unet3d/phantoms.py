@@ -45,7 +45,7 @@ class _Ellipsoid:
     centre: Sequence[float]
     radii: Sequence[float]
     tilt: float = 0.0
-    """Of the long axis to the side, radians."""
+    """Angle of the long axis to the side, radians."""
     wobble: float = 0.0
     """How uneven its surface is, as a share of its radii."""
 

@@ -1,0 +1,17 @@
+"""The form of replies: element type and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySpec:
+    """The form of the reply to one sample; a reply of another form makes the run INVALID."""
+
+    dtype: str
+    """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
+    shape: tuple[int | None, ...]
+    """Shape of one sample's reply, without a batch axis; None where it varies (and is at least 1)."""
+    may_be_empty: bool = False
+    """Whether 0 is allowed where the shape varies: by the rules a reply without a byte is an answer."""
