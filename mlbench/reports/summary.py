@@ -13,7 +13,7 @@ from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import ResultRecord, RunRecord
 from mlbench.reports.console import estimate_note, is_good, result
 from mlbench.reports.units import number_of, plural, quantity
 
@@ -77,13 +77,13 @@ class Combination:
         if not self.values:
             verdict = self.newest.verdict
             return "INVALID" if verdict and not verdict.is_valid else result(self.newest)
-        return quantity(statistics.median(self.values), self._unit) + estimate_note(self.counted[0])
+        return quantity(statistics.median(self.values), self.unit) + estimate_note(self.counted[0])
 
     def spread(self) -> str:
         """Return the least and greatest result of several runs; empty for one."""
         if len(self.values) < 2:
             return ""
-        low, high = (quantity(value, self._unit) for value in (min(self.values), max(self.values)))
+        low, high = (quantity(value, self.unit) for value in (min(self.values), max(self.values)))
         if low == high:
             return plural(len(self.values), "run")
         if low.endswith(unit := high.rpartition(" ")[2]):
@@ -91,10 +91,20 @@ class Combination:
         return f"{low} to {high}, {len(self.values)} runs"
 
     @property
-    def _unit(self) -> str:
-        counted = self.counted[0].result
-        assert counted
-        return counted.unit
+    def unit(self) -> str:
+        """The unit of the results; there is one where a run counts."""
+        return self._counted_result.unit
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a greater result is the faster one; known where a run counts."""
+        return self._counted_result.higher_is_better
+
+    @property
+    def _counted_result(self) -> ResultRecord:
+        result = self.counted[0].result
+        assert result
+        return result
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
+from mlbench.reports.html.speedups import speedup_table
 from mlbench.reports.plain_text import terminal_text
 from mlbench.reports.published import SOURCE
 from mlbench.reports.summary import (
@@ -95,6 +96,7 @@ def _values(content: Content) -> dict[str, Any]:
         "disclaimer": DISCLAIMER,
         "problems": list(results.problems(summary)),
         "results": results.results_table(summary),
+        "speedups": speedup_table(summary),
         "comparison": _comparison_values(comparison) if comparison else None,
         "cost": results.cost_table(content.cost) if content.cost else None,
         "cost_notes": cost_notes(content.cost) if content.cost else [],

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
 from mlbench.comparison.verdicts import SpeedVerdict
-from mlbench.records.run_record import RunRecord
+from mlbench.contracts.statistics import GenerationStatistics
+from mlbench.records.run_record import RunRecord, TargetRecord
 from mlbench.reports.comparison import COLUMNS, WORSE, comparison_rows
 from mlbench.reports.console import (
     ESTIMATE_NOTE,
@@ -25,7 +26,13 @@ from mlbench.reports.console import (
 from mlbench.reports.cost import cost_columns, cost_rows
 from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.summary import Combination, Summary, not_counted
-from mlbench.reports.units import plural
+from mlbench.reports.units import plural, three_digits
+
+NOTHING = TableCell("\N{EN DASH}", tone="quiet")
+"""Where a row has no such scenario."""
+
+_LATENCY_RULES = {"latency_limit": "latency", "ttft": "TTFT", "tpot": "TPOT"}
+"""Rules that hold a latency against a limit, and what they hold against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +64,7 @@ def results_table(summary: Summary) -> HtmlTable:
         ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
         [
             [
-                workload,
+                TableCell(workload, detail=_data(found.values())),
                 TableCell(series, detail="imported" if any(each.newest.imported for each in found.values()) else ""),
                 _accuracy_cell(found.values()),
                 *_result_cells(found, summary.scenarios, links),
@@ -65,26 +72,57 @@ def results_table(summary: Summary) -> HtmlTable:
             for (workload, series), found in rows.items()
         ],
         is_sortable=len(rows) > 2,
+        is_stacked=True,
     )
 
 
+def _data(combinations: Iterable[Combination]) -> str:
+    """Return which data a row's runs are of, and how long answers are where they have tokens."""
+    runs = [each.newest for each in combinations]
+    facts = [runs[0].profile]
+    if count := max(run.samples.get("dataset", 0) for run in runs):
+        facts.append(plural(count, "sample"))
+    if tokens := next(filter(None, map(tokens_per_answer, runs)), None):
+        facts.append(f"{three_digits(tokens)} tokens per answer")
+    return ", ".join(facts)
+
+
+def tokens_per_answer(run: RunRecord) -> float | None:
+    """Return the mean length of a run's answers, as its engine counted; None where it counted none."""
+    counted = run.engine
+    if not isinstance(counted, GenerationStatistics) or not counted.samples:
+        return None
+    return counted.new_tokens / counted.samples or None
+
+
 def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
-    """Return the newest score of a row, or the one that misses its target; of several scores, how many are met."""
+    """Return the newest scores of a row, or those that miss a target."""
     scored = [run.accuracy for each in combinations for run in each.runs if run.accuracy]
     if not scored:
         return TableCell("not measured", tone="quiet")
     missing = [each for each in scored if not each.is_met]
     shown = (missing or scored)[-1]
     required = [target for target in shown.targets if target.required]
-    tone = "bad" if missing else "good"
-    where = f"missed in {len(missing)} of {plural(len(scored), 'run')}" if missing else ""
-    if len(required) != 1:
-        met = sum(target.is_met for target in required)
-        return TableCell(f"{met} of {plural(len(required), 'target')} met", detail=where, tone=tone)
-    (target,) = required
-    reached, window = spell_target(target)
-    detail = ", ".join(filter(None, (f"target {window}", where)))
-    return TableCell(f"{target.score} {reached}", detail=detail, tone=tone)
+    details = list(_single_score(shown.targets) if len(required) == 1 else _variants(shown.targets))
+    details += [f"missed in {len(missing)} of {plural(len(scored), 'run')}"] if missing else []
+    scores = [f"{target.score} {spell_target(target)[0]}" for target in required] or ["no target"]
+    return TableCell("\n".join(scores), detail="\n".join(details), tone="bad" if missing else "good")
+
+
+def _single_score(targets: Sequence[TargetRecord]) -> Iterator[str]:
+    """Yield what each accuracy variant demands of the one score: first the required target."""
+    for target in sorted(targets, key=lambda each: not each.required):
+        limit = spell_target(target)[1]
+        yield f"target {limit}" if target.required else f"{target.name}: {limit} {'met' if target.is_met else 'missed'}"
+
+
+def _variants(targets: Sequence[TargetRecord]) -> Iterator[str]:
+    """Yield how many targets are met: those that are required, then those of each other accuracy variant."""
+    groups: dict[str, list[TargetRecord]] = {}
+    for target in sorted(targets, key=lambda each: not each.required):
+        groups.setdefault("" if target.required else f"{target.name}: ", []).append(target)
+    for name, group in groups.items():
+        yield f"{name}{sum(target.is_met for target in group)} of {plural(len(group), 'target')} met"
 
 
 def _result_cells(
@@ -96,9 +134,18 @@ def _result_cells(
             detail = "; ".join(filter(None, (each.spread(), bad)))
             order = statistics.median(each.values) if each.values else None
             tone = "bad" if each.bad else ""
-            yield TableCell(each.middle(), detail=detail, tone=tone, order=order, link=links[each.name])
+            lines = "\n".join(filter(None, (detail, *_latency_limits(each.newest))))
+            yield TableCell(each.middle(), detail=lines, tone=tone, order=order, link=links[each.name])
         else:
-            yield TableCell("\N{EN DASH}", tone="quiet")
+            yield NOTHING
+
+
+def _latency_limits(run: RunRecord) -> Iterator[str]:
+    """Yield each latency that a run was judged by, beside its limit."""
+    for rule in run.verdict.rules if run.verdict else ():
+        if name := _LATENCY_RULES.get(rule.rule):
+            measured, limit = format_rule_values(rule)
+            yield f"{name} {measured} of {limit}"
 
 
 def problems(summary: Summary) -> Iterator[Problem]:
@@ -153,7 +200,9 @@ def rules_table(run: RunRecord) -> HtmlTable | None:
         [rule, "", "", TableCell("not applied", tone="quiet"), reason]
         for rule, reason in run.verdict.not_applied.items()
     ]
-    return table("Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows)
+    return table(
+        "Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows, is_stacked=True
+    )
 
 
 def comparison_rows_table(comparison: Comparison) -> HtmlTable:
@@ -164,12 +213,15 @@ def comparison_rows_table(comparison: Comparison) -> HtmlTable:
         "Both sides, number by number",
         [f"{name}#" if name in numbers else name for name in COLUMNS],
         [[*row[:-1], TableCell(row[-1], tone=tones.get(row[-1], ""))] for row in comparison_rows(comparison)],
+        is_stacked=True,
     )
 
 
 def cost_table(cost: Yields) -> HtmlTable:
     """Return throughputs and what they cost as `mlbench cost` prints them."""
-    return table("Throughput for the money, repeats together", cost_columns(cost), [*map(list, cost_rows(cost))])
+    return table(
+        "Throughput for the money, repeats together", cost_columns(cost), [*map(list, cost_rows(cost))], is_stacked=True
+    )
 
 
 def runs_table(combination: Combination) -> HtmlTable:
@@ -184,4 +236,6 @@ def runs_table(combination: Combination) -> HtmlTable:
         ]
         for run in reversed(combination.runs)
     ]
-    return table("Runs, newest first", ["run", "result#", "p99 latency#", "performance", "accuracy"], rows)
+    return table(
+        "Runs, newest first", ["run", "result#", "p99 latency#", "performance", "accuracy"], rows, is_stacked=True
+    )

@@ -37,10 +37,17 @@ class HtmlTable:
     columns: tuple[Column, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     is_sortable: bool = False
+    is_stacked: bool = False
+    """On a narrow screen each row is a block, with the heading beside each cell: nothing lies outside the screen."""
 
 
 def table(
-    caption: str, columns: Sequence[str], rows: Sequence[Sequence[TableCell | str]], *, is_sortable: bool = False
+    caption: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[TableCell | str]],
+    *,
+    is_sortable: bool = False,
+    is_stacked: bool = False,
 ) -> HtmlTable:
     """Return a table; a heading that ends in ``#`` is of numbers."""
     return HtmlTable(
@@ -48,4 +55,5 @@ def table(
         columns=tuple(Column(each.removesuffix("#"), each.endswith("#")) for each in columns),
         rows=tuple(tuple(TableCell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows),
         is_sortable=is_sortable,
+        is_stacked=is_stacked,
     )
