@@ -5,21 +5,46 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import re
+from collections.abc import Callable
 
 from mlbench.records.csv_cells import csv_text
 from mlbench.records.query import QueryResult
 from mlbench.reports.text_table import TextTable
-from mlbench.reports.units import finite
+from mlbench.reports.units import duration, finite, quantity, size
+
+_VALUE, _UNIT = "value", "unit"
+_SPELLED = ((re.compile(r"(^|_)ns($|_per_)"), duration), (re.compile(r"_bytes($|_per_)"), size))
+"""Columns of numbers by their name, and how a number of them is spelled."""
 
 
 def answer_table(answer: QueryResult) -> TextTable:
-    """Return a table with a row per row."""
+    """Return a table with a row per row, in which times, sizes and results have the unit that suits them.
+
+    Times are columns such as ``duration_ns`` or ``ns``, sizes such as ``peak_memory_bytes``. A column ``value`` beside
+    a column ``unit`` takes the unit in, and that column is left out.
+    """
+    units = answer.columns.index(_UNIT) if {_VALUE, _UNIT} <= set(answer.columns) else None
+    shown = [place for place in range(len(answer.columns)) if place != units]
+    spelling = {place: _spelling(answer.columns[place], units) for place in shown}
     table = TextTable()
-    for column in answer.columns:
-        table.add_column(column, overflow="fold")
+    for place in shown:
+        table.add_column(answer.columns[place], overflow="fold", justify="right" if spelling[place] else "left")
     for row in answer.rows:
-        table.add_row(*(_format_cell(value) for value in row))
+        unit = "" if units is None else row[units]
+        table.add_row(*(_format_cell(row[place], spelling[place], unit) for place in shown))
     return table
+
+
+def _spelling(column: str, units: int | None) -> Callable[[float, str], str] | None:
+    """Return how a column's numbers are spelled, given one and its unit; None: as they are."""
+    if units is not None and column == _VALUE:
+        return quantity
+    for pattern, spell in _SPELLED:
+        if pattern.search(column):
+            return lambda value, _: spell(value)
+    return None
 
 
 def answer_json(answer: QueryResult) -> str:
@@ -41,7 +66,9 @@ def _csv_cell(value: object) -> object:
     return csv_text(value) if isinstance(value, str) else value
 
 
-def _format_cell(value: object) -> str:
+def _format_cell(value: object, spell: Callable[[float, str], str] | None, unit: object) -> str:
     if value is None:
         return ""
+    if spell and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return spell(value, str(unit or "")).rstrip()
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -227,6 +227,18 @@ def test_the_page_opens_without_an_error_or_a_request_and_fits_its_window(opened
 
 
 @pytest.mark.slow
+def test_a_phone_shows_every_result_without_scrolling_sideways(opened, page):
+    tab = opened(page, width=360)
+    regions = tab.locator("#results .scroll")
+    assert regions.evaluate_all("all => all.map(each => each.scrollWidth <= each.clientWidth)") == [True, True]
+    for heading in ("Server", "Offline"):
+        cell = tab.locator(f"#results td[data-heading={heading}]:visible").first
+        assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == f'"{heading}"'
+        box = cell.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 360
+
+
+@pytest.mark.slow
 def test_charts_change_colour_in_the_dark_and_on_paper_are_light(opened, page):
     colours = {}
     for scheme in ("light", "dark"):
@@ -245,9 +257,10 @@ def test_the_keyboard_reaches_the_results_and_sorts_them(opened, page):
     assert tab.evaluate("document.activeElement.textContent") == "Skip to the results"
     tab.keyboard.press("Enter")
     assert tab.evaluate("document.activeElement.id") == "main"
-    tab.locator("#results button", has_text="Server").press("Enter")
-    assert tab.locator("#results th", has_text="Server").get_attribute("aria-sort") == "ascending"
-    shown = [text.split()[0] for text in tab.locator("#results tbody tr td:nth-child(4)").all_inner_texts()]
+    results = tab.locator("#results table").first
+    results.locator("button", has_text="Server").press("Enter")
+    assert results.locator("th", has_text="Server").get_attribute("aria-sort") == "ascending"
+    shown = [text.split()[0] for text in results.locator("tbody tr td:nth-child(4)").all_inner_texts()]
     assert shown == ["415", "800", "1,234", "INVALID", "\N{EN DASH}"]
 
 

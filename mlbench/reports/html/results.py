@@ -79,7 +79,7 @@ def results_table(summary: Summary) -> HtmlTable:
 def _data(combinations: Iterable[Combination]) -> str:
     """Return which data a row's runs are of, and how long answers are where they have tokens."""
     runs = [each.newest for each in combinations]
-    facts = [runs[0].profile]
+    facts = [str(runs[0].profile)]
     if count := max(run.samples.get("dataset", 0) for run in runs):
         facts.append(plural(count, "sample"))
     if tokens := next(filter(None, map(tokens_per_answer, runs)), None):

@@ -16,7 +16,7 @@ def speedup_table(summary: Summary) -> HtmlTable | None:
 
     In a scenario that reports a latency the ratio is turned round, so that more is faster everywhere.
     """
-    rows = []
+    rows: list[list[TableCell | str]] = []
     for workload in summary.workloads:
         by_series: dict[str, dict[str, Combination]] = {}
         for each in summary.of_workload(workload):
