@@ -61,7 +61,7 @@ def kind_of(record: RunRecord) -> Kind:
 
 
 def leftovers(results: Path) -> list[str]:
-    """Return folders that are no complete run folder."""
+    """Return folders that are not complete run folder."""
     return [folder.name for folder in results.iterdir() if folder.is_dir() and not (folder / RECORD_FILE).is_file()]
 
 

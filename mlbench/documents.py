@@ -182,7 +182,7 @@ def read_json_object(path: Path, *, what: str, hint: str = "") -> dict[str, Any]
     """Return the object that a JSON file holds; raises `DataError` as `read_json`, and for anything else."""
     found = read_json(path, what=what, hint=hint)
     if not isinstance(found, dict):
-        raise DataError(f"{what} {path} is no JSON object.", hint=hint)
+        raise DataError(f"{what} {path} is not a JSON object.", hint=hint)
     return found
 
 
@@ -207,7 +207,7 @@ def parse_json(text: str, *, allows_nan: bool = False) -> Any:
         allows_nan: whether NaN and infinities, which are Python's addition to JSON, may be in it.
 
     Raises:
-        ValueError: it is no JSON, nests too deep, has a number that is too large, or text that is not Unicode.
+        ValueError: it is not JSON, nests too deep, has a number that is too large, or text that is not Unicode.
     """
     hooks: dict[str, Any] = {} if allows_nan else {"parse_constant": _refuse_constant}
     if _LONG_NUMBER.search(text):
@@ -226,7 +226,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
-        ValueError: it is no TOML, nests too deep, or has an integer that is too large.
+        ValueError: it is not TOML, nests too deep, or has an integer that is too large.
     """
     import tomllib
 

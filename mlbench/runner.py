@@ -187,7 +187,7 @@ def run_benchmark(
             stored = folder.store(record)
         except StorageError as error:
             raise UnstoredRunError(error.message, hint=error.hint, record=record) from None
-    plugins.tell_stored(stored)
+    plugins.notify_stored(stored)
     return record
 
 

@@ -15,7 +15,7 @@ from mlbench.errors import InvalidRunError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResult:
-    """A target and the score held against it."""
+    """A target and the score that was reached."""
 
     target: Target
     score: float

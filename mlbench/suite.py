@@ -99,7 +99,7 @@ def read_suite(file: Path) -> Suite:
     """Read a suite file.
 
     Raises:
-        UsageError: it cannot be read, is no TOML, or has an unknown key or a wrong value; the message names the place.
+        UsageError: it cannot be read, is not TOML, or has an unknown key or a wrong value; the message names the place.
     """
     fields = read_toml(file, what="suite file")
     try:

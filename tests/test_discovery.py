@@ -131,14 +131,17 @@ BROKEN = {
     "exits at import": ("import sys; sys.exit('no licence')", "SystemExit: no licence"),
     "exits quietly at import": ("import sys; sys.exit(0)", "SystemExit: 0"),
     "interrupts at import": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "raises what is no Exception": ("class Odd(BaseException): pass\nraise Odd('so')", "Odd: so"),
+    "raises a BaseException": ("class Odd(BaseException): pass\nraise Odd('so')", "Odd: so"),
     "raises what has no words": (UNSPEAKABLE + "raise Mute", "Mute"),
     "recurses at import": ("def again(): again()\nagain()", "RecursionError"),
     "no Python": ("def :", "SyntaxError"),
     "no text": ("x = '\x00'", "null bytes"),
     "no hook": ("x = 1", "quick_plugin has no hook of mlbench"),
     "an unknown hook": (RIGHT.replace("def mlbench_backends", "def mlbench_backend"), "no hook mlbench_backend"),
-    "a hook that wants more": (RIGHT.replace("mlbench_backends()", "mlbench_backends(more)"), "PluginValidationError"),
+    "a hook with an unknown parameter": (
+        RIGHT.replace("mlbench_backends()", "mlbench_backends(more)"),
+        "PluginValidationError",
+    ),
     "hook raises": (returning("raise TypeError('no')"), "mlbench_backends raised TypeError: no"),
     "hook exits": (returning("import sys; sys.exit(0)"), "mlbench_backends raised SystemExit: 0"),
     "hook returns nothing": (returning("pass"), "mlbench_backends returned None; return a list"),
@@ -146,8 +149,8 @@ BROKEN = {
     "hook returns a backend": (returning("return Quick()"), "mlbench_backends returned a Quick; return a list"),
     "hook yields for ever": (returning("while True: yield Quick()"), "returned a generator; return a list"),
     "a class": (returning("return [Quick]"), "brings the class Quick; return an instance of it"),
-    "no backend": (returning("return [object()]"), "brings a object, which is no Backend"),
-    "None": (returning("return [None]"), "brings None, which is no Backend"),
+    "no backend": (returning("return [object()]"), "brings a object, which is not a Backend"),
+    "None": (returning("return [None]"), "brings None, which is not a Backend"),
     "no name": (RIGHT.replace('name = "quick"', "pass"), "has no attribute 'name'"),
     "a name that is a number": (RIGHT.replace('"quick"', "7"), "whose name is a int, not text"),
     "an empty name": (RIGHT.replace('"quick"', '""'), "called ''"),
@@ -156,7 +159,7 @@ BROKEN = {
     "a name that acts": (RIGHT.replace('"quick"', '"\\x1b[31mquick"'), r"called '\x1b[31mquick'"),
     "a name of 65 letters": (RIGHT.replace('"quick"', '"q" * 65'), "up to 64 letters"),
     "a name that raises": (with_class("name = property(lambda self: 1 / 0)"), "ZeroDivisionError"),
-    "a title that is no text": (with_class("title = None"), "title is None, not text"),
+    "a title that is not text": (with_class("title = None"), "title is None, not text"),
     "a title that exits": (with_class("title = property(lambda self: exit(0))"), "SystemExit"),
     "options that are a dictionary": (with_class("options = {'threads': 1}"), "options is a dict, no instance"),
     "options that are a class": (with_class("from mlbench import NoOptions as options"), "the class NoOptions"),
@@ -166,7 +169,7 @@ BROKEN = {
     "probe exits": (probing("import sys; sys.exit(0)"), "probe() raised SystemExit: 0"),
     "probe returns True": (probing("return True"), "probe() returned a bool, no Probe"),
     "probe returns the class": (probing("return Probe"), "probe() returned the class Probe, no Probe"),
-    "a reason that is no text": (probing("return Probe(is_available=False, reason=3)"), "Probe.reason is a int"),
+    "a reason that is not text": (probing("return Probe(is_available=False, reason=3)"), "Probe.reason is a int"),
     "devices that are a text": (probing("return Probe(is_available=True, devices='cpu')"), "Probe.devices is a str"),
     "no precision": (probing("return Probe(is_available=True, precisions=())"), "Probe.precisions is empty"),
     "an unknown precision": (probing("return Probe(is_available=True, precisions=('int3',))"), "'int3' is not a valid"),
@@ -175,7 +178,7 @@ BROKEN = {
         of_another("mlbench_power_meters", METER.replace('return ""', "1 / 0")),
         "probe() raised ZeroDivisionError",
     ),
-    "a meter that says nothing": (
+    "a meter that returns None": (
         of_another("mlbench_power_meters", METER.replace('return ""', "return None")),
         "what probe() returned is None, not text",
     ),
@@ -336,7 +339,7 @@ def test_a_plugin_with_damaged_metadata_works(install, tmp_path, file):
 
 def test_a_plugin_that_exits_when_it_hears_of_a_run_is_warned_of(install, tmp_path, caplog):
     install("quick", "from mlbench import hookimpl\n@hookimpl\ndef mlbench_run_stored(folder): exit(0)\n")
-    Plugins.discover().tell_stored(tmp_path)
+    Plugins.discover().notify_stored(tmp_path)
     assert f"plugin quick (quick-plugin) did not take {tmp_path.name}: SystemExit" in caplog.text
 
 

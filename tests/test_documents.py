@@ -124,7 +124,7 @@ def test_a_refusal_names_what_the_file_should_be_its_path_and_the_reason(tmp_pat
     with pytest.raises(DataError, match=r"price file .*file is not JSON: .*line 1"):
         read_json(file, what="price file")
     file.write_text("[1]")
-    with pytest.raises(DataError, match=r"price file .*file is no JSON object\. Try again\."):
+    with pytest.raises(DataError, match=r"price file .*file is not a JSON object\. Try again\."):
         read_json_object(file, what="price file", hint="Try again.")
     with pytest.raises(DataError, match=r"price file not found: .*none\. Buy it\."):
         read_json(tmp_path / "none", what="price file", missing_hint="Buy it.")

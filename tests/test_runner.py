@@ -123,7 +123,7 @@ def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(fa
     missing = record.not_measured
     assert missing["engine"] == "not all can be stored: rate is nan; when is a builtin_function_or_method"
     assert missing["runtime"] == "not all can be stored: handle is a object"
-    assert missing["work"] == "RuntimeError: nobody counted"
+    assert missing["work"] == "RuntimeError: not counted"
 
 
 def test_a_forged_outcome_is_log_text(faulty_run, tmp_path):
@@ -254,7 +254,7 @@ def test_what_fails_after_a_run_costs_its_own_part_alone(null_run, monkeypatch):
     environment = observe_environment()
     monkeypatch.setattr("mlbench.runner.observe_environment", observe_once)
     monkeypatch.setattr("mlbench.runner.share_of", raise_an_error)
-    monkeypatch.setattr("mlbench.cli.progress.Progress.hear", raise_an_error)
+    monkeypatch.setattr("mlbench.cli.progress.Progress.on_progress", raise_an_error)
 
     done, record = null_run()
     assert (done.exit_code, record.status) == (1, "completed"), "too short to be valid"
@@ -282,7 +282,7 @@ def test_a_hint_that_the_user_gave_is_kept_although_samples_run_out(faulty_run):
         ("fail", "SingleStream", "sample 7: failed: RuntimeError: unsupported operator"),
         ("nan", "SingleStream", "sample 7: NaN in the reply"),
         ("twice", "SingleStream", "sample 7: answered twice, or never asked"),
-        ("count_in_floats", "Offline", "token count is a float, want an integer"),
+        ("count_in_floats", "Offline", "token count is a float, expected an integer"),
         ("empty_samples", "SingleStream", "sample 7: failed: AttributeError: 'tuple' object has no attribute 'clear'"),
         ("exit_in_submit", "SingleStream", "sample 7: failed: SystemExit: 0"),
     ],

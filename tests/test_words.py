@@ -46,6 +46,26 @@ PRIVATE_PHRASES = (
     "who takes his time",
 )
 
+PRIVATE_PATTERNS = (
+    r'"""Of (?!course)',
+    r"\b[Hh]ears?\b",
+    r"\b[Nn]obody\b",
+    r"\b[Ww]hoever\b",
+    r"\b(in vain|lest|befell|had (its|their) way|wait(s|ing)? for company)\b",
+    r"\b(takes? no notice|in the midst|cr(y|ies) wolf)\b",
+    r"\b(stands?|stood) still\b",
+    r"\bmend(s|ed)?\b",
+    r"\b(came|comes?) to (its|their|an) end\b",
+    r"\b(is|are|be|was|were|been|being) told\b(?! apart)",
+    r"(?<!there )\b(is|was) no (regular|[A-Z]|text|number|answer|record|list|file|folder|mapping|URL)",
+    r"\bh(eld|olds?|olding) (\w+ ){0,4}against\b",
+    r", want \b",
+    r"\b(the one|he|she) who\b",
+)
+"""Phrases that an engineer does not say aloud, in sources and in pages but decisions, which are never rewritten."""
+CORPORA = ROOT / "workloads" / "mlbench_recipes"
+"""The words in which small models are trained, in files named corpus, are not the project's."""
+
 
 def functions() -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield all functions that are no properties."""
@@ -98,3 +118,15 @@ def test_private_words_are_no_names():
 @pytest.mark.parametrize("phrase", PRIVATE_PHRASES)
 def test_private_phrases_are_in_no_text(phrase):
     assert [str(file.relative_to(ROOT)) for file in (*SOURCES, *PAGES) if phrase in file.read_text()] == []
+
+
+@pytest.mark.parametrize("pattern", PRIVATE_PATTERNS)
+def test_patterns_of_private_phrases_match_no_text(pattern):
+    texts = [file for file in SOURCES if CORPORA not in file.parents or "corpus" not in file.name]
+    texts += [page for page in PAGES if page.parent.name != "decisions"]
+    assert {
+        f"{file.relative_to(ROOT)}:{text.count(chr(10), 0, found.start()) + 1}: {found[0]}"
+        for file in texts
+        for text in [re.sub(r"\]\([^)]*\)|docs/decisions/\S+", "", file.read_text())]
+        for found in re.finditer(pattern, text)
+    } == set()

@@ -96,7 +96,7 @@ def _check_words(words: Sequence[str]) -> None:
         try:
             os.fsencode(word)
         except UnicodeEncodeError:
-            raise click.UsageError(f"{word!r} is no text.") from None
+            raise click.UsageError(f"{word!r} is not text.") from None
 
 
 def _plugin_commands() -> dict[str, click.Command]:

@@ -30,7 +30,7 @@ def command(tree: Path, tag: str, results: Path, as_json: bool) -> int:
     from mlbench.discovery import Plugins
     from mlbench.submission.importing import import_tree
 
-    imported = import_tree(tree, results, tag=tag, on_stored=Plugins.discover().tell_stored)
+    imported = import_tree(tree, results, tag=tag, on_stored=Plugins.discover().notify_stored)
     if as_json:
         echo_json(_json(imported, tree))
     else:

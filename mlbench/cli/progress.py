@@ -44,7 +44,7 @@ class Progress:
         if self._status:
             self._status.stop()
 
-    def hear(self, progress: Mapping[str, Any]) -> None:
+    def on_progress(self, progress: Mapping[str, Any]) -> None:
         """Handle a progress message from the run."""
         now_s = time.monotonic()
         if self._last_line_s is None:  # errors in a request show in the first stage; print nothing before them

@@ -182,7 +182,7 @@ def _run(request: RunRequest, number: int, count: int, plugins: Plugins, shared:
 
     try:
         with Progress(request, number, count) as progress:
-            record = run_benchmark(request, plugins, progress.hear, shared.claim(request) if shared else None)
+            record = run_benchmark(request, plugins, progress.on_progress, shared.claim(request) if shared else None)
     except UnstoredRunError as error:
         echo_line(one_line(error.record), to_stderr=True)
         echo_line(f"Error: {error} This is the record:", to_stderr=True)

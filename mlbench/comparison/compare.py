@@ -158,7 +158,7 @@ class Comparison:
         return not self.missing and not any(cell.is_tested for cell in self.cells)
 
 
-def compare(  # noqa: PLR0913 - two sides, what may differ, and what to hold them against
+def compare(  # noqa: PLR0913 - two sides, what may differ, and and the noise sources
     base: Sequence[RunRecord],
     new: Sequence[RunRecord],
     *,

@@ -38,7 +38,7 @@ class Score:
 
 
 def judge_scores(base: Sequence[RunRecord], new: Sequence[RunRecord], margin: float) -> list[Score]:
-    """Return the scores that targets are about, each held against the base's.
+    """Return the scores that targets are about, each compared with the base's.
 
     Args:
         base: repeats, those that failed among them.

@@ -78,7 +78,7 @@ def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:
     """Return the spread between sessions; None where there is only one run.
 
     Args:
-        groups: sessions whose means may be held against each other (one machine, one request), oldest first. Several
+        groups: sessions whose means may be compared with each other (one machine, one request), oldest first. Several
             groups when the two sides of a comparison differ on purpose.
     """
     known = [group for group in groups if group]

@@ -1,4 +1,4 @@
-"""What an engine over compiled graphs owes beyond form: right answers, and a name for a sample that fails."""
+"""Checks of engines over compiled graphs: right answers, and failures that name their samples."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _demand_right_answers(subject: Subject, pattern: Pattern, where: str) -> Non
             place = place_of(answer, right, allowed)
             demand(
                 place is not None,
-                f"sample {index} ({where}) is answered {_short(answer)}, want {_short(right[index])}.",
+                f"sample {index} ({where}) is answered {_short(answer)}, expected {_short(right[index])}.",
                 "The graph may be right and the feeding wrong: look at padding, masks and buffers.",
             )
             demand(

@@ -24,7 +24,7 @@ def demand_close(
         if name not in outputs or outputs[name].shape != right.shape:
             found = f"has shape {outputs[name].shape}" if name in outputs else "is missing"
             raise ConformanceError(
-                f"graph {graph.name} {where}: output {name!r} {found}, want shape {right.shape}.",
+                f"graph {graph.name} {where}: output {name!r} {found}, expected shape {right.shape}.",
                 hint="See the check outputs_have_the_promised_form.",
             )
         if not (is_close := _close(outputs[name], right, allowed)).all():
@@ -49,7 +49,7 @@ def _difference(found: np.ndarray, right: np.ndarray, is_close: np.ndarray) -> s
     distance = np.where(is_close, 0, np.nan_to_num(np.abs(found.astype(np.float64) - right), nan=np.inf))
     worst = np.unravel_index(int(distance.argmax()), right.shape)
     place = tuple(int(axis) for axis in worst)
-    return f"is {found[worst]:.6g} at {place}, want {right[worst]:.6g} ({is_close.size - is_close.sum()} differ)"
+    return f"is {found[worst]:.6g} at {place}, expected {right[worst]:.6g} ({is_close.size - is_close.sum()} differ)"
 
 
 def _advice(found: np.ndarray, right: np.ndarray, allowed: Tolerance) -> str:

@@ -1,4 +1,4 @@
-"""What a backend owes `mlbench list`: a name, options and a probe that answers at once."""
+"""Checks of what `mlbench list` needs: a name, options and a fast probe."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What any engine owes: each sample answered once, in the promised form, whatever way samples arrive.
+"""Checks of any engine: each sample is answered once, in the promised form, however samples arrive.
 
-The first line of a check's docstring is what it demands; its name is what `mlbench check` prints.
+The first line of a check's docstring is its requirement; its name is what `mlbench check` prints.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import ConformanceError, describe_error
 
 _LATE_S = 0.3
-"""How long after its end an engine is listened to."""
+"""How long to wait for late replies after an engine has stopped."""
 
 _FOR_EVER_US = 600_000_000
 
@@ -119,7 +119,7 @@ def leaves_samples_alone(subject: Subject) -> None:
 
 
 def is_silent_after_exit(subject: Subject) -> None:
-    """Once an engine's ``__exit__`` has returned it answers nothing, though it was stopped in the midst of its work."""
+    """After an engine's ``__exit__`` has returned it answers nothing, even if it was stopped while working."""
     reply = RecordingReply()
     with subject.engine("bucketed") as (engine, dataset):
         samples = make_samples([*range(dataset.count)] * 2, dataset)
@@ -189,10 +189,10 @@ def _demand_json(method: str, report: Callable[[], Mapping[str, Any]]) -> None:
     except Exception as error:  # a plugin's method, and values of any kind
         raise ConformanceError(
             f"{method}() returns what JSON cannot hold: {describe_error(error)}.",
-            hint="Convert to str, int, float, list or dict; NaN and infinities are no JSON, nor are bytes in a text.",
+            hint="Convert to str, int, float, list or dict; JSON has no NaN, no infinities and no bytes.",
         ) from None
     odd = [key for key in values if type(key) is not str]
-    demand(not odd, f"{method}() has the key {odd and odd[0]!r}, want text.", "Keys of JSON objects are text.")
+    demand(not odd, f"{method}() has the key {odd and odd[0]!r}, expected text.", "Keys of JSON objects are text.")
 
 
 def _demand_promised_kinds(engine: Engine) -> None:
@@ -216,7 +216,7 @@ def _demand_one_answer_each(sent: Sent, subject: Subject) -> None:
     )
     demand(
         not reply.refused,
-        f"a reply is to what are no samples: {reply.refused and reply.refused[0]} ({sent.pattern}).",
+        f"a reply is to something that is not Samples: {reply.refused and reply.refused[0]} ({sent.pattern}).",
         "Answer with the Samples that were submitted, or with parts of them.",
     )
     strangers = sorted(reply.answers.keys() - names.keys())
@@ -250,13 +250,13 @@ def _demand_promised_form(sent: Sent) -> None:
 def _wrong_form(answer: Any, spec: ReplySpec) -> str:
     """Return what is wrong with the form of one answer; empty when nothing is."""
     if not isinstance(answer, np.ndarray):
-        return f"the reply is a {type(answer).__name__}, want a NumPy array"
+        return f"the reply is a {type(answer).__name__}, expected a NumPy array"
     if answer.size == 0:
-        return f"the reply is empty, of shape {answer.shape}, want {spec.shape}"
+        return f"the reply is empty, of shape {answer.shape}, expected {spec.shape}"
     if answer.shape != spec.shape:
-        return f"the reply has shape {answer.shape}, want {spec.shape}"
+        return f"the reply has shape {answer.shape}, expected {spec.shape}"
     if answer.dtype != np.dtype(spec.dtype):
-        return f"the reply is {answer.dtype}, want {spec.dtype}"
+        return f"the reply is {answer.dtype}, expected {spec.dtype}"
     if np.isnan(answer).any():
         return "NaN in the reply"
     return ""

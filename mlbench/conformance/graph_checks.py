@@ -1,4 +1,4 @@
-"""What a compiled graph owes: the torch module's outputs, at every size, whatever was computed before."""
+"""Checks of compiled graphs: the torch module's outputs, at every size, whatever was computed before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def equals_the_module(subject: Subject) -> None:
 
 
 def keeps_rows_apart(subject: Subject) -> None:
-    """Each row of a batch gets its own answer, wherever it stands in the batch and whoever its neighbours are."""
+    """Each row of a batch gets its own answer, whatever its position in the batch and its neighbours."""
     for known in reference_graphs():
         executable = subject.compile(known.graph)
         inputs = known.inputs(known.sizes[2], seed=2)
@@ -146,7 +146,7 @@ def _demand_right(
 def _wrong_output(outputs: object, spec: TensorSpec, sizes: Sizes) -> str:
     """Return what is wrong with the form of one output; empty when nothing is."""
     if not isinstance(outputs, Mapping):
-        return f"the call returns a {type(outputs).__name__}, want a mapping"
+        return f"the call returns a {type(outputs).__name__}, expected a mapping"
     if spec.name not in outputs:
         return f"output {spec.name!r} is missing among {list(outputs)}"
     try:
@@ -155,9 +155,9 @@ def _wrong_output(outputs: object, spec: TensorSpec, sizes: Sizes) -> str:
         return f"output {spec.name!r}: {error}"
     shape = spec.concrete_shape(sizes)
     if array.shape != shape:
-        return f"output {spec.name!r} has shape {array.shape}, want {shape}"
+        return f"output {spec.name!r} has shape {array.shape}, expected {shape}"
     if array.dtype != np.dtype(spec.dtype):
-        return f"output {spec.name!r} is {array.dtype}, want {spec.dtype}"
+        return f"output {spec.name!r} is {array.dtype}, expected {spec.dtype}"
     return f"NaN in output {spec.name!r}" if np.isnan(array).any() else ""
 
 

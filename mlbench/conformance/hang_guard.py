@@ -1,4 +1,4 @@
-"""Ends a process that does nothing any more, and says which call of the backend it is in."""
+"""Ends a process that hangs, and reports which call of the backend it is in."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PULSE_S = 0.1
 
 
 class HangGuard:
-    """A thread that looks after the one that made it. It can do nothing while native code keeps Python's lock."""
+    """A thread that watches the one that made it. It is blocked while native code holds the GIL."""
 
     def __init__(self, timeout_s: float, on_hang: Callable[[str], None]) -> None:
         """Store what to do.
 
         Args:
             timeout_s: how long there may be no sign of progress; longer on a machine that is busy (`is_hung`).
-            on_hang: called once, with what the watched thread is doing.
+            on_hang: called once, with the watched thread's position.
         """
         self._timeout_s = timeout_s
         self._on_hang = on_hang

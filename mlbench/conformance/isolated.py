@@ -1,4 +1,4 @@
-"""All checks of a backend in a process of its own: when it crashes, hangs or leaves, a fresh one goes on."""
+"""Runs all checks of a backend in a separate process: if it crashes, hangs or exits, a fresh one continues."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from mlbench.tuning import fill_template
 
 _LONGEST_PATIENCE_S = 20.0
 _GRACE_S = 10.0
-"""How much longer than a check the process may be silent: a hang is named inside it, where Python still runs."""
+"""How much longer than a check the process may be silent: inside the process a hang is reported with its position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """Which backend to examine, and how."""
+    """A request to check a backend."""
 
     backend: str
     """Its name, as in `mlbench list`."""
@@ -44,7 +44,7 @@ class CheckRequest:
     """For each graph that a check compiles, and for the rest of it."""
 
     def subject(self) -> Subject:
-        """Return the backend on trial.
+        """Return the backend under test.
 
         Raises:
             UsageError: the backend or a setting is unknown, or the precision is not offered.
@@ -77,16 +77,16 @@ class Finding:
 
     check: str
     demand: str
-    """What it demands, in a sentence."""
+    """The requirement, in a sentence."""
     seconds: float
     reason: str
-    """What was found and what was wanted; empty when the check passed."""
+    """What was found and what was expected; empty when the check passed."""
     hint: str
     """What the backend's author should do."""
 
     @property
     def passed(self) -> bool:
-        """Return whether the backend kept what the check demands."""
+        """Return whether the check passed."""
         return not self.reason
 
 
@@ -95,8 +95,8 @@ def examine(
 ) -> list[Finding]:
     """Run the checks that apply to a backend, and return how each went, in order.
 
-    What the backend prints goes to ``log``; ``on_finding`` hears each finding as soon as there is one. ``only`` names
-    the checks to run; all when empty.
+    What the backend prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one.
+    ``only`` names the checks to run; all when empty.
 
     Raises:
         UsageError: as `Request.subject` does.
@@ -108,7 +108,7 @@ def examine(
         asked = ChecksRequest(request=request, checks=remaining)
         limits = ProcessLimits.for_run(request.timeout_s + _GRACE_S)
         outcome = call_isolated(
-            ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), asked, log, limits, examination.hear
+            ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), asked, log, limits, examination.on_message
         )
         if isinstance(outcome, Failure):
             reason, hint = f"{outcome.kind}: {outcome.message}", f"The end of {log} says more."
@@ -120,7 +120,7 @@ def examine(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksRequest:
-    """What the child is asked for: checks of a backend, by name."""
+    """The request to the child: checks of a backend, by name."""
 
     request: CheckRequest
     checks: Sequence[str]
@@ -128,11 +128,11 @@ class ChecksRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksAnswer:
-    """The child came to the end of its checks; it has told of each by then."""
+    """The child finished its checks; it has reported each by then."""
 
 
 def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
-    """Run checks one after another, in the child; the channel hears when each begins, what it compiles, how it went."""
+    """Run checks one after another, in the child; the channel reports each check's start, compilations and result."""
     subject = asked.request.subject()
     checks = {check.__name__: check for check in checks_for(subject.backend)}
     for name in asked.checks:
@@ -144,7 +144,7 @@ def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
 
 def _run_check(check: Check, subject: Subject, channel: Channel) -> tuple[str, str]:
     """Return why a check failed and what to do, both empty where it passed; end the process where it never ends."""
-    ended = threading.Lock()  # by whoever takes it: the check, or what ends the process
+    ended = threading.Lock()  # taken either by the check or by the thread that ends the process
 
     def end(reason: str) -> None:
         if not ended.acquire(blocking=False):
@@ -177,7 +177,7 @@ def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
 
 
 class _Examination:
-    """What is known of the checks so far. A child tells of each check twice: when it begins, and when it is over."""
+    """The results so far. A child reports each check twice: when it begins, and when it is over."""
 
     def __init__(self, checks: Sequence[Check], on_finding: Callable[[Finding], None]) -> None:
         self._demands = {check.__name__: demand_of(check) for check in checks}
@@ -191,17 +191,17 @@ class _Examination:
         """The checks that have no finding yet."""
         return list(self._demands)[len(self.findings) :]
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def on_message(self, message: Mapping[str, Any]) -> None:
         """Take a message of the child."""
         if "reason" in message:
             if self.remaining[:1] != [message["stage"]]:
-                return  # a check that ended while its process was being ended for it is told of twice
+                return  # a check that finished while its process was being ended is reported twice
             self._note(message["stage"], message["reason"], message["hint"])
         elif message["stage"] != self._in_progress:
             self._in_progress, self._began_s = message["stage"], time.monotonic()
 
     def end(self, reason: str, hint: str) -> None:
-        """Hold the end of a child against the check in progress, if there is one."""
+        """Attribute the end of a child to the check in progress, if any."""
         if self._in_progress:
             self._note(self._in_progress, reason, hint)
 

@@ -122,7 +122,7 @@ class SpeakingNetwork(nn.Module):
         self.choices = choices
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return tokens and log-probabilities, (rows, choices) each, best first, and what became of the state."""
+        """Return tokens and log-probabilities, (rows, choices) each, best first, and the updated state."""
         scores, keys, values = self.network(*inputs)
         best, tokens = torch.log_softmax(scores.float(), dim=-1).topk(self.choices, dim=-1)
         return tokens, best, keys, values

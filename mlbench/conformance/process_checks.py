@@ -1,4 +1,4 @@
-"""What an engine owes the process that it shares with the harness: to leave it as it was."""
+"""Checks that an engine leaves the process unchanged that it shares with the harness."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def leaves_nothing_running(subject: Subject) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Pipe:
-    """A pipe that nobody was told of."""
+    """A pipe that the backend does not know of."""
 
     reader: int
     writer: int
@@ -102,7 +102,7 @@ def _decoy() -> Iterator[_Pipe]:
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What all code of a process shares."""
+    """The shared state of a process."""
 
     facts: dict[str, object]
 

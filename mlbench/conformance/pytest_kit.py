@@ -34,7 +34,7 @@ class EngineConformance:
 
     @pytest.fixture
     def subject(self, backend: Backend) -> Subject:
-        """Return the backend on trial."""
+        """Return the backend under test."""
         probe = backend.probe()
         if not probe.is_available:
             pytest.skip(f"{backend.name}: {probe.reason}; {probe.install}")

@@ -1,4 +1,4 @@
-"""A reply that remembers, and the traffic that fills it: scenarios in miniature, without LoadGen."""
+"""A reply that records answers, and small scenarios without LoadGen to fill it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _INDICES = tuple(number * 5 % 12 for number in range(27))
 
 
 class RecordingReply(Reply):
-    """Keeps all that an engine answers, by sample id, and judges nothing. It raises as little as the reply of a run."""
+    """Records all that an engine answers, by sample id, without judging it.
+
+    It raises as little as the reply of a run.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -37,7 +40,7 @@ class RecordingReply(Reply):
         self.late_ids: list[int] = []
         """Ids of samples that were answered or given up after `close`."""
         self.refused: list[str] = []
-        """Why calls could not be taken, where it cannot be known which samples they were for."""
+        """Errors of calls whose samples are unknown."""
         self.invalidated: list[str] = []
         """Why the engine made the run invalid."""
 
@@ -84,7 +87,7 @@ class RecordingReply(Reply):
     def _refuse(self, samples: Samples, reason: str) -> None:
         try:
             self._give_up(samples, reason)
-        except BaseException:  # these are no samples
+        except BaseException:  # these are not samples
             with self._changed:
                 self.refused.append(reason)
 
@@ -115,7 +118,7 @@ class RecordingReply(Reply):
             self._is_closed = True
 
     def wait_for_late(self, seconds: float) -> None:
-        """Give an engine time to answer when it should not; return at once when it did."""
+        """Give an engine time to answer when it should not; return at once if it does."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self.late_ids), seconds)
 
@@ -152,7 +155,7 @@ PATTERNS = (ONE_AT_A_TIME, EIGHT_AT_A_TIME, TRICKLE, ALL_AT_ONCE, FIXED_BATCHES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What went to an engine, and what came back."""
+    """The samples sent to an engine, and its answers."""
 
     pattern: str
     samples: Samples
@@ -198,5 +201,5 @@ def submit_as_given(engine: Engine, given: Samples, reply: RecordingReply) -> No
     samples = Samples(given.ids, given.indices, given.dataset)
     try:
         engine.submit(given, reply)
-    except BaseException as error:  # an engine is not our code, and may call sys.exit
+    except BaseException as error:  # an engine may call sys.exit
         reply.fail(reply.still_open(samples), f"submit raised {describe_error(error)}")

@@ -1,6 +1,6 @@
-"""What keeps a speed from being one that was not computed: no memory of answers, and tokens that are what they seem.
+"""Checks against speed without computation: no cached answers, and correct tokens.
 
-A run holds the same against the engine that it measures (`mlbench.rules.answers`); here it is found out beforehand.
+A run checks the same of the measured engine (`mlbench.rules.answers`); the kit finds it beforehand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_REPEATED = 3.0
 _ROUNDS = 5
 _LEAST_ROUNDS = 3
 _LEAST_NS = 2_000_000
-"""What is answered sooner cannot be told from noise."""
+"""Shorter times cannot be distinguished from noise."""
 
 _CALLS = 16
 """Graph calls per sample: enough for skipped calls to show in the time."""
@@ -99,7 +99,7 @@ def counts_the_tokens_it_gives(subject: Subject) -> None:
         count = reply.token_counts.get(id_)
         demand(
             type(count) is not bool and isinstance(count, int | np.integer),
-            f"prompt {index}: token count {count!r} is a {type(count).__name__}, want an integer.",
+            f"prompt {index}: token count {count!r} is a {type(count).__name__}, expected an integer.",
             "Give reply.complete() the lengths of the outputs as token_counts.",
         )
         demand(
@@ -156,7 +156,7 @@ def gives_whole_answers(subject: Subject) -> None:
     for _, index, answer in _collect_answers(reply, samples):
         demand(
             len(answer) == ANSWER_TOKENS,
-            f"the answer to prompt {index} has {len(answer)} tokens, want {ANSWER_TOKENS}.",
+            f"the answer to prompt {index} has {len(answer)} tokens, expected {ANSWER_TOKENS}.",
             "Decode until an end token is chosen, or for Decoding.max_new_tokens; put no end token of your own.",
         )
 

@@ -1,4 +1,4 @@
-"""What a compiled graph with state owes: each slot keeps what it was given, for as long as it is its own.
+"""Checks of compiled graphs with state: each slot keeps its contents as long as it is in use.
 
 A backend whose executables keep no state passes with the ONNX form of the graphs: the core carries the state.
 """
@@ -38,7 +38,7 @@ def keeps_slots_apart(subject: Subject) -> None:
 
 
 def sees_nothing_of_a_slots_last_list(subject: Subject) -> None:
-    """A slot that is given to another, shorter list shows nothing of the last one, though nobody cleared it."""
+    """A slot that is given to another, shorter list shows nothing of the last one, although it was not cleared."""
     trial = Trial(subject, slots=2)
     trial.read([token_list(14, seed=2), token_list(9, seed=3)], [0, 1], "reading two lists")
     trial.step([5, 6], [14, 9], "continuing two lists")

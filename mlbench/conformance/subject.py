@@ -1,4 +1,4 @@
-"""A backend on trial, and what the checks ask of it."""
+"""The backend under test."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Subject:
     timeout_s: float = 60.0
     """For each graph that a check compiles, and for the rest of it."""
     on_compiled: Callable[[], None] = lambda: None
-    """Hears of each graph that was compiled, and of each engine that was made."""
+    """Called for each compiled graph and each engine."""
     on_stuck: Callable[[str], None] = lambda reason: None
-    """Hears why LoadGen will not return: only ending the process ends the check."""
+    """Called with the reason when LoadGen will not return: only ending the process ends the check."""
 
     def compile(self, graph: Graph) -> Executable:
         """Compile a graph at the subject's precision."""
@@ -79,15 +79,15 @@ class Subject:
 
 
 Check = Callable[[Subject], None]
-"""Returns when the subject keeps what the check's docstring demands; else raises `ConformanceError`."""
+"""Returns if the subject fulfils the check's docstring; otherwise raises `ConformanceError`."""
 
 
 def demand(is_kept: bool, message: str, advice: str) -> None:
-    """Raise `ConformanceError` unless a demand is kept."""
+    """Raise `ConformanceError` unless a condition holds."""
     if not is_kept:
         raise ConformanceError(message, hint=advice)
 
 
 def demand_of(check: Check) -> str:
-    """Return what a check demands: the first line of its docstring."""
+    """Return a check's requirement: the first line of its docstring."""
     return (check.__doc__ or "").strip().splitlines()[0]

@@ -109,7 +109,7 @@ class Backend(ABC):
     def observe(self) -> Mapping[str, Any]:
         """Return facts about the runtime for the record (threads, instruction set), after a run.
 
-        ``device`` is ``cpu`` or the accelerator's name as torch gives it: the run is held against its ceilings.
+        ``device`` is ``cpu`` or the accelerator's name as torch gives it: the run is compared with its ceilings.
         ``devices`` is how many accelerators the whole run used, where that is not one for each instance; None: unknown.
         """
         return {}

@@ -46,7 +46,7 @@ class Dim:
 
     def __post_init__(self) -> None:
         if not 1 <= self.smallest <= self.usual <= self.largest:
-            raise ValueError(f"dimension {self.name}: want 1 <= smallest <= usual <= largest, got {self}")
+            raise ValueError(f"dimension {self.name}: expected 1 <= smallest <= usual <= largest, got {self}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class BatchProgram(ABC):
     listener: Callable[[int, int], None] | None = None
     """Progress callback, called from any worker with the steps done and the steps of its batch."""
 
-    def tell(self, done: int, of: int) -> None:
+    def report_progress(self, done: int, of: int) -> None:
         """Report progress within a batch; for programs whose batches take minutes."""
         if self.listener:
             self.listener(done, of)

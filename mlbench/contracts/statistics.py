@@ -28,7 +28,7 @@ class EngineStatistics:
     """Spent computing, summed over workers."""
     truncated_prompts: int | None = None
     """Samples whose prompt was not read to its end, as by a server whose context is too short. It means the same in all
-    engines and is held against a rule: an engine that can tell reports it, 0 too."""
+    engines and is checked by a rule: an engine that knows it reports it, including 0."""
     computed_calls: int | None = None
     """After `Engine.replay_graphs`: graph calls that had to be computed all the same."""
     instances: int | None = field(default=None, metadata=SETTING)

@@ -153,7 +153,7 @@ class Plugins:
         """Return the origin of a backend: its entry point, and the distribution that declares it."""
         return self.origins[hookspecs.mlbench_backends.__name__, backend]
 
-    def tell_stored(self, folder: Path) -> None:
+    def notify_stored(self, folder: Path) -> None:
         """Call ``mlbench_run_stored`` of every plugin; an error is only logged, since the run is stored."""
         for implementation in self.hooks.hook.mlbench_run_stored.get_hookimpls():
             call = functools.partial(implementation.function, *[folder for _ in implementation.argnames])

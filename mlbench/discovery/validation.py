@@ -160,7 +160,7 @@ def _text(value: object, what: str) -> str:
 
 
 def _texts(values: object, what: str) -> tuple[str, ...]:
-    _demand(isinstance(values, list | tuple), f"{what} is {_kind_of(values)}; want a tuple")
+    _demand(isinstance(values, list | tuple), f"{what} is {_kind_of(values)}; return a tuple")
     return tuple(_text(each, f"one of {what}") for each in typing.cast(Sequence[object], values))
 
 

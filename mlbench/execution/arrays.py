@@ -22,4 +22,4 @@ def host_array(array: Array) -> np.ndarray:
         return array
     if hasattr(array, "__dlpack__"):
         return np.from_dlpack(array)
-    raise TypeError(f"want a NumPy array or anything with __dlpack__, got {type(array).__name__}")
+    raise TypeError(f"expected a NumPy array or anything with __dlpack__, got {type(array).__name__}")

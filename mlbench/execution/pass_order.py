@@ -150,7 +150,7 @@ class _NotedReply(Reply):
     def _note(self, samples: Samples, *, is_answer: bool) -> None:
         try:
             self._came.append((tuple(samples.ids), is_answer))
-        except Exception:  # these are no samples, and who checks replies says so
+        except Exception:  # these are not samples, and who checks replies says so
             logger.debug("a reply without samples")
 
     def begun(self) -> dict[int, int]:

@@ -70,11 +70,11 @@ def integer(value: Any, name: str) -> int:
     if type(value) is int:
         return value
     if isinstance(value, bool | np.bool_):
-        raise UnsoundReplyError(f"{name} is a {type(value).__name__}, want an integer")
+        raise UnsoundReplyError(f"{name} is a {type(value).__name__}, expected an integer")
     try:
         return int(operator.index(value))
     except TypeError:
-        raise UnsoundReplyError(f"{name} is a {type(value).__name__}, want an integer") from None
+        raise UnsoundReplyError(f"{name} is a {type(value).__name__}, expected an integer") from None
 
 
 class ReplyForm:
@@ -113,7 +113,7 @@ class ReplyForm:
             given = len(array) if array.ndim else "no row"
             raise UnsoundReplyError(f"first token of {given} samples given for {count}")
         if array.dtype.kind not in "iu" or not array.dtype.isnative:
-            raise UnsoundReplyError(f"first token is {array.dtype}, want an integer")
+            raise UnsoundReplyError(f"first token is {array.dtype}, expected an integer")
         if not array.size:
             raise UnsoundReplyError(f"empty first token, shape {array.shape[1:]}")
         return np.ascontiguousarray(array).reshape(count, -1)
@@ -148,7 +148,7 @@ class ReplyForm:
 
     def _wrong_form(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
         if dtype != self.dtype:
-            return f"wrong dtype {dtype}, want {self.dtype}"
+            return f"wrong dtype {dtype}, expected {self.dtype}"
         if shape == self.shape:
             return ""
         if 0 in shape and not self._may_be_empty:
@@ -156,7 +156,7 @@ class ReplyForm:
         fits = len(shape) == len(self.shape) and all(
             want is None or want == size for want, size in zip(self.shape, shape, strict=True)
         )
-        return "" if fits else f"wrong shape {shape}, want {_format_shape(self.shape)}"
+        return "" if fits else f"wrong shape {shape}, expected {_format_shape(self.shape)}"
 
 
 def has_nan(output: np.ndarray) -> bool:

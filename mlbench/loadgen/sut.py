@@ -40,7 +40,7 @@ class Sut:
             return
         try:
             self._engine.submit(Samples(ids, indices, self._dataset), self._reply)
-        except BaseException as error:  # an engine is not our code, and may call sys.exit
+        except BaseException as error:  # an engine may call sys.exit
             logger.exception("submit failed")
             self._reply.fail_open(ids, describe_error(error))
 

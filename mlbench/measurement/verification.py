@@ -99,7 +99,7 @@ def verify(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Verific
 
     Raises:
         DataError: a log is missing, cut short, corrupt or of another scenario, the workload's data is, or a value of
-            the record or of a log is of a kind that cannot be held against the other's.
+            the record or of a log is of a type that cannot be compared with the other's.
     """
     outcome = Verification()
     with refuse_odd_values(f"record and logs of {folder.name}"):

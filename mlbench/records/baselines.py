@@ -18,7 +18,7 @@ from mlbench.records.stored import Stored
 from mlbench.records.whole_file import write_whole
 
 FOLDER = ".baselines"
-"""In the results folder; hidden, so that it is no run."""
+"""In the results folder; hidden, so that it is not a run."""
 
 FORMAT = 1
 

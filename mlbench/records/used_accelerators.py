@@ -15,7 +15,7 @@ def count_used_accelerators(record: RunRecord) -> int:
 
     A submission's own number is used. For a run of mlbench the backend reports its devices: an engine uses one
     device, and each of several instances its own, unless they share one. ``devices`` in what the backend observes says
-    it otherwise; null there: it cannot tell.
+    it otherwise; null there: unknown.
 
     Raises:
         IncomparableRunsError: the record does not say, or the run left the accelerators of its machine idle.

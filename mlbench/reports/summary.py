@@ -252,6 +252,6 @@ def comparison_headline(comparison: Comparison) -> str:
     if worse:
         return f"Worse than the base: {', '.join(worse)}."
     found = verdicts_of(comparison)
-    words = {**{verdict: str(verdict) for verdict in SpeedVerdict}, SpeedVerdict.CANNOT_TELL: "cannot be told"}
+    words = {**{verdict: str(verdict) for verdict in SpeedVerdict}, SpeedVerdict.CANNOT_TELL: "inconclusive"}
     counts = ", ".join(f"{found[verdict]} {word}" for verdict, word in words.items() if found[verdict])
     return f"Nothing is worse than the base as far as is known: {counts}." if counts else "There is nothing to compare."

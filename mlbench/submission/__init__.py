@@ -1,1 +1,1 @@
-"""Official result trees. This room alone knows MLCommons' folder and file names."""
+"""Official result trees. Only this package knows MLCommons' folder and file names."""

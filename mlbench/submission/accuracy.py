@@ -1,4 +1,4 @@
-"""What the accuracy folder of a result says beside its scores, as rules.
+"""Rules about a result's accuracy folder, apart from its scores.
 
 A submission without the hash of its whole accuracy log, or with an error in the log of the accuracy test, has no
 accuracy that counts, whatever was scored. Source: submission checker v4.1, ``check_accuracy_dir``.
@@ -22,13 +22,13 @@ _SOURCE = "submission checker v4.1, check_accuracy_dir"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyTest:
-    """What is left of an accuracy test that was scored."""
+    """The files and errors of a scored accuracy test."""
 
     printed: PrintedScores
     missing: Sequence[str]
     """Required files that are missing."""
     errors: Sequence[str]
-    """What the error lines of its detail log say."""
+    """Messages of its detail log's error lines."""
 
     def rules(self) -> Iterator[RuleResult]:
         """Yield the rules about everything but the scores."""

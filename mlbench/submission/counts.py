@@ -1,4 +1,4 @@
-"""How much a performance test sent, and what came of it, from LoadGen's log.
+"""The samples and the result of a performance test, from LoadGen's log.
 
 Where samples are sent equally often, Offline fills its query up to whole passes over the loaded set. LoadGen before 5.0
 logs the number without the filling, so the rate decides: samples/s times the latest sample's latency are the samples

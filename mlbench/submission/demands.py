@@ -1,4 +1,4 @@
-"""What the official checker demands of a result beside its numbers: its files, and a scenario that its category has.
+"""The official checker's requirements for a result, apart from its numbers: its files and scenario.
 
 Source: submission checker v4.1, ``check_results_dir``.
 """

@@ -21,14 +21,14 @@ from mlbench.submission.tree import ACCURACY, DETAIL, SUMMARY, ResultEntry, entr
 
 @dataclass(slots=True)
 class Imported:
-    """What came of a tree."""
+    """The result of importing a tree."""
 
     records: list[RunRecord] = field(default_factory=list)
     """Records of the new runs."""
     known: int = 0
-    """How many of its results were there from an earlier import."""
+    """How many results were already imported."""
     unread: list[Unread] = field(default_factory=list)
-    """What could not be read; a result without its log is no run, without another file it lacks facts."""
+    """What could not be read; a result without its log is not imported, without another file it lacks facts."""
 
     @property
     def other_rounds(self) -> Mapping[str, int]:
@@ -49,10 +49,10 @@ def import_tree(
         root: the folder that holds closed, open or network.
         results: where run folders go.
         tag: of all the runs.
-        on_stored: hears of each new run folder.
+        on_stored: called with each new run folder.
 
     Raises:
-        UsageError: it is no such tree, or the results folder cannot be written.
+        UsageError: it is not such a tree, or the results folder cannot be written.
     """
     outcome, seen = Imported(), set[Unread]()
     for entry in entries_of(root):
@@ -83,7 +83,7 @@ def _refuse(entry: ResultEntry, error: DataError) -> Unread:
 
 
 def _assign_round(outcome: Imported) -> list[Unread]:
-    """Return what was not read of a tree whose results are mostly of another round; what names none is of it too."""
+    """Return what was not read of a tree, counting files without a round as of the tree's other round."""
     rounds = " and ".join(sorted(outcome.other_rounds))
     return [
         each if each.round else replace(each, reason=f"{each.reason} It is in a tree of round {rounds}.", round=rounds)

@@ -66,7 +66,7 @@ def _readings(file: Path) -> Iterator[tuple[datetime, float]]:
                     raise ValueError
                 yield _moment(fields[_TIME]), watts
             except (DataError, IndexError, ValueError):
-                raise DataError(f"line {number} is no reading.") from None
+                raise DataError(f"line {number} is not a reading.") from None
 
 
 def _moment(text: object) -> datetime:
@@ -74,4 +74,4 @@ def _moment(text: object) -> datetime:
     try:
         return datetime.strptime(str(text), _MOMENT).replace(tzinfo=UTC)
     except ValueError:
-        raise DataError(f"{text!r} is no moment.") from None
+        raise DataError(f"{text!r} is not a moment.") from None

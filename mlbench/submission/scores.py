@@ -1,7 +1,7 @@
 """``accuracy.txt``: the scores of an accuracy test, as the official scripts print them.
 
-Each line is held against each pattern from its start, as the submission checker does. Of a score that was printed more
-than once the first that misses its target counts: one bad score is not made good by another. Where all meet it the last
+Each line is matched with each pattern from its start, as the submission checker does. Of a score that was printed more
+than once the first that misses its target counts: a good score does not cancel a bad one. Where all meet it the last
 counts, of those before every score and the hash of the accuracy log were seen. There the checker stops reading; a bad
 score further down counts here too.
 Source: submission checker v4.1, ``ACC_PATTERN`` and ``check_accuracy_dir``.
@@ -101,7 +101,7 @@ def _number(text: str) -> float:
     try:
         found = float(text.rstrip("."))
     except ValueError:
-        raise DataError(f"{text[:40]!r} is no number.") from None
+        raise DataError(f"{text[:40]!r} is not a number.") from None
     if not math.isfinite(found):
-        raise DataError(f"{text[:40]!r} is no score.")
+        raise DataError(f"{text[:40]!r} is not a score.")
     return found

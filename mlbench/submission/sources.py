@@ -1,4 +1,4 @@
-"""The files that one result of an official tree consists of, read."""
+"""Reads the files of one result of an official tree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a tree says of one result."""
+    """The files of one result."""
 
     entry: ResultEntry
     benchmark: Benchmark
@@ -49,7 +49,7 @@ class Sources:
     detail: DetailLog
     """Detail log of the performance test."""
     limits: RunLimits
-    """The official ones, as far as the division is asked for them."""
+    """The official limits, as far as they apply to the division."""
     targets: Sequence[Target]
     """Targets of all accuracy variants; those of the result's own variant are required."""
     test: AccuracyTest | None
@@ -58,17 +58,17 @@ class Sources:
     """Description of the system; empty where it could not be read."""
     implementation: Mapping[str, Any]
     equal_issue: bool | None
-    """Whether LoadGen was configured to send every sample equally often; None: nothing says, or nobody asks."""
+    """Whether LoadGen was configured to send every sample equally often; None: unknown, or not required."""
     unread: list[Unread] = field(default_factory=list)
-    """The files that would have told more."""
+    """Optional files that could not be read."""
 
     def if_readable(self, read: Callable[[Path], _Read], file: Path) -> _Read | None:
-        """Return what a file holds, or remember why it could not be read."""
+        """Return a file's contents, or store why it could not be read."""
         return _if_readable(read, file, self.unread)
 
 
 def read_sources(entry: ResultEntry) -> Sources:
-    """Return what the tree says of a result.
+    """Return the files of a result.
 
     Raises:
         DataError: it has no performance log that can be read, is of another round, or of no benchmark of v4.1.

@@ -1,4 +1,4 @@
-"""What a tree says of a system and an implementation, in the terms of a run record.
+"""A tree's description of a system and an implementation, as fields of a run record.
 
 Only what needs no guess is translated; the description itself is kept beside it, whole.
 """
@@ -34,10 +34,10 @@ def read_description(file: Path) -> dict[str, Any]:
 
 
 def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
-    """Return the machine that a submitter describes; what is not said is unknown.
+    """Return the machine that a submitter describes; missing facts are unknown.
 
     Args:
-        owner: submitter and system: what tells this machine from all others.
+        owner: submitter and system, which identify the machine.
         description: of the system; may be empty.
     """
     nodes = _count(description, "number_of_nodes")

@@ -107,7 +107,7 @@ def entries_of(root: Path) -> list[ResultEntry]:
     """Return every scenario folder of a tree, in alphabetical order.
 
     Raises:
-        UsageError: it is no folder, or no submitter's results are in it.
+        UsageError: it is not a folder, or has no submitter's results.
     """
     hint = f"Name the folder that holds {' or '.join(DIVISIONS)}."
     try:

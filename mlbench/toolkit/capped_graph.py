@@ -1,4 +1,4 @@
-"""A graph kept below its own largest sizes, for runtimes that reserve memory for the largest."""
+"""A graph with caps on its dimensions, for runtimes that reserve memory for the largest size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CappedGraph(WrappedGraph):
     """
 
     def __init__(self, graph: Graph, caps: Mapping[str, int]) -> None:
-        """Store a graph and its caps, by the name of a dimension; names that it does not have are of no account.
+        """Store a graph and its caps, by the name of a dimension; names that it does not have are ignored.
 
         Raises:
             UsageError: a cap is below a dimension's smallest size.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def graph_step(graph: Graph, done: str) -> Iterator[None]:
-    """Do something with a graph without gradients and without a word: what torch prints and warns goes to our log.
+    """Work with a graph without gradients and without output: torch's prints and warnings go to the log.
 
     Raises:
         GraphError: the block raised anything: ``graph reader cannot be traced: ...``, where ``done`` is ``traced``.

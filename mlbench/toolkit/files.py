@@ -1,4 +1,4 @@
-"""Files that a workload ships or a user names: present, whole, and loaded without running anybody's code."""
+"""Files that a workload ships or a user names: verified, and loaded without running code from them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _unpack(archive: Path, sha256: str, folder: Path) -> None:
 def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "") -> Mapping[str, torch.Tensor]:
     """Return a state dict from a ``.safetensors`` file or a torch checkpoint, floating-point tensors as fp32.
 
-    A torch checkpoint is read with ``weights_only``: it can hold tensors, and nothing that runs.
+    A torch checkpoint is read with ``weights_only``: it can hold tensors, but no code.
 
     Raises:
         DataError: the file is missing, has another checksum, or does not hold tensors.

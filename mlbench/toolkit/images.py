@@ -16,7 +16,7 @@ def read_image(path: Path) -> np.ndarray:
     """Return an image file as (H, W, 3) uint8 RGB.
 
     Raises:
-        DataError: the file is missing, cut short, or no image.
+        DataError: the file is missing, truncated, or not an image.
     """
     return decode_image(read_bytes(path, what="image"), str(path))
 
@@ -25,7 +25,7 @@ def decode_image(content: bytes, origin: str) -> np.ndarray:
     """Return (H, W, 3) uint8 RGB, turned as the EXIF orientation says; grey and CMYK become RGB, alpha is dropped.
 
     Raises:
-        DataError: this is no image, or a part of one; ``origin`` names it.
+        DataError: this is not an image, or is truncated; ``origin`` names it.
     """
     import cv2
     import numpy as np

@@ -20,7 +20,7 @@ DESCRIPTION = "mini.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniFolder:
-    """Files by name, each checked against the checksum that the recipe wrote down."""
+    """Files by name, each verified by the checksum that the recipe wrote."""
 
     path: Path
     sha256: Mapping[str, str]

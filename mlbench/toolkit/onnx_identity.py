@@ -1,4 +1,4 @@
-"""What tells a graph's ONNX file from every other: the key of whatever is made from it and kept."""
+"""The identity of a graph's ONNX file: the cache key of files made from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlbench.toolkit.files import file_sha256
 def onnx_identity(graph: Graph, file: Path) -> Mapping[str, str]:
     """Return the graph's fingerprint and the file's hash, for the key of a cache.
 
-    A file alone does not say which weights it runs with: above 1.5 GiB they lie beside it, and two checkpoints of one
+    The file alone does not identify its weights: above 1.5 GiB they lie beside it, and two checkpoints of one
     architecture then give files of equal bytes. A fingerprint alone does not say in which precision the file is.
     """
     return {"fingerprint": graph.fingerprint, "file": file_sha256(file)}

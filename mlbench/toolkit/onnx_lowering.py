@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
 
 LOWERED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Computed in the lower precision: where the time goes, as torch's autocast has it."""
+"""Operators computed in the lower precision: the expensive ones, as in torch's autocast."""
 
 FOLLOWING = frozenset(
     """
@@ -25,7 +25,7 @@ FOLLOWING = frozenset(
     Mul Neg Pad Relu Reshape ScatterND Shape Slice SpaceToDepth Split Squeeze Sub Tile Transpose Unsqueeze Where
     """.split()
 )
-"""Stay in the lower precision where all that they read is in it. Every other operator computes in fp32."""
+"""Operators that stay in the lower precision if all their inputs are in it. Every other operator computes in fp32."""
 
 OPSET = 22
 """The first in which convolutions take bf16. From 18 on, the operators that the exporter writes only gained types."""
@@ -156,7 +156,7 @@ class _Lowering:
         self._nodes.append(helper.make_node("Cast", [name], [made], name=f"{made}_cast", to=kind))
 
     def _lower_weight(self, weight: TensorProto, name: str) -> TensorProto:
-        """Return a weight rounded; what exceeds the range becomes its end, since infinities breed NaN."""
+        """Return a weight rounded; out-of-range values are clamped, since infinities lead to NaN."""
         import torch
         from onnx import TensorProto, helper, numpy_helper
 

@@ -1,4 +1,4 @@
-"""The fp32 model's outputs that a mini profile ships: what an accuracy run is held against beside its scores.
+"""The fp32 model's outputs that a mini profile ships: what an accuracy run is compared with, besides its scores.
 
 One file, `reference_outputs.npz`, beside `mini.toml`, which has its checksum: which samples, how long the output to
 each is, and all outputs one after the other. It is compressed: labels and tokens become a fraction of their size.
@@ -22,7 +22,7 @@ OUTPUTS_FILE = "reference_outputs.npz"
 
 
 def read_output_reference(files: MiniFolder, *, bounds: Mapping[Precision, float], unit: str) -> OutputReference | None:
-    """Return what a mini folder holds; None where nobody has written any since the recipe ran.
+    """Return what a mini folder holds; None if there are none.
 
     Args:
         files: of the mini profile.

@@ -1,4 +1,4 @@
-"""Which instruction sets a CPU has, and how torch and oneDNN are kept from using the better of them."""
+"""Which instruction sets a CPU has, and how to limit torch and oneDNN to some of them."""
 
 from __future__ import annotations
 

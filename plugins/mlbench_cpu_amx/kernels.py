@@ -26,7 +26,7 @@ _redirecting = threading.Lock()
 
 @dataclass(slots=True)
 class Introduction:
-    """What oneDNN says of itself, once per process, before the first kernel that it reports."""
+    """oneDNN's banner, printed once per process, before the first kernel."""
 
     version: str = ""
     isa: str = ""
@@ -39,7 +39,7 @@ INTRODUCTION = Introduction()
 
 @dataclass(slots=True)
 class KernelReport:
-    """What oneDNN said of the graphs of one backend."""
+    """oneDNN's reports on the graphs of one backend."""
 
     kernels: dict[str, Mapping[str, int]] = field(default_factory=dict)
     """By graph: how often each kernel ran in the first call, as ``convolution brgconv_1x1:avx10_1_512_amx``."""
@@ -57,12 +57,12 @@ class KernelReport:
         self.kernels[graph] = dict(counts.most_common())
 
     def first_call(self, graph: str) -> contextlib.AbstractContextManager[None]:
-        """Return a context for each call of a graph: the kernels of the first are taken down."""
+        """Return a context for each call of a graph: the kernels of the first call are recorded."""
         return contextlib.nullcontext() if graph in self.kernels else self._listening(graph)
 
     @contextlib.contextmanager
     def _listening(self, graph: str) -> Iterator[None]:
-        """Take down what oneDNN runs in this block; what others print meanwhile is passed on afterwards."""
+        """Record the kernels oneDNN runs in this block; other output is passed on afterwards."""
         import torch
 
         with _redirecting, tempfile.TemporaryFile() as heard:

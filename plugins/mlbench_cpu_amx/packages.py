@@ -52,12 +52,12 @@ class Package:
 
 
 def _tensor(spec: TensorSpec, array: np.ndarray) -> torch.Tensor:
-    """Return an input as a tensor. A package trusts its shape, and one that it was not made for would crash it."""
+    """Return an input as a tensor. A package does not check its shape, and would crash on a wrong one."""
     fits = len(array.shape) == len(spec.shape) and all(
         isinstance(wanted, Dim) or wanted == size for wanted, size in zip(spec.shape, array.shape, strict=True)
     )
     if not fits or array.dtype != spec.dtype:
-        raise ValueError(f"{spec.name} is {array.dtype} of shape {array.shape}, which the graph does not take")
+        raise ValueError(f"{spec.name} is {array.dtype} of shape {array.shape}, which the graph does not accept")
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
@@ -120,7 +120,7 @@ def _program(graph: Graph, precision: Precision) -> torch.export.ExportedProgram
     size_bytes = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
     if size_bytes > LARGEST_BYTES:
         raise GraphError(
-            f"graph {graph.name} holds {size_bytes / 2**30:.0f} GiB, of which a package would be a copy.",
+            f"graph {graph.name} holds {size_bytes / 2**30:.0f} GiB, which a package would copy.",
             hint="Run it on the backend pytorch.",
         )
     if precision is Precision.BF16:

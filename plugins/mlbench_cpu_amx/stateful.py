@@ -16,7 +16,7 @@ DTYPES = {Precision.FP32: torch.float32, Precision.BF16: torch.bfloat16}
 
 
 class StatefulModule(StatefulTorchExecutable):
-    """A module that keeps state, of whose first call the kernels are taken down."""
+    """A module that keeps state, which records the kernels of its first call."""
 
     def __init__(self, graph: Graph, precision: Precision, report: KernelReport) -> None:
         """Build the module.

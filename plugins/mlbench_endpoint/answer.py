@@ -1,4 +1,4 @@
-"""What a server streams, held against what it was asked for, and put together."""
+"""Checks a server's stream against the request, and assembles the answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AnswerFormat:
 class Answer:
     """What has come of an answer.
 
-    Its methods raise `RequestFailed` for whatever is no answer to the request.
+    Its methods raise `RequestFailed` for whatever is not an answer to the request.
     """
 
     format: AnswerFormat
@@ -49,7 +49,7 @@ class Answer:
     """Tokens so far; of text, characters."""
 
     def add(self, message: Mapping[str, Any]) -> list[int] | str | None:
-        """Take a message of the server's; return the tokens, or the text, that it brought."""
+        """Handle a message of the server; return its tokens or text."""
         choices = message.get("choices")
         if message.get("error") or not isinstance(choices, list):
             raise RequestFailed(f"the server sent {json.dumps(message)}")
@@ -67,7 +67,7 @@ class Answer:
         if self.finish is None:
             raise RequestFailed(f"the server cut the answer off after {len(self.parts)} parts")
         if self.format.has_usage and (self.prompt_tokens is None or self.answer_tokens is None):
-            raise RequestFailed("the server sent no usage, so that nobody knows whether it read the whole prompt")
+            raise RequestFailed("the server sent no usage, so it is unknown whether it read the whole prompt")
         is_kept_to_itself = self.finish == "stop" and bool(self.answer_tokens)
         if not self.parts and not is_kept_to_itself:
             raise RequestFailed("the server ended the answer without a token")
@@ -115,7 +115,7 @@ class Answer:
     def _token_ids(self, choice: Mapping[str, Any]) -> list[int]:
         ids = choice.get("token_ids")
         if ids is None and choice.get("text"):
-            raise RequestFailed("the server sent text, no token ids")
+            raise RequestFailed("the server sent text, not token ids")
         if ids is not None and not isinstance(ids, list):
             raise RequestFailed(f"the server sent {json.dumps(ids)} as token ids")
         for each in ids or ():

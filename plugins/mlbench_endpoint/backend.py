@@ -1,4 +1,4 @@
-"""The endpoint backend: its options, and what of a model a server must be told."""
+"""The endpoint backend: its options, and the request format of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Endpoint(Backend):
     options = EndpointOptions()
 
     def probe(self) -> Probe:
-        """Look for the HTTP library. A server is asked when an engine is made; what it computes in, its user knows."""
+        """Look for the HTTP library.
+
+        The server is contacted when an engine is made; only the user knows its precision.
+        """
         try:
             version = importlib.metadata.version("aiohttp")
         except importlib.metadata.PackageNotFoundError:
@@ -56,8 +59,8 @@ class Endpoint(Backend):
         return EndpointEngine(options, targets, model.program, form)
 
     def observe(self) -> Mapping[str, Any]:
-        """Return what cannot be seen from here; the settings, without any key, are in the record already."""
-        return {"precision": "as the user says; the server does not tell", "devices": None}
+        """Return facts that cannot be observed; the settings, without any key, are in the record already."""
+        return {"precision": "according to the user; the server does not report it", "devices": None}
 
 
 def _targets(urls: str) -> tuple[str, ...]:

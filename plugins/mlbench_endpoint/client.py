@@ -2,7 +2,8 @@
 
 It reads messages from a socket and writes some back, a JSON object a line. The first that it gets is the settings, the
 others are requests; it answers with ``ready`` or ``refused``, then for each request with its first token and its end.
-Whatever a server does, each request comes to an end, within its time limits. When the other side hangs up it ends.
+Whatever a server does, each request ends within its time limits. The process exits when the other side closes the
+socket.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ LONGEST_MESSAGE = 1 << 26
 """Bytes of a line: a prompt or an answer, with room to spare."""
 
 KEEP_ALIVE_S = 1.0
-"""How long an idle connection is used again. Servers hang up on idle ones, some after as little as 5 s, and a request
-that crosses that on its way is lost: hence well before them."""
+"""How long an idle connection is used again. Servers close idle ones, some after as little as 5 s, and a request sent
+at that moment is lost: hence a shorter time."""
 
 
 @dataclass(slots=True)
 class Completion:
-    """A request, and how far it is."""
+    """A request, and its progress."""
 
     number: int
     fields: Mapping[str, Any]
@@ -65,7 +66,7 @@ class Client:
     total_timeout_s: float
     """For a whole answer, with all attempts at it."""
     free: asyncio.Semaphore
-    """Requests that may be under way."""
+    """Most concurrent requests."""
     report: AnswerLine
     turns: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -101,8 +102,8 @@ class Client:
         """Ask the next target.
 
         Raises:
-            RequestFailed: it refused, reported an error, answered as another model, stopped before the end, sent what
-                is no answer to this request, or no token for too long.
+            RequestFailed: it refused, reported an error, answered as another model, stopped early, sent an invalid
+                answer, or no token for too long.
             aiohttp.ClientError: the connection failed.
         """
         request.target = self.targets[next(self.turns) % len(self.targets)]
@@ -119,7 +120,7 @@ class Client:
         return answer
 
     async def _read(self, request: Completion, answer: Answer, silence: asyncio.Timeout) -> None:
-        """Send the request and read the answer; each token puts the end of patience off."""
+        """Send the request and read the answer; each token restarts the time limit."""
         now_s = asyncio.get_running_loop().time
         body = {**self.fields, **request.fields, "model": self.model}
         url = f"{request.target}/completions"
@@ -136,7 +137,7 @@ class Client:
 
 @dataclass(slots=True)
 class AnswerLine:
-    """The way back. Nothing that goes this way holds the API key."""
+    """Sends results back. They never contain the API key."""
 
     writer: asyncio.StreamWriter
     key: str
@@ -172,7 +173,7 @@ class AnswerLine:
 
 
 def _session(settings: Mapping[str, Any], key: str, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-    """Return what sends requests. It asks for plain bytes, so that no few of them become many."""
+    """Return the HTTP session. It requests uncompressed bodies, so that a few bytes cannot expand to many."""
     return aiohttp.ClientSession(
         headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         connector=connector,
@@ -192,7 +193,7 @@ async def _serve(line: socket.socket) -> None:
         # Servers hang up after an error: no connection that may have seen one is used again.
         async with _session(settings, key, aiohttp.TCPConnector(force_close=True)) as http:
             model = await find_model(http, settings["targets"], settings["model"])
-    except Exception as error:  # whatever a server may send: the user hears of it in one line
+    except Exception as error:  # whatever a server may send is reported in one line
         reason = without_key(str(error) or type(error).__name__, key)
         report.send(refused=one_line(reason, longest=3 * LONGEST_REASON))
         await writer.drain()

@@ -27,7 +27,7 @@ _ENDED = "the process that talks to servers ended"
 
 @dataclass(slots=True)
 class EndpointCounts:
-    """What the record tells of a run's requests."""
+    """Statistics of a run's requests, for the record."""
 
     answered: int = 0
     failed: int = 0
@@ -39,7 +39,7 @@ class EndpointCounts:
     answers_cut_otherwise: int = 0
     """Answers whose server counted other tokens than mlbench: text can be cut in many ways."""
     longest_way_ns: int = 0
-    """The longest time from a token's arrival in the other process to LoadGen's hearing of it."""
+    """The longest time from a token's arrival in the other process to its report to LoadGen."""
 
     def statistics(self, served_model: str) -> EngineStatistics:
         """Return them as the record takes them, with the model that the servers named."""
@@ -84,7 +84,7 @@ class _WarmUpReply(Reply):
         self.failure = reason
 
     def wait(self) -> None:
-        """Return when all are answered."""
+        """Wait until all are answered."""
         self._done.wait()
 
     def _count(self) -> None:
@@ -94,7 +94,7 @@ class _WarmUpReply(Reply):
 
 
 class EndpointEngine(Engine):
-    """Hands prompts to a process that talks HTTP, and answers from a thread that hears of tokens.
+    """Passes prompts to a process that talks HTTP, and answers from a thread that receives the tokens.
 
     Each sample is answered or failed, whatever a server sends: the other process keeps the time limits, and the thread
     fails a sample whose answer cannot be read.
@@ -183,13 +183,13 @@ class EndpointEngine(Engine):
             part = samples if len(samples) == 1 else samples[place : place + 1]
             prompt = self._program.prompt(sample)
             if (limit := self._format.limit(prompt)) < 1:
-                reply.fail(part, f"the prompt of {len(prompt.tokens)} tokens leaves no room for an answer")
+                reply.fail(part, f"the prompt of {len(prompt.tokens)} tokens leaves no tokens for an answer")
                 continue
             self._requests += 1
             self._asked[self._requests] = _Asked(part, reply, prompt)
             try:
                 self._send(id=self._requests, fields=self._format.fields(prompt), limit=limit)
-            except OSError:  # nobody is there to read it
+            except OSError:  # the reader is gone
                 self._fail(self._requests, _ENDED)
 
     def statistics(self) -> EngineStatistics:
@@ -202,7 +202,7 @@ class EndpointEngine(Engine):
         self._process.line.sendall(json.dumps(message).encode() + b"\n")
 
     def _listen(self) -> None:
-        """Pass on what the other process reports, until it ends. What is then unanswered fails, unless it was left."""
+        """Forward the other process's reports, until it ends. What is then unanswered fails, unless it was left."""
         try:
             with suppress(OSError):  # it was killed
                 for line in self._messages:
@@ -226,12 +226,12 @@ class EndpointEngine(Engine):
             else:
                 self._give(asked, message)
                 self._asked.pop(number)
-        except Exception as error:  # an answer that nobody thought of must not end the thread, which serves all others
+        except Exception as error:  # an unforeseen answer must not end the thread, which serves all others
             self._fail(number, f"the answer cannot be read: {error or type(error).__name__}")
         self._counts.longest_way_ns = max(self._counts.longest_way_ns, time.monotonic_ns() - message["at_ns"])
 
     def _fail(self, number: int, reason: str) -> None:
-        """Fail a sample, unless it has come to its end."""
+        """Fail a sample, unless it is finished."""
         if asked := self._asked.pop(number, None):
             self._counts.failed += 1
             asked.reply.fail(asked.samples, reason)
@@ -251,7 +251,7 @@ class EndpointEngine(Engine):
         asked.reply.complete(asked.samples, [answer], [len(answer)])
 
     def _count(self, prompt: Prompt, tokens: int, message: Mapping[str, Any]) -> None:
-        """Count an answer, and hold the server's counts against mlbench's."""
+        """Count an answer, and compare the server's counts with mlbench's."""
         counts, seen = self._counts, message["prompt_tokens"]
         counts.retried += message["attempts"] - 1
         counts.answered += 1

@@ -1,4 +1,4 @@
-"""Why a request brought no answer, in words that a record may hold."""
+"""Why a request failed, as text for the record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RequestFailed(Exception):
     def __init__(self, reason: str, *, retry_after_s: int = 0) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        """How long the server asks to be left alone."""
+        """The delay that the server asks for (Retry-After)."""
 
 
 def one_line(text: str, *, longest: int = LONGEST_REASON) -> str:

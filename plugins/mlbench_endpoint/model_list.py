@@ -1,4 +1,4 @@
-"""Which models servers have, asked before any prompt is sent."""
+"""The servers' models, queried before any prompt is sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model:
                 async with asyncio.timeout(LISTING_S):
                     await _expect_model(http, target, model, names)
         except aiohttp.InvalidURL:
-            raise RequestFailed(f"{target} is no URL") from None
+            raise RequestFailed(f"{target} is not a URL") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise RequestFailed(f"{target} does not answer: {error or type(error).__name__}") from error
     return model

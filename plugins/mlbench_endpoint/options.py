@@ -17,10 +17,10 @@ class EndpointOptions:
     model: str = ""
     """What the server calls the model; empty: the only one that it has."""
     prompt: Literal["tokens", "text"] = "tokens"
-    """How prompts are sent, and answers wanted: token ids (vLLM and others), or text, which mlbench then cuts into
+    """How prompts are sent and answers returned: token ids (vLLM and others), or text, which mlbench then cuts into
     tokens itself."""
     connections: Annotated[int, Ge(1)] = 256
-    """How many requests are under way at a time, over all targets."""
+    """How many requests are in flight at a time, over all targets."""
     timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 600.0
     """How long a server may take to the first token, from one to the next, and from the last to the end of the answer.
     What else it sends meanwhile does not count."""

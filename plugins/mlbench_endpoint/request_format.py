@@ -1,4 +1,4 @@
-"""How a prompt is put to a server, and how its answer becomes tokens again."""
+"""How a prompt is sent to a server, and how its answer becomes tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VLLM_BEAMS = '\'{"use_beam_search": true, "n": 4, "stream": false}\''
 
 MOST_CUT_OTHERWISE = 2
-"""How many times as many tokens as allowed a text may be cut into: a server cuts it otherwise, and counts those."""
+"""Tolerance of a text's token count over the limit: a server may tokenise it differently."""
 
 _CONFIG_FILE = "config.json"
 
@@ -33,11 +33,11 @@ class RequestFormat:
     common: Mapping[str, Any]
     """Fields that all requests share."""
     chosen: Collection[str]
-    """Fields that the user decided about, also for single samples."""
+    """Fields set by the user, also for single samples."""
     decoding: Decoding
     answer: AnswerFormat
     tokenizer: Tokenizer | None
-    """None where the model brings none."""
+    """None if the model has none."""
 
     @property
     def is_text(self) -> bool:
@@ -60,7 +60,7 @@ class RequestFormat:
         return min(self._room(prompt), wanted) if type(wanted) is int else self._room(prompt)
 
     def fewest_tokens(self, prompt: Prompt) -> int:
-        """Return how many tokens a server counts at least in a whole prompt; of text it may cut some otherwise."""
+        """Return the fewest tokens a server may count in a whole prompt; text may be tokenised differently."""
         if not self.is_text:
             return len(prompt.tokens)
         return min(len(prompt.tokens), len(self._ids(self._prompt_text(prompt))))
@@ -95,7 +95,7 @@ class RequestFormat:
         return self._text(self._without_added(prompt.tokens.tolist()))
 
     def _without_added(self, tokens: list[int]) -> list[int]:
-        """Return a prompt without what a server's tokenizer puts before each text: it would be there twice."""
+        """Return a prompt without the tokens that a server's tokenizer prepends: they would be there twice."""
         assert self.tokenizer
         added: list[int] = self.tokenizer.encode("").ids
         return tokens[len(added) :] if added and tokens[: len(added)] == added else tokens
@@ -115,7 +115,7 @@ class RequestFormat:
 
 
 def request_format(model: Model, *, kind: str, extra: Mapping[str, Any]) -> RequestFormat:
-    """Return how a model's prompts are put to a server.
+    """Return the request format of a model.
 
     Args:
         model: its program generates.
@@ -130,7 +130,7 @@ def request_format(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Requ
     if decoding.beams > 1 and not extra:
         raise UsageError(
             f"{model.name} searches with {decoding.beams} beams, for which the protocol has no field.",
-            hint=f"Say how your server is told, for vLLM: --set backend.extra={VLLM_BEAMS}",
+            hint=f"Give the field of your server, for vLLM: --set backend.extra={VLLM_BEAMS}",
         )
     is_text = kind == "text"
     common: dict[str, Any] = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
@@ -169,7 +169,7 @@ def _vocabulary(model: Model, tokenizer: Tokenizer | None) -> int:
     """Return what token ids are below: the network's rows, or the tokenizer's entries; else what a reply can hold."""
     sizes = [tokenizer.get_vocab_size()] if tokenizer else []
     if model.files and (config := model.files / _CONFIG_FILE).is_file():
-        with suppress(ValueError, AttributeError):  # whether it is sound is for whoever loads the weights
+        with suppress(ValueError, AttributeError):  # loading the weights validates it
             size = json.loads(config.read_text()).get("vocab_size")
             sizes += [size] if type(size) is int else []
     return max(sizes) if sizes else int(np.iinfo(model.program.reply.dtype).max) + 1

@@ -24,7 +24,7 @@ EVENT_STREAM = "text/event-stream"
 _LONGEST_WAIT_DIGITS = 9
 
 _EXPLANATION_S = 5.0
-"""How long the text beside a refusal is waited for."""
+"""How long to wait for the body of an error response."""
 
 
 async def messages(response: aiohttp.ClientResponse, *, is_stream: bool) -> AsyncIterator[dict[str, Any]]:
@@ -51,7 +51,7 @@ async def messages(response: aiohttp.ClientResponse, *, is_stream: bool) -> Asyn
 
 
 async def expect_success(response: aiohttp.ClientResponse) -> None:
-    """Raise `RequestFailed` with what the server says, unless it says that all is well, in bytes that can be read."""
+    """Raise `RequestFailed` with the server's message, unless the response is a success and uncompressed."""
     if response.status != HTTPStatus.OK:
         wait = response.headers.get("Retry-After", "")
         facts = {"Location": response.headers.get("Location", ""), "Retry-After": wait}
@@ -62,7 +62,7 @@ async def expect_success(response: aiohttp.ClientResponse) -> None:
             retry_after_s=int(wait) if is_number else 0,
         )
     if (encoding := response.headers.get("Content-Encoding", "identity").lower()) not in ("", "identity"):
-        raise RequestFailed(f"the server compressed its answer ({encoding}), which it was not asked to")
+        raise RequestFailed(f"the server compressed its answer ({encoding}), although it was not requested")
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -87,7 +87,7 @@ def json_object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # of integers with thousands of digits, of arrays nested by the thousand
         raise RequestFailed(f"the server sent invalid JSON: {_format_bytes(data)}") from None
     if not isinstance(found, dict):
-        raise RequestFailed(f"the server sent no JSON object: {_format_bytes(data)}")
+        raise RequestFailed(f"the server sent JSON that is not an object: {_format_bytes(data)}")
     return found
 
 

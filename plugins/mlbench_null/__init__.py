@@ -1,4 +1,4 @@
-"""A backend that computes nothing: what it takes to answer with it is the harness's own cost."""
+"""A backend that computes nothing: it shows the harness's own cost."""
 
 from __future__ import annotations
 

@@ -9,18 +9,18 @@ from mlbench_null.options import NullOptions
 
 
 class Null(Backend):
-    """Answers in the right form without computing: misses every accuracy target, and shows what the harness costs."""
+    """Answers in the right form without computing: misses every accuracy target, and shows the harness's cost."""
 
     name = "null"
     title = "answers zeros without computing: measures the harness itself"
     options = NullOptions()
 
     def probe(self) -> Probe:
-        """Say that it runs anywhere, and that it is never to be chosen by default."""
+        """Report that it runs anywhere, and is never the default."""
         return Probe(is_available=True, devices=("none",), precisions=(Precision.FP32,), rank=-100)
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Return an engine that answers in the model's form; graphs, batching and precision are nothing to it."""
+        """Return an engine that answers in the model's form; it ignores graphs, batching and precision."""
         from mlbench_null.engine import DelayedEngine, NullEngine, Script
         from mlbench_null.scripts import TokenStream, Zeros
 

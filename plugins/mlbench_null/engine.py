@@ -19,13 +19,13 @@ Give = Callable[[Samples, Reply], None]
 
 
 class Script(Protocol):
-    """What is said to samples, and when."""
+    """A script of answers, with their times."""
 
     def acts(self, samples: Samples, /) -> Iterable[tuple[int, Samples, Give]]:
         """Return what to do with the samples of a query, in order: nanoseconds after its arrival, with which, what."""
 
     def give(self, samples: Samples, reply: Reply, /) -> None:
-        """Do it all at once."""
+        """Perform all actions at once."""
 
 
 class NullEngine(Engine):
@@ -39,7 +39,7 @@ class NullEngine(Engine):
         self._script.give(samples, reply)
 
     def replay_graphs(self) -> str:
-        """Leave all as it is: nothing is computed."""
+        """Do nothing: nothing is computed."""
         return ""
 
 
@@ -69,16 +69,16 @@ class DelayedEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the thread; what is not due yet stays unanswered."""
+        """End the thread; answers not yet due are dropped."""
         self._inbox.put(None)
         self._thread.join()
 
     def replay_graphs(self) -> str:
-        """Say why its own delays cannot be left out."""
-        return "the delays that the null backend was asked for are not the harness's"
+        """Return why its own delays cannot be skipped."""
+        return "the configured delays of the null backend are not the harness's"
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Note what is due when."""
+        """Schedule the answers."""
         arrived_ns = time.monotonic_ns()
         for after_ns, part, give in self._script.acts(samples):
             self._inbox.put(_Act(arrived_ns + after_ns, next(self._numbers), part, reply, give))

@@ -1,4 +1,4 @@
-"""Answers made in advance: zeros of the promised form, or tokens at a set pace."""
+"""Prepared answers: zeros of the required form, or tokens at a fixed rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST_ANSWER_BYTES = 1 << 24
 
 
 class Zeros:
-    """Arrays of zeros, given again and again; nobody writes to them."""
+    """Arrays of zeros, reused for all answers; they are never written to."""
 
     def __init__(self, reply: ReplySpec, delay_ns: int) -> None:
         shape = tuple(size or 1 for size in reply.shape)
@@ -46,13 +46,13 @@ class Zeros:
 
 
 class TokenStream:
-    """Tokens of no meaning, with an end token last: the first after a delay, the others each a set time after the last.
+    """Arbitrary tokens, with an end token last: the first after a delay, the others each a set time after the last.
 
-    A sample's answer has the same length each time it is asked for. As many as are asked for are spoken at once.
+    A sample's answer has the same length each time it is asked for. All requests are answered concurrently.
     """
 
     def __init__(self, program: GenerationProgram, *, fewest: int, most: int, delay_ns: int, token_ns: int) -> None:
-        """Store the pace and the range of lengths.
+        """Store the timing and the range of lengths.
 
         Args:
             program: whose answers these pretend to be.
@@ -92,7 +92,7 @@ class TokenStream:
             yield self._delay_ns + (length - 1) * self._token_ns, part, self._give
 
     def give(self, samples: Samples, reply: Reply) -> None:
-        """Say all words at once."""
+        """Report all tokens at once."""
         for _, part, give in self.acts(samples):
             give(part, reply)
 

@@ -1,4 +1,4 @@
-"""Attention over a cache as one operator of ONNX Runtime's own, which reads keys and values where they lie.
+"""Attention over a cache as one operator of ONNX Runtime, which reads keys and values in place.
 
 The ONNX standard of the exported files has no such operator: there, a part of the cache is cut out, which copies it,
 and each row pays for the longest.
@@ -29,8 +29,8 @@ DOMAIN = "com.microsoft"
 def with_fused_attention(file: Path, graph: Graph) -> Path:
     """Return a decode graph's file with its attention fused, kept in the cache; any other file as it is.
 
-    That a row's cache holds its tokens up to its position, each in its column, is the contract's word; that a layer
-    attends to those and no others is read from its operators. The new file takes no more rows of the state than tokens.
+    That a row's cache holds its tokens up to its position, each in its column, is guaranteed by the contract; that a
+    layer attends only to those is checked on its operators. The new file takes no more rows of the state than tokens.
     """
     if graph.name != DECODE:
         return file
@@ -62,7 +62,7 @@ class _Attention:
 
 
 class _OtherwiseError(Exception):
-    """Operators are not those that were looked for."""
+    """The operators do not match the pattern."""
 
 
 def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
@@ -176,7 +176,7 @@ def _fuse_layer(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> l
 
 
 def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    """Give a graph these nodes, without those whose results nobody reads any more."""
+    """Replace a graph's nodes, removing those whose results are unused."""
     used = {value.name for value in graph.output}
     kept: list[NodeProto] = []
     for node in reversed(nodes):

@@ -46,7 +46,7 @@ FUSING = ("extended", "all")
 INSTALL = "pip install 'mlbench-inference[cpu]'"
 
 INSTALL_ONE = "pip uninstall -y {found} && pip install {one}"
-"""Where several distributions brought the same files: what is left of one after the other is taken away is broken."""
+"""For several distributions with the same files: removing one breaks the other."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class OnnxRuntime(GraphBackend):
         )
 
     def for_workers(self, workers: int) -> Self:
-        """Give each worker its part of the cores: sessions that all take every core get in each other's way."""
+        """Give each worker its part of the cores: sessions that all use every core slow each other down."""
         return self.with_options(replace(self.options, threads=self.options.threads or cores_each(workers)))
 
     def instance(self, number: int, of: int) -> Self:
@@ -138,7 +138,7 @@ class OnnxRuntime(GraphBackend):
         raise UsageError(f"onnxruntime does not offer {precision}.", hint="Choose from fp32, fp16, int8.")
 
     def _session(self, path: Path, graph: Graph, place: Place) -> Any:
-        """Load a file into a session; it is not to change its provider when something fails.
+        """Load a file into a session; it must not fall back to another provider.
 
         Raises:
             GraphError: it does not load, or the provider runs none of it.
@@ -199,7 +199,7 @@ def has_files() -> bool:
 
 
 def _refuse_files(found: Sequence[str]) -> Probe:
-    """Return why distributions cannot be used that are installed over each other, or whose files are gone."""
+    """Return why distributions are unusable: installed over each other, or with missing files."""
     listed = " and ".join(found)
     reason = f"{listed} are installed over each other" if len(found) > 1 else f"the files of {listed} are gone"
     one = next((name for name in found if name != "onnxruntime"), found[0])

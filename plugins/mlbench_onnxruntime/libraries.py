@@ -1,4 +1,4 @@
-"""What NVIDIA's providers are linked against, and pip installs where the loader does not look for it."""
+"""Libraries of NVIDIA's providers, which pip installs outside the loader's search path."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_libraries(provider: str) -> None:
 
 
 def missing_library(provider: str) -> str:
-    """Return what keeps a provider's own library from being loaded; empty where nothing does, or nobody knows."""
+    """Return why a provider's own library cannot be loaded; empty if it can, or the reason is unknown."""
     import onnxruntime
 
     if provider not in LIBRARIES:

@@ -14,7 +14,8 @@ class OnnxRuntimeOptions:
     """What can be set on the ONNX Runtime backend."""
 
     provider: str = "cpu"
-    """Who executes: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name (``CUDAExecutionProvider``)."""
+    """The execution provider: ``cpu``, ``cuda``, ``tensorrt``, or ONNX Runtime's own name
+    (``CUDAExecutionProvider``)."""
     device: Annotated[int, Ge(0)] = 0
     """Which of the provider's devices, by its number."""
     provider_options: Mapping[str, str] = field(default_factory=dict)

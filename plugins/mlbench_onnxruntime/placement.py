@@ -1,4 +1,4 @@
-"""Which provider runs which operators of a session: what one cannot run is silently left to the CPU."""
+"""Which provider runs which operators of a session: unsupported ones silently fall back to the CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Operators = Mapping[str, Mapping[str, int]]
 
 
 def operators_by_provider(session: Any) -> Operators:
-    """Return who runs what, after a session's own changes to its graph; empty where ONNX Runtime is too old to say."""
+    """Return the placement of operators after a session's optimisations; empty if ONNX Runtime is too old."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
     counts: dict[str, Counter[str]] = {}

@@ -1,4 +1,4 @@
-"""Execution providers: who computes, on which device, with which options of its own."""
+"""Execution providers, their devices and options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEMORY = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
 """Where a provider's tensors lie, if not in the CPU's memory."""
 
 BEHIND = {"TensorrtExecutionProvider": "CUDAExecutionProvider"}
-"""Who computes on the same device what a provider cannot."""
+"""The fallback provider on the same device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +103,14 @@ def usable_provider(name: str) -> str:
 
 
 def _start(place: Place) -> None:
-    """Run a session of one operator: what fails here is the place, and not the graph."""
+    """Run a session of one operator: a failure here is the provider's, not the graph's."""
     import numpy as np
     import onnxruntime
 
     given = f"{place.provider} on device {place.device}"
     hint = "Install the libraries that it needs, or choose another backend.provider, device or provider_options."
     settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4  # fatal: what is wrong is said below, once
+    settings.log_severity_level = 4  # fatal: the error is reported below, once
     load_libraries(place.provider)
     try:
         session = onnxruntime.InferenceSession(_one_operator(), settings, providers=place.providers, enable_fallback=0)

@@ -1,6 +1,6 @@
-"""What ONNX Runtime's TensorRT provider is told of a graph: which shapes will come, and where its engines are kept.
+"""Options of ONNX Runtime's TensorRT provider for a graph: its shapes, and the folder of its engines.
 
-Untold, it builds an engine again for every shape that it has not met, in the middle of a run, and in every process.
+Without them, it builds an engine for every new shape, in the middle of a run, and in every process.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Nvml(PowerMeter):
     """Reads each GPU's counter at the beginning and at the end: nothing runs in between.
 
     All GPUs that the driver shows are counted, used or not; `Energy.parts` tells them apart. A GPU without a counter is
-    left out, and its power is not put in its place: that would be an estimate.
+    left out; using its power instead would be an estimate.
     """
 
     name = "nvml"

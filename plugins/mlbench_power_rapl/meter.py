@@ -1,4 +1,4 @@
-"""RAPL: counters of microjoules that the processor keeps, and that begin again at zero when they are full."""
+"""RAPL: counters of microjoules in the processor, which wrap around to zero."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlbench import Energy, PowerMeter
 POWERCAP = Path("/sys/class/powercap")
 
 MOST_W = 1000
-"""No package or memory channel group draws as much: what a counter holds, over this, is the soonest it can be full."""
+"""An upper bound of a package's or memory's power: it gives the shortest time until a counter wraps."""
 
 _LONGEST_PAUSE_S = 60.0
 _OTHER_PARTS = "accelerators, disks, fans, losses of the power supply"
@@ -29,16 +29,16 @@ class Domain:
     """``package-0``, ``package-0 dram``."""
     counter: Path
     range_uj: int
-    """The counter is full at so much."""
+    """The counter's range: it wraps there."""
     _last_uj: int = field(default=0, init=False)
     _counted_uj: int = field(default=0, init=False)
 
     def begin(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self._last_uj, self._counted_uj = self._read_uj(), 0
 
     def count(self) -> None:
-        """Add what was drawn since the last look, over at most one fresh start of the counter."""
+        """Add the energy since the last reading, with at most one wrap of the counter."""
         now_uj = self._read_uj()
         drawn_uj = now_uj - self._last_uj
         self._counted_uj += drawn_uj if drawn_uj >= 0 else drawn_uj + self.range_uj
@@ -46,7 +46,7 @@ class Domain:
 
     @property
     def joules(self) -> float:
-        """What was drawn since the beginning."""
+        """Energy since the start."""
         return self._counted_uj / 1e6
 
     def _read_uj(self) -> int:
@@ -54,11 +54,11 @@ class Domain:
 
 
 class Rapl(PowerMeter):
-    """Adds up packages and, where they have a counter, their memory; whatever on the machine made them work.
+    """Adds up packages and, where they have a counter, their memory, for all processes of the machine.
 
-    A thread sleeps beside the measured section and reads the counters as often as they need to be read lest one passes
-    its end twice: with the usual range of 262 kJ once a minute, some tens of microseconds each time. So nothing that is
-    measured waits for it, and a process of its own would win nothing.
+    A thread sleeps during the measured section and reads the counters often enough that none wraps twice: with the
+    usual range of 262 kJ once a minute, some tens of microseconds each time. So it does not delay the run, and a
+    separate process would gain nothing.
     """
 
     name = "rapl"
@@ -74,7 +74,7 @@ class Rapl(PowerMeter):
         self._began_s = self._seconds = 0.0
 
     def probe(self) -> str:
-        """Say what keeps the packages' counters from being read."""
+        """Return why the packages' counters cannot be read."""
         packages = [zone for zone in self._zones() if _name(zone).startswith("package")]
         if not packages:
             return f"{self._powercap} shows no RAPL package: no such processor or driver, or a virtual machine"
@@ -89,7 +89,7 @@ class Rapl(PowerMeter):
         return ""
 
     def __enter__(self) -> Self:
-        """Read the counters, and let a thread see to it that none passes its end unnoticed."""
+        """Read the counters, and start a thread that reads them before they wrap."""
         self._domains = list(filter(None, map(self._domain, self._zones())))
         pause_s = min([_LONGEST_PAUSE_S, *(each.range_uj / 1e6 / MOST_W / 2 for each in self._domains)])
         self._over = threading.Event()
@@ -147,7 +147,7 @@ class Rapl(PowerMeter):
         try:
             domain = Domain(name, zone / "energy_uj", int((zone / "max_energy_range_uj").read_text()))
             domain.begin()
-        except (OSError, ValueError):  # memory may be forbidden where packages are not; it is told as left out
+        except (OSError, ValueError):  # memory may be unreadable where packages are not; it is reported as left out
             return None
         return domain
 

@@ -29,7 +29,7 @@ def obstacles(root: Path = Path("/")) -> Iterator[str]:
     elif not os.access(driver, os.R_OK | os.W_OK):
         yield f"no permission for /{DRIVER_FILE} (join the groups render and video)"
     elif not architectures(root):
-        yield "the amdgpu driver knows no GPU"
+        yield "the amdgpu driver lists no GPU"
 
 
 def hip_version() -> str:
@@ -44,7 +44,7 @@ def hip_version() -> str:
 
 
 def _target_version(properties: Path) -> int:
-    """Return a processor's ``gfx_target_version``: 0 where it is no GPU."""
+    """Return a processor's ``gfx_target_version``: 0 where it is not a GPU."""
     found = re.search(r"^gfx_target_version (\d+)$", properties.read_text(), flags=re.MULTILINE)
     return int(found[1]) if found else 0
 

@@ -58,7 +58,7 @@ class TensorRt(GraphBackend):
         return self.with_options(replace(self.options, device=usable_device(self.options.device + number)))
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Let the core know no larger sizes than the engines will take."""
+        """Cap the graph's sizes at those of the engines."""
         graphs = {name: CappedGraph(graph, self.options.largest) for name, graph in model.graphs.items()}
         return graph_engine(self, replace(model, graphs=graphs), plan)
 

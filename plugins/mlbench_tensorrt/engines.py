@@ -37,7 +37,7 @@ def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
 
 
 def platform(device: int) -> Mapping[str, Any]:
-    """Return what an engine and its timings are good for: no other GPU, and no other TensorRT."""
+    """Return the key of an engine and its timings: the GPU and the version of TensorRT."""
     properties = torch.cuda.get_device_properties(device)
     return {
         "tensorrt": tensorrt.__version__,
@@ -72,7 +72,7 @@ def _build(request: EngineRequest, folder: Path) -> None:
     config.set_timing_cache(known, ignore_mismatch=False)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise GraphError(f"TensorRT cannot build {request.file.name}: {_LOG.worst or 'it does not say why'}.")
+        raise GraphError(f"TensorRT cannot build {request.file.name}: {_LOG.worst or 'it gives no reason'}.")
     (folder / PLAN).write_bytes(plan)
     _replace(timings, bytes(config.get_timing_cache().serialize()))
 
@@ -86,7 +86,7 @@ def _replace(file: Path, content: bytes) -> None:
 
 
 class _Log(tensorrt.ILogger):  # type: ignore[misc]  # the library is untyped
-    """Hands TensorRT's messages on, and keeps its last error."""
+    """Forwards TensorRT's messages to the log, and keeps the last error."""
 
     def __init__(self) -> None:
         tensorrt.ILogger.__init__(self)

@@ -53,7 +53,7 @@ class TensorRtExecutable:
         """Return an execution context, in the memory that all contexts of this engine share."""
         context = self._engine.create_execution_context(tensorrt.ExecutionContextAllocationStrategy.USER_MANAGED)
         if context is None:
-            raise MemoryError(f"no room on {self._device} for an execution context of {self._graph.name}")
+            raise MemoryError(f"out of memory on {self._device} for an execution context of {self._graph.name}")
         context.set_device_memory(self._scratch.data_ptr(), self._engine.device_memory_size_v2)
         return context
 

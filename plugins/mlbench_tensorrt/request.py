@@ -1,4 +1,4 @@
-"""What an engine is built from, and the key under which the cache keeps it."""
+"""The inputs of an engine's build, and its cache key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EngineRequest:
 
     file: Path
     identity: Mapping[str, str]
-    """What tells the file, with its weights, from others: `mlbench.toolkit.onnx_identity`."""
+    """Identity of the file with its weights: `mlbench.toolkit.onnx_identity`."""
     ranges: Mapping[str, ShapeRange]
     device: int
     optimization_level: int

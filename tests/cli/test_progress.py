@@ -18,7 +18,7 @@ def printed(monkeypatch, capsys):
     def lines(*messages):
         with Progress(REQUEST, 1, 3) as shown:
             for message in ({"stage": "load"}, *messages):
-                shown.hear(message)
+                shown.on_progress(message)
         return capsys.readouterr().err.splitlines()
 
     return lines

@@ -21,17 +21,21 @@ GRAPHS = [
         graph_checks.outputs_have_the_promised_form,
         r"'logits' is missing among \['logits_0'\]",
     ),
-    ("double-output", graph_checks.outputs_have_the_promised_form, "output 'logits' is float64, want float32"),
-    ("transposed-output", graph_checks.outputs_have_the_promised_form, r"has shape \(10, 1\), want \(1, 10\)"),
+    ("double-output", graph_checks.outputs_have_the_promised_form, "output 'logits' is float64, expected float32"),
+    ("transposed-output", graph_checks.outputs_have_the_promised_form, r"has shape \(10, 1\), expected \(1, 10\)"),
     ("nan-in-a-row", graph_checks.outputs_have_the_promised_form, "NaN in output 'logits'"),
     ("nan-in-a-row", graph_checks.equals_the_module, "There are NaNs"),
     ("leaks-between-runs", answer_checks.answers_alike_after_restart, r"\(engine 2 of the backend\) is answered"),
 ]
 
 REPLIES = [
-    ("empty-reply", engine_checks.replies_have_the_promised_form, r"sample 3 .*empty, of shape \(0,\), want \(10,\)"),
-    ("wrong-shape", engine_checks.replies_have_the_promised_form, r"sample 3 .*shape \(9,\), want \(10,\)"),
-    ("wrong-dtype", engine_checks.replies_have_the_promised_form, "sample 3 .*is float16, want float32"),
+    (
+        "empty-reply",
+        engine_checks.replies_have_the_promised_form,
+        r"sample 3 .*empty, of shape \(0,\), expected \(10,\)",
+    ),
+    ("wrong-shape", engine_checks.replies_have_the_promised_form, r"sample 3 .*shape \(9,\), expected \(10,\)"),
+    ("wrong-dtype", engine_checks.replies_have_the_promised_form, "sample 3 .*is float16, expected float32"),
     ("nan-reply", engine_checks.replies_have_the_promised_form, "sample 3 .*NaN in the reply"),
     ("duplicated-reply", engine_checks.answers_one_at_a_time, "sample 3 .*was answered 2 times"),
     ("duplicated-reply", engine_checks.answers_all_at_once, "sample 3 .*was answered 2 times"),
@@ -49,7 +53,7 @@ REPLIES = [
     (
         "shortening",
         engine_checks.replies_have_the_promised_form,
-        r"sample 0 \(after replay_graphs\): the reply has shape \(9,\), want \(10,\)",
+        r"sample 0 \(after replay_graphs\): the reply has shape \(9,\), expected \(10,\)",
     ),
     ("secretive", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns what JSON cannot hold"),
     ("miscounting", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns -1 as truncated_prompts"),
@@ -100,8 +104,8 @@ SPEEDS = [
     ("another-first-token", speed_checks.reports_the_first_token_it_gives, "was reported, and the answer begins with"),
     ("making-up-first", speed_checks.reports_the_first_token_it_gives, "first token 7 was reported"),
     ("forcing-first", speed_checks.continues_its_answers, "[5-8] of 8 prompts that hold the beginning of an answer"),
-    ("cutting", speed_checks.gives_whole_answers, "has 4 tokens, want 12"),
-    ("cutting-with-end", speed_checks.gives_whole_answers, "has 4 tokens, want 12"),
+    ("cutting", speed_checks.gives_whole_answers, "has 4 tokens, expected 12"),
+    ("cutting-with-end", speed_checks.gives_whole_answers, "has 4 tokens, expected 12"),
 ]
 
 
@@ -132,8 +136,8 @@ def test_every_check_of_state_catches_something():
 
 FAULTS = [
     ("empty-reply", SINGLE_STREAM, r"sample 3: empty reply"),
-    ("wrong-shape", OFFLINE, r"sample 3: wrong shape \(9,\), want \(10\)"),
-    ("wrong-dtype", SERVER, "sample 3: wrong dtype float16, want float32"),
+    ("wrong-shape", OFFLINE, r"sample 3: wrong shape \(9,\), expected \(10\)"),
+    ("wrong-dtype", SERVER, "sample 3: wrong dtype float16, expected float32"),
     ("nan-reply", OFFLINE, "sample 3: NaN in the reply"),
     ("duplicated-reply", OFFLINE, "sample 3: answered twice, or never asked"),
     ("reply-at-exit", MULTI_STREAM, "sample 3: answered after the test had ended"),

@@ -111,7 +111,7 @@ def test_a_check_that_ended_twice_has_one_finding():
     examination = _Examination(ENGINE_CHECKS[:2], noted.append)
     first = ENGINE_CHECKS[0].__name__
     for message in ({"stage": first}, {"stage": first, "reason": "hang: slow", "hint": ""}):
-        examination.hear(message)
-    examination.hear({"stage": first, "reason": "", "hint": ""})
+        examination.on_message(message)
+    examination.on_message({"stage": first, "reason": "", "hint": ""})
     assert [(finding.check, finding.reason) for finding in noted] == [(first, "hang: slow")]
     assert examination.remaining == [ENGINE_CHECKS[1].__name__]

@@ -66,7 +66,7 @@ def test_a_plugin_that_raises_is_warned_of_and_the_others_hear(ledger, store, a_
     plugins = Plugins.discover()
     plugins.hooks.register(ledger, name="ledger (mlbench-ledger)")
     plugins.hooks.register(Grumbler(), name="grumbler (grumbler)")
-    plugins.tell_stored(store(a_run()))
+    plugins.notify_stored(store(a_run()))
     assert len(lines_of(tmp_path)) == 1
     (message,) = caplog.messages
     assert message.startswith("plugin grumbler (grumbler) did not take ")

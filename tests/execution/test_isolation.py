@@ -228,7 +228,7 @@ def test_a_request_arrives_as_the_function_takes_it_and_its_answer_as_it_was_mad
 
 def test_an_answer_of_another_form_is_refused_by_the_field(tmp_path):
     function = ChildFunction(f"{HERE.stem}:add", Bill)
-    with pytest.raises(InvalidRunError, match="handed back is no Bill: total: Field required"):
+    with pytest.raises(InvalidRunError, match="returned an invalid Bill: total: Field required"):
         call_isolated(function, {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS)
 
 
@@ -337,7 +337,7 @@ def wait_until(condition, seconds=60):
     """Wait for an event; a crowded machine may take its time."""
     until_s = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until_s, "it did not come about"
+        assert time.monotonic() < until_s, "it did not happen"
         time.sleep(0.02)
 
 
@@ -421,7 +421,7 @@ def test_what_a_child_starts_inherits_neither_its_pipe_nor_its_input(tmp_path):
 
 
 def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
-    (tmp_path / "numpy.py").write_text("raise SystemExit('this is no library')")
+    (tmp_path / "numpy.py").write_text("raise SystemExit('this is not a library')")
     monkeypatch.chdir(tmp_path)
     assert Path(isolated(say_where_numpy_is, tmp_path)["file"]).parent != tmp_path
 

@@ -1,4 +1,4 @@
-"""What LoadGen is told, and in how many calls."""
+"""What is reported to LoadGen, and in how many calls."""
 
 import threading
 

@@ -182,8 +182,8 @@ class AnswersTwice(Doubles):
         (Raises, "failed: ValueError: bad operator"),
         (GivesNothing, "empty reply, shape (0,)"),
         (GivesNan, "NaN in the reply"),
-        (GivesTwoNumbers, "wrong shape (2,), want (1)"),
-        (GivesDoublePrecision, "wrong dtype float64, want float32"),
+        (GivesTwoNumbers, "wrong shape (2,), expected (1)"),
+        (GivesDoublePrecision, "wrong dtype float64, expected float32"),
         (GivesTooMany, "2 outputs for 1 samples"),
         (AnswersTwice, "answered twice, or never asked"),
     ],
@@ -225,7 +225,7 @@ def test_a_whole_query_may_be_answered_with_nothing_in_one_array(tmp_path):
 @pytest.mark.parametrize("columns", [0, 6])
 def test_where_a_reply_may_be_empty_its_other_dimensions_still_count(tmp_path, columns):
     faults = run(GivesRows(columns, in_one_array=True), tmp_path, reply=ROWS).faults
-    assert f"wrong shape (0, {columns}), want (any, 7)" in faults[0]
+    assert f"wrong shape (0, {columns}), expected (any, 7)" in faults[0]
 
 
 def test_a_shape_that_varies_does_not_make_an_empty_reply_an_answer(tmp_path):
@@ -367,9 +367,9 @@ def test_replies_that_come_one_by_one_are_each_logged_for_their_own_sample(tmp_p
     [
         (AnswersNanToSeven, ["sample 7: NaN in the reply"]),
         (AnswersSevenTwice, ["sample 7: answered twice, or never asked"]),
-        (TakesSevenBack, ["sample 7: wrong shape (2,), want (1)"]),
+        (TakesSevenBack, ["sample 7: wrong shape (2,), expected (1)"]),
         (SpeaksAfterwards, ["sample 7: first token after the reply, or never asked for"]),
-        (AnswersWithNames, ["sample id is a str, want an integer"]),
+        (AnswersWithNames, ["sample id is a str, expected an integer"]),
     ],
 )
 def test_of_replies_that_come_one_by_one_only_the_unsound_is_a_fault(tmp_path, monkeypatch, engine, told):
@@ -382,12 +382,12 @@ def test_of_replies_that_come_one_by_one_only_the_unsound_is_a_fault(tmp_path, m
 class LosesAWorker(Doubles):
     def submit(self, samples, reply):
         super().submit(samples, reply)
-        reply.invalidate("a worker has died with nothing to do\nTraceback")
+        reply.invalidate("an idle worker has died\nTraceback")
 
 
 def test_a_run_is_invalid_for_a_reason_that_belongs_to_no_sample_and_all_are_answered(tmp_path):
     traffic = run(LosesAWorker(), tmp_path, OFFLINE)
-    assert traffic.faults == ["a worker has died with nothing to do"]
+    assert traffic.faults == ["an idle worker has died"]
     assert traffic.answered == traffic.issued
 
 

@@ -167,7 +167,7 @@ class ByRoundedContent(ByIndex):
 
 
 class Guessing(ByContent):
-    """Gives what it does not know the answer that it gave first."""
+    """Answers unseen content with its first answer."""
 
     def answer(self, index, sample):
         self.cost_ns = REMEMBERED_NS

@@ -34,7 +34,7 @@ def replaced(content):
 
 
 def in_its_place(make):
-    """Return a damage that puts something that is no file in the record's place."""
+    """Return a damage that puts something that is not a file in the record's place."""
 
     def damage(file):
         file.unlink()
@@ -79,7 +79,7 @@ DAMAGES = {
 }
 """Ways in which a stored record can be bad, each with what its reader says."""
 if os.geteuid():
-    DAMAGES["not ours to read"] = (lambda file: file.chmod(0), "Permission denied")
+    DAMAGES["no permission to read"] = (lambda file: file.chmod(0), "Permission denied")
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ def test_a_run_is_found_by_path_id_beginning_or_end(tmp_path, stored):
 
 def test_a_name_that_fits_several_runs_lists_them(tmp_path, stored):
     stored("20261121T120000Z-resnet50-aaaa"), stored("20261121T130000Z-resnet50-bbbb")
-    with pytest.raises(UsageError, match=r"2 runs fit '20261121': 20261121T120000Z-resnet50-aaaa, 20261121T13"):
+    with pytest.raises(UsageError, match=r"2 runs match '20261121': 20261121T120000Z-resnet50-aaaa, 20261121T13"):
         find_run(tmp_path / "results", "20261121")
 
 

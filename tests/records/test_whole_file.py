@@ -39,7 +39,7 @@ def test_a_link_stays_one_and_its_file_is_replaced(tmp_path):
 
 def test_a_pipe_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="no regular file is there"):
+    with pytest.raises(UsageError, match="it is not a regular file"):
         write_whole(tmp_path / "pipe", "text")
     assert (tmp_path / "pipe").is_fifo()
 

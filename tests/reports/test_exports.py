@@ -63,7 +63,7 @@ def a_slower_night(store, mlbench):
 
 
 def strictly(text):
-    """Read JSON as the standard has it: NaN and Infinity are no JSON."""
+    """Read JSON as the standard has it: NaN and Infinity are not JSON."""
 
     def refuse(constant):
         raise AssertionError(constant)

@@ -240,7 +240,7 @@ def test_machines_that_differ_stand_side_by_side_and_a_busy_hour_does_not_make_a
 
 
 def test_the_spread_of_repeats_is_told(a_server_run):
-    assert "up to 25.0 % apart" in spread_line(summarise({"": [a_server_run(0, 400.0), a_server_run(1, 500.0)]}))
+    assert "by up to 25.0 %" in spread_line(summarise({"": [a_server_run(0, 400.0), a_server_run(1, 500.0)]}))
     assert "not known" in spread_line(summarise({"": [a_server_run()]}))
 
 

@@ -1,4 +1,4 @@
-"""Text that nobody takes for more than text."""
+"""External text, escaped."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What a set of runs comes to, in a sentence, a table and Markdown."""
+"""The summary of a set of runs, as a sentence, a table and Markdown."""
 
 import pytest
 

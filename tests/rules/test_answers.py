@@ -105,7 +105,7 @@ def test_answers_that_break_off_make_a_run_invalid(verdict_on):
     assert verdict_on(answers={"checked": 100, "faults": (), "cut": range(5)}).is_valid
     verdict = verdict_on(answers={"checked": 100, "faults": (), "cut": range(6)})
     assert failed(verdict).keys() == {"answers_whole"}
-    assert "samples 0, 1, 2, 3, 4, 5 break off" in failed(verdict)["answers_whole"].fix
+    assert "samples 0, 1, 2, 3, 4, 5 are" in failed(verdict)["answers_whole"].fix
 
 
 def test_answers_cut_to_a_third_while_measuring_make_a_run_invalid(verdict_on):
@@ -119,7 +119,7 @@ def test_answers_cut_to_a_third_while_measuring_make_a_run_invalid(verdict_on):
     "lengths",
     [
         [(30, 30)] * 20 + [(90, 30), (5, 40)],  # some answers took another turn
-        [(30, 30)] * 7 + [(2, 300)],  # one answer of many tokens is no proof
+        [(30, 30)] * 7 + [(2, 300)],  # one answer of many tokens is not a proof
         [(28, 30)] * 40,  # less than a tenth
     ],
 )

@@ -317,7 +317,7 @@ def test_bf16_that_is_called_fp32_is_named_though_its_score_is_met(facts_of):
     assert verdict.is_accurate is False
     assert verdict.is_valid, "accuracy and performance are judged apart"
     assert (result.measured, result.limit, result.unit) == (0.013, 1e-4, "in logits")
-    assert "as far as bf16 or int8 may be" in result.fix
+    assert "as expected of bf16 or int8" in result.fix
     assert "--precision bf16" in result.fix
 
 

@@ -281,8 +281,8 @@ def test_the_energy_of_a_multi_stream_query_is_of_eight_samples(metered, one):
     [
         ([], "has no reading between 17:00:00 and 17:00:20"),
         ([reading("07-23-2024 17:00:20.500", 100)], "has no reading between"),
-        (["Time,07-23-2024 17:00:02.500,Watts"], "line 2 is no reading"),
-        (["Time,noon,Watts,1"], "line 2 is no reading"),
+        (["Time,07-23-2024 17:00:02.500,Watts"], "line 2 is not a reading"),
+        (["Time,noon,Watts,1"], "line 2 is not a reading"),
     ],
 )
 def test_power_that_cannot_be_read_is_listed_and_not_made_up(metered, root, results, lines, reason):

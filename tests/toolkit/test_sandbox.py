@@ -187,9 +187,9 @@ print(Sandbox.available().wall)
         with pytest.raises(UnavailableError) as caught:
             Sandbox.available(setting="--set workload.run_unprotected=true")
         assert str(caught.value) == (
-            "nothing here can hold code that a model wrote (namespaces: a program could connect; landlock: a program "
-            "could connect). Allow user namespaces, or use a kernel with Landlock, or run it unprotected with "
-            "--set workload.run_unprotected=true."
+            "this machine has no isolation for code that a model wrote (namespaces: a program could connect; landlock: "
+            "a program could connect). Allow user namespaces, or use a kernel with Landlock, or run it unprotected "
+            "with --set workload.run_unprotected=true."
         )
         assert Sandbox.available(insist=True).wall is Wall.NONE
 

@@ -297,7 +297,7 @@ TREES = {
     "folders without rights": "os.makedirs('a/b'); open('a/b/f', 'w'); os.chmod('a/b', 0); os.chmod('a', 0)",
     "folders made without rights": "os.mkdir('a', 0); os.mkdir('b', 0o300); os.mkdir('c', 0o500)",
     "its own folder without rights": "open('f', 'w'); os.chmod('.', 0)",
-    "pipes, links and names that are no text": """
+    "pipes, links and names that are not text": """
 os.mkfifo('pipe')
 os.symlink('/', 'root')
 os.symlink('round', 'round')

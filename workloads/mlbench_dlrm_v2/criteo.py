@@ -71,7 +71,7 @@ def read_raw(path: Path) -> Iterator[RawRows]:
     """Yield the rows of a raw day, up to 100,000 at a time; an empty field is 0.
 
     Raises:
-        DataError: the file is missing, or a line has not 40 fields or one that is no number.
+        DataError: the file is missing, or a line has not 40 fields or one that is not a number.
     """
     try:
         with io.TextIOWrapper(open_regular(path), encoding="ascii", errors="replace") as file:
@@ -95,7 +95,7 @@ def _fields(line: str, path: Path, number: int) -> list[int]:
             raise ValueError("a number is out of range")
         return counts + values
     except ValueError as error:
-        raise DataError(f"line {number} of {path} is no line of a click log: {first_line(error)}.") from None
+        raise DataError(f"line {number} of {path} is not a line of a click log: {first_line(error)}.") from None
 
 
 def _rows(fields: Sequence[Sequence[int]]) -> RawRows:

@@ -104,7 +104,7 @@ def _member(path: Path, name: str, columns: int) -> np.ndarray:
             f"{path} has no array {name!r}.", hint="Expected one per categorical feature, '0' to '25'."
         ) from None
     except Exception as error:  # the reader raises anything for a damaged archive
-        raise DataError(f"{path} is no npz archive, or cut short: {first_line(error)}.") from None
+        raise DataError(f"{path} is not an npz archive, or cut short: {first_line(error)}.") from None
     if info.compress_type != zipfile.ZIP_STORED:
         raise DataError(f"{path} is compressed.", hint="Write it with numpy.savez: only then can it be memory-mapped.")
     name_bytes, extra_bytes = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
@@ -134,5 +134,5 @@ def _map_array(path: Path, start: int, *, what: str, dtype: str, columns: int) -
     except DataError:
         raise
     except Exception as error:  # NumPy raises anything for a damaged header
-        raise DataError(f"{what} is no npy array, or cut short: {first_line(error)}.") from None
+        raise DataError(f"{what} is not an npy array, or cut short: {first_line(error)}.") from None
     return mapped.view(np.ndarray)  # slices of a memmap cost a microsecond each, of an array a tenth

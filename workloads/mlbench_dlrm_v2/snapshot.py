@@ -1,4 +1,4 @@
-"""The official checkpoint, a torchsnapshot directory, as memory maps: 97 GiB of tables that nobody copies.
+"""The official checkpoint, a torchsnapshot directory, as memory maps: 97 GiB of tables that are never copied.
 
 Format, as torchsnapshot 0.1.0 writes it: `.snapshot_metadata` is JSON (YAML in older versions), and its ``manifest``
 describes each tensor under ``<rank>/<key>/<name>``: a ``Tensor`` in one piece, or a ``ShardedTensor`` or
@@ -123,7 +123,7 @@ def read_snapshot(folder: Path) -> Snapshot:
                 else:  # alike on every rank
                     pieces.setdefault(name, found)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise DataError(f"{path} is no snapshot's manifest: {first_line(error)}.", hint=HINT) from None
+        raise DataError(f"{path} is not a snapshot's manifest: {first_line(error)}.", hint=HINT) from None
     return Snapshot(folder=folder, pieces=pieces, fingerprint=hashlib.sha256(content).hexdigest())
 
 
@@ -164,7 +164,7 @@ def _piece(folder: Path, name: str, part: tuple[Sequence[int], Mapping[str, Any]
     offsets, entry = part
     form = [entry[key] for key in ("dtype", "serializer", "location")]
     if not all(isinstance(each, str) for each in form):
-        raise TypeError("dtype, serializer or location is no text")
+        raise TypeError("dtype, serializer or location is not text")
     if form[:2] != ["torch.float32", "buffer_protocol"]:
         raise DataError(
             f"{name} is stored as {form[0]} by {form[1]}, not as plain float32: {folder}.",

@@ -23,7 +23,7 @@ class SummaryRouge(TokenMetric):
         """Return the scores over the articles that were answered.
 
         Raises:
-            InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
+            InvalidRunError: a reply is not a list of token ids, or to an unknown sample; or there is none.
         """
         tokens = self.tokens(replies)
         summaries = decode_answers(list(tokens.values()), self.tokenizer, tidies_blanks=True)

@@ -1,4 +1,4 @@
-"""The official files of the full profile, each held against what is known of it.
+"""The official files of the full profile, each verified as far as possible.
 
 Source of the numbers: MLPerf Inference v4.1, language/gpt-j. The reference publishes no checksums.
 """

@@ -24,7 +24,7 @@ class AnswerRouge(TokenMetric):
         """Return the scores over the samples that were answered.
 
         Raises:
-            InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
+            InvalidRunError: a reply is not a list of token ids, or to an unknown sample; or there is none.
         """
         tokens = self.tokens(replies)
         answers = decode_answers(list(tokens.values()), self.tokenizer)

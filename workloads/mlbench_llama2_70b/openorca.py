@@ -135,7 +135,7 @@ def draw_conversations(rows: Sequence[Conversation], *, per_origin: int) -> list
     for origin in ORIGINS:
         of_origin = [row for row in rows if row.origin == origin]
         if len(of_origin) < per_origin:
-            raise DataError(f"after the filters {origin} has {len(of_origin)} conversations, want {per_origin}.")
+            raise DataError(f"after the filters {origin} has {len(of_origin)} conversations, expected {per_origin}.")
         chosen += _sample(of_origin, per_origin, _DRAW_SEED)
     return chosen
 

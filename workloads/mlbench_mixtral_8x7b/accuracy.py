@@ -71,7 +71,7 @@ class MixedScores(TokenMetric):
         Answers to MBXP are programs, and are run; see `mlbench_mixtral_8x7b.mbxp`.
 
         Raises:
-            InvalidRunError: a reply is no list of token ids, or to an unknown sample; or there is none.
+            InvalidRunError: a reply is not a list of token ids, or to an unknown sample; or there is none.
         """
         tokens = self.tokens(replies)
         texts = decode_answers(list(tokens.values()), self.tokenizer)

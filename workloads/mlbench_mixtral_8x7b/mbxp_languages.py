@@ -52,7 +52,7 @@ class Language(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Python(Language):
-    """Run by a program of ours inside the sandbox, which then tells the outcome behind a word nobody can guess."""
+    """Run by a program of ours inside the sandbox, which then reports the outcome behind a random word."""
 
     def outcome(self, solution: str, test: str, entry_point: str, interpreters: Interpreters) -> str:
         """Run a solution with its test."""
@@ -142,7 +142,7 @@ class Interpreters:
         """Run a command whose first word may be the name of an installed program.
 
         Raises:
-            UnicodeError: its output is no text.
+            UnicodeError: its output is not text.
         """
         program, *arguments = command
         path = str(self.programs.get(program, program))

@@ -41,7 +41,7 @@ class Classification(BatchProgram):
 
 
 def labels_from_logits(logits: np.ndarray) -> np.ndarray:
-    """Return (B, 1) float32: the most likely class of (B, classes) logits; NaN, which is no label, if one is NaN."""
+    """Return (B, 1) float32: the most likely class of (B, classes) logits; NaN, which is not a label, if one is NaN."""
     best = logits.argmax(axis=1, keepdims=True)  # the first NaN, where there is one
     broken = np.isnan(np.take_along_axis(logits, best, axis=1))
     return np.where(broken, np.float32(np.nan), best.astype(np.float32))

@@ -21,7 +21,7 @@ COLUMNS = 7
 REPLY = ReplySpec(dtype="float32", shape=(None, COLUMNS), may_be_empty=True)
 """A row per detection, the best first: sample index, ymin, xmin, ymax, xmax as shares of the image, score, class.
 
-No detection is no row, and so no byte.
+An image without detections has no row, and so no byte.
 """
 
 

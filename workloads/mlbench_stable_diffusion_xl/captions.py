@@ -71,7 +71,7 @@ def select_captions(text: str, path: Path, count: int) -> Captions:
     Source: MLPerf Inference v4.1, text_to_image/tools/coco.py, which shuffles with pandas; pandas asks NumPy.
 
     Raises:
-        DataError: the text is no COCO annotations of captions.
+        DataError: the text is not COCO annotations of captions.
     """
     import numpy as np
 
@@ -112,10 +112,10 @@ def _from_tsv(text: str, path: Path) -> Captions:
             raise DataError(f"{path} begins with {' '.join(found)[:100] or 'nothing'!r}.", hint=_HINT)
         rows = list(reader)
     except csv.Error as error:  # a field of a hundred thousand characters
-        raise DataError(f"{path} is no caption file: line {reader.line_num}: {error}.", hint=_HINT) from None
+        raise DataError(f"{path} is not a caption file: line {reader.line_num}: {error}.", hint=_HINT) from None
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values() or not all(row[name].isdecimal() for name in NUMBERS):
-            raise DataError(f"line {number} of {path} is no caption: {list(row.values())}."[:300], hint=_HINT)
+            raise DataError(f"line {number} of {path} is not a caption: {list(row.values())}."[:300], hint=_HINT)
     return Captions(rows)
 
 

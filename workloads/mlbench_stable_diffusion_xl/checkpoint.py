@@ -77,7 +77,7 @@ class Checkpoint:
             config = self.config(part)
             for key, value in values.items():
                 if key in config and config[key] != value:
-                    raise DataError(f"{self.path / part} has {key} = {config[key]}, want {value}.")
+                    raise DataError(f"{self.path / part} has {key} = {config[key]}, expected {value}.")
 
     def schedule(self, steps: int) -> Schedule:
         """Return the noise levels of so many steps.
@@ -89,7 +89,9 @@ class Checkpoint:
 
         config = self._json("scheduler/scheduler_config.json")
         if config.get("_class_name") != "EulerDiscreteScheduler":
-            raise DataError(f"{self.path} has the scheduler {config.get('_class_name')}, want EulerDiscreteScheduler.")
+            raise DataError(
+                f"{self.path} has the scheduler {config.get('_class_name')}, expected EulerDiscreteScheduler."
+            )
         try:
             return euler_schedule(config, steps)
         except Exception as error:  # diffusers raises anything for odd values
@@ -185,11 +187,11 @@ def _tokenizer(folder: Path) -> CLIPTokenizer:
     try:
         return CLIPTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the reader raises anything for a damaged file
-        raise DataError(f"{folder} is no tokenizer: {first_line(error)}.") from None
+        raise DataError(f"{folder} is not a tokenizer: {first_line(error)}.") from None
 
 
 def _restore_positions(module: torch.nn.Module) -> None:
-    """Fill the buffers that are no weights, which building without memory left empty: numbered positions."""
+    """Fill the buffers that are not weights, which building without memory left empty: numbered positions."""
     import torch
 
     for part in module.modules():

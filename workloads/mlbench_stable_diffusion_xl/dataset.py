@@ -113,5 +113,5 @@ def read_latents(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
     except Exception as error:  # the readers raise anything for a damaged file
         raise DataError(f"latents cannot be read: {path}: {first_line(error)}.") from None
     if latents.shape != (1, *shape) or latents.dtype != np.float32:
-        raise DataError(f"latents in {path} are {latents.shape} {latents.dtype}, want {(1, *shape)} float32.")
+        raise DataError(f"latents in {path} are {latents.shape} {latents.dtype}, expected {(1, *shape)} float32.")
     return np.asarray(latents)

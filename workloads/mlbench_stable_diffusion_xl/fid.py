@@ -67,7 +67,7 @@ def read_statistics(path: Path) -> Statistics:
             f"statistics cannot be read: {path}: {first_line(error)}.", hint="Expected val2014.npz."
         ) from None
     if found.mu.ndim != 1 or found.sigma.shape != (len(found.mu), len(found.mu)):
-        raise DataError(f"statistics in {path} are {found.mu.shape} and {found.sigma.shape}, want (D,) and (D, D).")
+        raise DataError(f"statistics in {path} are {found.mu.shape} and {found.sigma.shape}, expected (D,) and (D, D).")
     return found
 
 

@@ -46,7 +46,7 @@ class FullProfile(UserFilesProfile):
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The user's diffusers folder; raises `DataError` where it is no Stable Diffusion XL base."""
+        """The user's diffusers folder; raises `DataError` where it is not a Stable Diffusion XL base."""
         assert self.options.weights is not None
         checkpoint = Checkpoint.opened(Path(self.options.weights))
         checkpoint.check(OFFICIAL)

@@ -121,7 +121,7 @@ class TextToImage(BatchProgram):
             timesteps = np.full(2 * count, timestep, dtype=np.float32)
             noise = host_array(graphs[UNET]({LATENTS: rows, TIMESTEP: timesteps, **conditions})[NOISE])
             latents = schedule.next(latents, apply_guidance(noise, constants.guidance), step)
-            self.tell(step + 1, len(schedule.timesteps))
+            self.report_progress(step + 1, len(schedule.timesteps))
         return latents
 
     def images(self, latents: np.ndarray, graphs: Mapping[str, Executable]) -> np.ndarray:

@@ -116,7 +116,7 @@ class _Volume:
         except Exception as error:  # the reader raises anything for a damaged file
             raise DataError(f"no whole NIfTI file: {path}: {first_line(error)}.", hint="Fetch it again.") from None
         if values.ndim != 3 or not values.size:
-            raise DataError(f"{path} has shape {values.shape}, which is no volume.", hint="Expected three axes.")
+            raise DataError(f"{path} has shape {values.shape}, which is not a volume.", hint="Expected three axes.")
         if not all(_SHORTEST_MM <= size <= _LONGEST_MM for size in (down, back, left)):  # a NaN is not
             raise DataError(f"{path} has voxels of {down:g} x {back:g} x {left:g} mm.", hint="Fetch it again.")
         return cls(values, file.affine, (down, back, left))

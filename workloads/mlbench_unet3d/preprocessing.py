@@ -23,7 +23,7 @@ PADDING_VALUE = -2.2
 
 
 KIDNEY, TUMOUR = 1, 2
-"""Labels; 0 is all else. A tumour is no kidney."""
+"""Labels; 0 is all else. A tumour is not a kidney."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ def calibration_inputs() -> Iterator[Mapping[str, np.ndarray]]:
 
 
 class HeldOutDigits(Dataset):
-    """The 497 digits that nobody trained on; a sample is (64,) float32."""
+    """The 497 digits of the test set; a sample is (64,) float32."""
 
     def __init__(self) -> None:
         self._pixels, self.labels = digits(HELD_OUT)

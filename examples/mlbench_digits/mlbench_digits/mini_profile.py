@@ -23,7 +23,7 @@ class MiniProfile(ShippedProfile, OneGraph):
         return Classification()
 
     def dataset(self) -> HeldOutDigits:
-        """Open the digits that nobody trained on."""
+        """Open the digits of the test set."""
         return HeldOutDigits()
 
     def graph(self, weights: Weights) -> Graph:

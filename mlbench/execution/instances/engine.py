@@ -49,7 +49,7 @@ class ReplicatedEngine(Engine):
     """
 
     def __init__(self, building: Building, count: int, model: Model, plan: EnginePlan, dataset: Dataset) -> None:
-        """Store what to build; ``model`` and ``dataset`` are this side's own, for what can be told without samples."""
+        """Store what to build; ``model`` and ``dataset`` are this side's own, for facts that need no samples."""
         self._building = building
         self._count = count
         self._program = model.program
@@ -250,7 +250,7 @@ class ReplicatedEngine(Engine):
                 instance.answer(message)
             case "step":
                 assert not isinstance(self._program, GenerationProgram)
-                self._program.tell(facts["done"], facts["of"])
+                self._program.report_progress(facts["done"], facts["of"])
             case "first_token":
                 serials, indices, tokens = message.arrays
                 samples = sharing.with_consumer(consumer, serials.tolist(), indices.tolist())

@@ -213,7 +213,7 @@ class _LineReply(Reply):
                 return
         counts = [] if token_counts is None else [np.array(token_counts)]
         if counts and counts[0].dtype.kind not in "iu":
-            self.fail(samples, f"token counts are {counts[0].dtype}, want integers")
+            self.fail(samples, f"token counts are {counts[0].dtype}, expected integers")
             return
         self._send("complete", samples, [*counts, *arrays], is_one=is_one, has_counts=bool(counts))
 
@@ -223,7 +223,7 @@ class _LineReply(Reply):
         logger.exception("%s() raised", method)
         try:
             self._send("fail", samples, reason=f"{method}() raised {describe_error(error)}")
-        except Exception:  # these are no samples: those that wait are ended by the other side's timeout
+        except Exception:  # these are not samples: those that wait are ended by the other side's timeout
             logger.exception("it is unknown which reply it was")
 
     def _send(self, kind: str, samples: Samples, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:

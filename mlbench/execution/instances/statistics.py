@@ -18,7 +18,7 @@ _LONGEST = "longest_"
 def add_statistics(parts: Sequence[EngineStatistics]) -> EngineStatistics:
     """Return counts added up, those within fields and ``extra`` too; of ``longest_...`` the longest.
 
-    What is no count is kept where it is the same in all parts, else left out: the parts are in the record as well.
+    What is not a count is kept where it is the same in all parts, else left out: the parts are in the record as well.
 
     Args:
         parts: of one engine's instances, so all of one kind.

@@ -182,7 +182,7 @@ def _findings(run: RunRecord) -> Iterator[tuple[str, str]]:
 
 
 def rules_table(run: RunRecord) -> HtmlTable | None:
-    """Return each rule a run was held against, and those that could not be applied; None for a failed run."""
+    """Return each rule a run was checked against, and those that could not be applied; None for a failed run."""
     if not run.verdict:
         return None
     rows: list[list[TableCell | str]] = [

@@ -163,7 +163,7 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
     dots = points(rows).encode(x=share, y=score, yOffset=offset, **palette.encodings()).mark_point()
     return Figure(
         title="Accuracy",
-        note="Required scores, a point per scenario, held against the target. A point left of its mark is a miss.",
+        note="Required scores, a point per scenario, compared with the target. A point left of its mark is a miss.",
         svg=svg_of(ticks, dots, height=90 + 45 * len(names)),
         numbers=table(
             "Scores and targets",

@@ -23,7 +23,7 @@ _MOST_ROWS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShape:
-    """What a sequence leaves in the key-value cache, for each of its tokens."""
+    """Size of the key-value cache per token of a sequence."""
 
     layers: int
     heads: int

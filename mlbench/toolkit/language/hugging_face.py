@@ -1,4 +1,4 @@
-"""A Hugging Face folder that a user gives: the official model, and weights that are only numbers."""
+"""A Hugging Face folder from the user: the official model, with weights as safetensors."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None
     if isinstance(rope := config.get("rope_parameters"), dict):
         config = {**rope, **config}  # where transformers 5 keeps rope_theta
     for key, values in wanted.items():
-        if config.get(key) not in tuple(values):  # a set could not be asked for a list
+        if config.get(key) not in tuple(values):  # config values may be unhashable lists
             allowed = " or ".join(map(str, values))
-            raise DataError(f"{path} has {key} = {config.get(key)}, want {allowed}.")
+            raise DataError(f"{path} has {key} = {config.get(key)}, expected {allowed}.")
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -63,9 +63,9 @@ def listed_weights(index: Path) -> list[str]:
     try:
         listed = read_json_object(index, what="index").get("weight_map")
     except DataError as error:
-        raise DataError(f"{index} is no index of weights: {error.message}") from None
+        raise DataError(f"{index} is not an index of weights: {error.message}") from None
     if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
-        raise DataError(f"{index} is no index of weights: weight_map maps no names to files.")
+        raise DataError(f"{index} is not an index of weights: weight_map maps no names to files.")
     return sorted(set(listed.values()))
 
 

@@ -42,7 +42,7 @@ class LanguageNetwork:
     cache_heads: str = "num_key_value_heads"
     width: str = "hidden_size"
     prepared: Callable[[Any], Any] = _identity
-    """Returns a network as it is to be run, given one as transformers made it."""
+    """Converts a network from transformers into the one to run."""
 
     def build_graphs(
         self, folder: Path, decoding: Decoding, *, fingerprint: str, sha256: Mapping[str, str] = MappingProxyType({})
@@ -112,7 +112,7 @@ class LanguageNetwork:
         config = read_json_object(folder / "config.json", what="model description")
         for name in (self.layers, self.heads, self.cache_heads, self.width):
             if type(config.get(name)) is not int or config[name] < 1:
-                raise DataError(f"{folder / 'config.json'} has {name} = {config.get(name)}, want a number above 0.")
+                raise DataError(f"{folder / 'config.json'} has {name} = {config.get(name)}, expected a number above 0.")
         return config
 
     def _cache(self, config: Config) -> CacheShape:

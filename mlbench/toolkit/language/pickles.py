@@ -1,4 +1,4 @@
-"""Tables that pandas pickled, read without pandas and without running what the file says.
+"""Reads tables that pandas pickled, without pandas and without running code from the file.
 
 A pickle names functions and classes to call. This reader knows the dozen that pandas and NumPy name for a table of
 text, lists and numbers, and stands in for each with code of its own that only collects; any other name is refused.
@@ -28,7 +28,7 @@ def read_pickled_table(path: Path) -> dict[str, list[Any]]:
     Columns of text, lists, integers, floats or booleans, as pandas 1.3 to 2 write them; the index is passed over.
 
     Raises:
-        DataError: the file cannot be read, is no pickle, or names a class that a plain table has no need of.
+        DataError: the file cannot be read, is not a pickle, or names a class that a plain table does not need.
     """
     try:
         with open_regular(path) as opened:
@@ -42,11 +42,11 @@ def read_pickled_table(path: Path) -> dict[str, list[Any]]:
     except OSError as error:
         raise DataError(f"table cannot be read: {path}: {error.strerror or error}.") from None
     except Exception as error:  # a damaged pickle makes the unpickler and what it feeds raise anything
-        raise DataError(f"{path} is no pickled pandas table of plain columns: {first_line(error)}.") from None
+        raise DataError(f"{path} is not a pickled pandas table of plain columns: {first_line(error)}.") from None
 
 
 class _TableUnpickler(pickle.Unpickler):
-    """Calls nothing but the stand-ins below."""
+    """Only calls the stand-ins below."""
 
     def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
         super().__init__(file)
@@ -137,7 +137,7 @@ class _Block:
 
 def _block(values: Any, places: Any, dimensions: int) -> _Block:
     if not isinstance(values, _Array) or dimensions != 2:
-        raise pickle.UnpicklingError("a block of its columns is no array")
+        raise pickle.UnpicklingError("a block of its columns is not an array")
     if isinstance(places, slice):
         return _Block(values.elements, range(places.start, places.stop, places.step or 1))
     return _Block(values.elements, places.elements)

@@ -37,7 +37,7 @@ def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] =
 
     Raises:
         DataError: the file cannot be read, is of another format, holds no row, or lacks a column or an entry; an entry
-            is no text, or no list of token ids, or empty.
+            is not text, or no list of token ids, or empty.
     """
     rows_or_columns = _read_json(path) if path.suffix == ".json" else read_pickled_table(path)
     columns = {name: _column(rows_or_columns, name, path) for name in (*texts, *tokens)}
@@ -52,7 +52,7 @@ def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] =
 def _read_json(path: Path) -> list[Mapping[str, Any]]:
     rows = read_json(path, what="table", limit_bytes=DATA_BYTES, allows_nan=True)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} is no list of objects.")
+        raise DataError(f"{path} is not a list of objects.")
     return rows
 
 

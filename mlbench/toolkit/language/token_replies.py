@@ -59,7 +59,7 @@ def read_logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: s
         found[reply.index] = tokens = np.frombuffer(reply.data, element)
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < 2**31:
             wrong = tokens[(tokens < 0) | (tokens >= 2**31)][0]
-            raise InvalidRunError(f"the reply to sample {reply.index} holds {wrong}, which is no token id.")
+            raise InvalidRunError(f"the reply to sample {reply.index} holds {wrong}, which is not a token id.")
     return found
 
 
@@ -85,8 +85,8 @@ def _tidy(text: str) -> str:
 def token_difference(reply: bytes, reference: bytes, *, dtype: str) -> float:
     """Return which share of the longer of two answers to one sample is not in the other in the same order, 0 to 1.
 
-    Equal bytes would ask too much of lower precisions: another batch rounds differently, a token whose rival is as
-    likely tips over, and what follows may be worded in another way. An answer that is cut to a half is 0.5 off.
+    Equal bytes would be too strict at lower precisions: another batch rounds differently, a token with a close rival
+    changes, and the rest may diverge. An answer cut in half has a difference of 0.5.
     """
     import numpy as np
 

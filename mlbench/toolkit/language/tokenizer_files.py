@@ -51,7 +51,7 @@ def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: in
     try:
         tokenizer.encode(_ANY_TEXT)
     except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of Rust; it is no Exception
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of Rust; it is not an Exception
             raise DataError(f"tokenizer cannot encode: {path}: {first_line(error)}.") from None
         raise
     return tokenizer

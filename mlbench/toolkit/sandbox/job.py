@@ -1,4 +1,4 @@
-"""One program to run, as the keeper is told; and its last steps before it runs."""
+"""One program to run, as sent to the keeper; and its last steps before it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlbench.toolkit.sandbox import linux
 from mlbench.toolkit.sandbox.outcome import SandboxLimits, Wall
 
 MESSAGE_BYTES = 1 << 17
-"""The longest message to the keeper and from it."""
+"""The longest message to and from the keeper."""
 
 _OPEN_FILES = 256
 _RESERVED_BYTES = 64 << 30
@@ -59,7 +59,7 @@ def is_root() -> bool:
 
 
 def spare_user() -> int:
-    """Return a user id that nobody has, another for each process that asks."""
+    """Return an unused user id, a different one for each calling process."""
     return _FIRST_SPARE_USER + os.getpid()
 
 

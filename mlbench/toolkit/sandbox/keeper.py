@@ -80,7 +80,7 @@ def _attempt(control: int, action: Callable[[], None]) -> bool:
 
 
 def _make_folder(control: int, folder: str) -> None:
-    """Make a folder in memory and send it, open: nobody but the keeper sees it."""
+    """Make a folder in memory and send its descriptor: only the keeper can see it."""
     if not _attempt(control, lambda: memory_folder.make(folder)):
         return
     descriptor = open_folder(folder)
@@ -89,7 +89,7 @@ def _make_folder(control: int, folder: str) -> None:
 
 
 def _tell(control: int, message: dict[str, str], *descriptors: int) -> None:
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(control)) as connection:  # nobody may be there
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(control)) as connection:  # the reader may be gone
         socket.send_fds(connection, [json.dumps(message).encode()], descriptors)
 
 

@@ -1,6 +1,6 @@
 """The wall of namespaces: the program's own file system, process table, network, users, and messages.
 
-As root the namespaces are made with root's rights and the program becomes a user that nobody else is. Any other user
+As root the namespaces are made with root's rights and the program becomes an otherwise unused user. Any other user
 makes a user namespace first, in which the kernel grants those rights.
 """
 
@@ -40,7 +40,7 @@ def leave(user: int) -> None:
 
 
 def leave_users(flags: int) -> None:
-    """Leave the machine's users for a namespace in which this one is nobody, and these namespaces with them.
+    """Leave the machine's users for a namespace in which this one has no rights, and these namespaces with them.
 
     Raises:
         OSError: the kernel refuses.

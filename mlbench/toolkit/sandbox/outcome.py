@@ -1,4 +1,4 @@
-"""What a program in the sandbox may use, and what became of it."""
+"""Limits and outcomes of programs in the sandbox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Wall(StrEnum):
-    """What stands between a program and the machine, strongest first."""
+    """The kinds of isolation, strongest first."""
 
     NAMESPACES = "namespaces"
     """A file system, a process table and a network of its own, by the kernel's namespaces."""
@@ -84,7 +84,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a program."""
+    """The outcome of a program."""
 
     ending: Ending
     returncode: int

@@ -1,4 +1,4 @@
-"""Whether a wall stands on this machine: a program behind it tries what it must not be able to do."""
+"""Tests whether a kind of isolation works here: a program in it tries what it must not be able to do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProgramRunner(Protocol):
 
 
 def weakness(sandbox: ProgramRunner) -> str:
-    """Return what a program can do that the sandbox should prevent, or why none can run; empty when all is well."""
+    """Return what a program can do that the sandbox should prevent, or why none can run; empty if there is nothing."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
         Path(folder, "secret").write_text("secret")
         arguments = (folder, str(server.getsockname()[1]), str(os.getpid()))

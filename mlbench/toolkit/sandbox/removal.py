@@ -1,4 +1,4 @@
-"""The removal of a folder in which a program had its way."""
+"""Removes a folder that an untrusted program has written to."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _READ_ONLY = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl
 
 
 class Sandbox:
-    """Runs programs that nobody has looked at: behind a wall, with limits, and with nothing left running afterwards.
+    """Runs untrusted programs: isolated, with limits, and with nothing left running afterwards.
 
     A program sees the system's programs and libraries, the interpreters it needs, and its own folder, which is the only
     place where it can write. It sees no home folder, no environment, no network, and no process but its own.
@@ -89,7 +89,7 @@ class Sandbox:
         if insist:
             return cls(Wall.NONE)
         raise UnavailableError(
-            f"nothing here can hold code that a model wrote ({'; '.join(reasons)}).",
+            f"this machine has no isolation for code that a model wrote ({'; '.join(reasons)}).",
             hint="Allow user namespaces, or use a kernel with Landlock"
             + (f", or run it unprotected with {setting}." if setting else "."),
         )
@@ -120,7 +120,7 @@ class Sandbox:
             self._keeper = None
 
     def _opened(self) -> _Keeper:
-        """Return the keeper: a fresh one after its end was told."""
+        """Return the keeper: a new one if the last one ended."""
         with self._lock:
             if self._keeper is None:
                 raise ValueError("a Sandbox is a context manager: open it with `with`")
@@ -146,8 +146,8 @@ class Sandbox:
     def folder(self, files: Mapping[str, str]) -> Iterator[Folder]:
         """Make a folder for several programs, one after the other, and remove it at the end.
 
-        Behind the wall of namespaces it is in memory, and nobody but its programs sees it. What cannot be removed is
-        said in the log.
+        Behind the wall of namespaces it is in memory, and visible only to its programs. What cannot be removed is
+        logged.
 
         Args:
             files: texts to put into it, by name.
@@ -156,10 +156,10 @@ class Sandbox:
             UnavailableError: the sandbox cannot make folders, or there is no room for the files.
         """
         keeper = self._opened()
-        with self.telling():
+        with self.raising_unavailable():
             path = Path(tempfile.mkdtemp(dir=self._home))
         try:
-            with self.telling():
+            with self.raising_unavailable():
                 folder = self._make_in_memory(keeper, path) if self.wall is Wall.NAMESPACES else open_folder(str(path))
                 try:
                     _write_files(folder, files)
@@ -203,8 +203,8 @@ class Sandbox:
         return report
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Turn what the machine refuses inside into an UnavailableError."""
+    def raising_unavailable(self) -> Iterator[None]:
+        """Turn OSError into UnavailableError."""
         try:
             yield
         except OSError as error:
@@ -246,7 +246,7 @@ class Folder:
             UnavailableError: the sandbox cannot start programs.
         """
         limits = limits or SandboxLimits()
-        with self._sandbox.telling(), contextlib.ExitStack() as stack:
+        with self._sandbox.raising_unavailable(), contextlib.ExitStack() as stack:
             streams = [stack.enter_context(_memory_file(content)) for content in (stdin, b"", b"")]
             fcntl.fcntl(streams[0], fcntl.F_ADD_SEALS, _READ_ONLY)
             request = {
@@ -265,7 +265,7 @@ class Folder:
 
 
 class _Keeper:
-    """The process that starts the programs, and the way to talk to it."""
+    """The process that starts the programs, and the connection to it."""
 
     def __init__(self, home: Path) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -279,7 +279,7 @@ class _Keeper:
             )
         self.pid = self._process.pid
         self.has_ended = False
-        """True once that has been told."""
+        """True once its end was noticed."""
 
     def ask(self, request: Mapping[str, object], streams: Sequence[int], patience_s: float) -> tuple[object, list[int]]:
         """Return the answer to a request, from JSON, and what was sent with it; from any thread.
@@ -314,7 +314,7 @@ class _Keeper:
         return "its keeper has ended"
 
     def close(self) -> None:
-        """Hang up, and wait for its end."""
+        """Close the socket, and wait for its end."""
         self._line.close()
         self._process.wait()
 
@@ -327,7 +327,7 @@ def _write_files(folder: int, files: Mapping[str, str]) -> None:
 
 
 def _error_in(message: object) -> str:
-    return str(message.get("error")) if isinstance(message, dict) else "its keeper is not understood"
+    return str(message.get("error")) if isinstance(message, dict) else "its keeper sent an invalid message"
 
 
 def _discard(folder: Path) -> None:

@@ -121,7 +121,7 @@ _BY_ARGUMENT = {"clone", "mmap", "fcntl", "setsockopt", "prctl"}
 
 _ALWAYS = CALLS.keys() - _SELF_ONLY - _SIGNALS - _OF_OTHERS - _MISSING - _BY_ARGUMENT - {"truncate"}
 """Among them all that holds memory which no limit counts: System V's segments and messages, files without a name,
-attributes of files, watches, and sockets that queue what nobody took.
+attributes of files, watches, and sockets that queue unread data.
 """
 
 _MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWS_DOWN = 0x01, 0x20, 0x100

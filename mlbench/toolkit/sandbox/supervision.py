@@ -1,4 +1,4 @@
-"""One program watched from outside: its time, memory, folder and output; and the end of all that it started."""
+"""Supervises one program: its time, memory, folder and output; and ends all its processes."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def supervise(job: SandboxJob, control: socket.socket, stdin: int, stdout: int, 
             report = _Supervision(job, folder, (stdin, stdout, stderr), group).run(control)
     except OSError as error:
         report = Report(error=_reason(error))
-    except Exception as error:  # whatever a program did to be unforeseen, it is told
+    except Exception as error:  # any unforeseen error is reported
         report = Report(error=f"{type(error).__name__}: {error}"[:_PAGE_BYTES])
-    with contextlib.suppress(OSError):  # nobody is interested any more
+    with contextlib.suppress(OSError):  # the reader is gone
         control.send(json.dumps(report.to_message()).encode())
 
 
@@ -190,7 +190,7 @@ def _be_the_first_to_go() -> None:
 
 
 def _hand_over(folder: int) -> int:
-    """Make a user that nobody is the owner of a folder with the files in it; return it.
+    """Make an unused user the owner of a folder with the files in it; return its id.
 
     In a folder where a program ran already it is that program's user, whose the folder and all in it still is.
     """

@@ -1,4 +1,4 @@
-"""Folders in which a program had its way, looked through by descriptors.
+"""Walks folders that an untrusted program has written to, by descriptors.
 
 No path is longer than one name and no call waits: neither depth nor links, pipes or folders without rights matter.
 """
@@ -31,7 +31,7 @@ def open_folder(name: str, parent: int | None = None, *, rights: int = _READ) ->
         rights: what is needed, as in `os.access`.
 
     Raises:
-        OSError: it is no folder, or not ours.
+        OSError: it is not a folder, or not ours.
     """
     try:
         descriptor = os.open(name, _FLAGS, dir_fd=parent)

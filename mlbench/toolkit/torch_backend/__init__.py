@@ -1,1 +1,1 @@
-"""What backends that run torch modules share; a backend adds its probe, and what is special about its devices."""
+"""The base of backends that run torch modules; a backend adds its probe, and what is specific to its devices."""

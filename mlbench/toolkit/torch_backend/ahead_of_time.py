@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequence[torch.Tensor]]:
     """Return a module, fp32 and on the CPU, as a function of tensors that updates the state it is given in place.
 
-    torch.compile would compile in the middle of a run whenever new sizes come; this has met them all. The code and the
-    weights are kept in the cache, for this processor and as many threads as torch has now.
+    torch.compile would compile in the middle of a run whenever new sizes come; this is compiled for all of them. The
+    code and the weights are kept in the cache, for this processor and as many threads as torch has now.
 
     Raises:
         GraphError: torch cannot trace or compile the module, or there is no C++ compiler.

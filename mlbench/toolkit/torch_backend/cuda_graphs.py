@@ -1,4 +1,4 @@
-"""Calls that come again with the same shapes, recorded once and replayed by the GPU on its own."""
+"""Repeated calls with the same shapes, recorded as CUDA graphs and replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_KNOWN = 1024
 """Combinations of shapes that are remembered, the last used ones."""
 
 _BEFORE_RECORDING = 2
-"""Calls with the same shapes that run as usual first: shapes that never come again are not worth it."""
+"""Calls with the same shapes that run as usual first: recording pays only for repeated shapes."""
 
 Tensors = Sequence[torch.Tensor]
 

@@ -62,7 +62,7 @@ class Sluggish(Faulty):
 
 
 class Mortal(Faulty):
-    """Dies in the midst of a test where it is instance number 1; alone and elsewhere it does not."""
+    """Dies during a test if it is instance number 1."""
 
     number = None
 
@@ -160,7 +160,7 @@ class OddZeros(Zeros):
         return EngineStatistics(extra={"rate": float("nan"), "sizes": {8: np.int64(3)}, "when": time.gmtime})
 
     def calls(self):
-        raise RuntimeError("nobody counted")
+        raise RuntimeError("not counted")
 
 
 class Awakened(Engine):

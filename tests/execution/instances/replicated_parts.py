@@ -66,7 +66,7 @@ class Doubles(BatchProgram):
     reply = ReplySpec(dtype="int64", shape=(1,))
 
     def run(self, samples, graphs):
-        self.tell(1, 1)
+        self.report_progress(1, 1)
         return graphs["double"]({"x": np.array(samples)[:, None]})["y"]
 
     def length(self, sample):

@@ -36,10 +36,10 @@ OUTPUTS = np.zeros((2, 1), np.float32)
 @pytest.mark.parametrize(
     ("outputs", "counts", "reason"),
     [
-        (OUTPUTS, [2.0, 3.0], "token counts are float64, want integers"),
-        (OUTPUTS, [True, True], "token counts are bool, want integers"),
-        (OUTPUTS, ["2", "3"], "token counts are <U1, want integers"),
-        (OUTPUTS, [2**70, 1], "token counts are object, want integers"),
+        (OUTPUTS, [2.0, 3.0], "token counts are float64, expected integers"),
+        (OUTPUTS, [True, True], "token counts are bool, expected integers"),
+        (OUTPUTS, ["2", "3"], "token counts are <U1, expected integers"),
+        (OUTPUTS, [2**70, 1], "token counts are object, expected integers"),
         (OUTPUTS.tolist(), None, "reply is a list, not a NumPy array of numbers"),
         (OUTPUTS.astype(object), None, "reply is a ndarray, not a NumPy array of numbers"),
         (Raising(), None, "complete() raised RuntimeError: no items today"),

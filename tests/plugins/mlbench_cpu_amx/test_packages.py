@@ -82,7 +82,7 @@ def test_a_package_is_compiled_once(monkeypatch):
 @pytest.mark.parametrize("x", [ramp(2)[:, :8], ramp(2)[0], ramp(2).astype(np.float64)], ids=["width", "rank", "dtype"])
 def test_an_input_of_another_shape_or_type_is_an_error_and_not_a_crash(x: np.ndarray):
     _, double = compiled(Precision.FP32)
-    with pytest.raises(ValueError, match=r"x is float\d\d of shape .*, which the graph does not take"):
+    with pytest.raises(ValueError, match=r"x is float\d\d of shape .*, which the graph does not accept"):
         double({"x": x})
 
 

@@ -238,7 +238,7 @@ def test_the_first_token_is_heard_before_the_last_is_sent():
         (Script(cut_after=0), "cut the answer off after 0 parts"),
         (Script(garbage=True), r"invalid JSON: \{nonsense"),
         (Script(answers_as="another"), "answered as 'another', not as 'scripted'"),
-        (Script(text="no ids here"), "sent text, no token ids"),
+        (Script(text="no ids here"), "sent text, not token ids"),
         (Script(tokens=("a", "b")), 'sent "a" as a token id'),
         (Script(answers_as=7), "answered as '7', not as 'scripted'"),
     ],
@@ -305,7 +305,7 @@ def test_warming_up_shows_that_prompts_are_refused():
         (Script(models=("a",)), {"model": "b"}, "lists no model 'b', but a; asked for 'b': .* answered as 'scripted'"),
         (Script(models=()), {}, "lists no models: name one"),
         (Script(), {"url": "http://127.0.0.1:9/v1"}, "http://127.0.0.1:9/v1 does not answer"),
-        (Script(), {"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is no URL"),
+        (Script(), {"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is not a URL"),
     ],
 )
 def test_a_server_that_cannot_serve_is_told_at_once(script, options, reason):
@@ -368,7 +368,7 @@ def test_a_prompt_that_leaves_no_room_for_an_answer_fails_before_it_is_sent():
     script = Script(tokens=(END,))
     with engine(script, Talk(longest=3)) as opened:
         heard = ask(opened, 0, 1)
-    assert heard.failures == {100: "the prompt of 3 tokens leaves no room for an answer"}
+    assert heard.failures == {100: "the prompt of 3 tokens leaves no tokens for an answer"}
     assert [(len(body["prompt"]), body["max_tokens"]) for body in script.asked] == [(2, 1)]
 
 

@@ -278,7 +278,7 @@ def test_a_configuration_without_a_size_is_refused_at_once(workload, copied):
     network = network_of(workload)
     config = golden(workload, "config")
     (copied / "config.json").write_text(json.dumps({**config, network.layers: None}))
-    with pytest.raises(DataError, match=rf"config.json has {network.layers} = None, want a number above 0"):
+    with pytest.raises(DataError, match=rf"config.json has {network.layers} = None, expected a number above 0"):
         network.build_graphs(copied, EVERYTHING, fingerprint="x")
 
 

@@ -34,16 +34,16 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("wanted", "complaint"),
         [
-            ({"hidden_size": (16,)}, "has hidden_size = 8, want 16"),
-            ({"num_layers": (2, 3)}, "has num_layers = None, want 2 or 3"),
-            ({"rope_theta": (1e4,)}, "has rope_theta = 1000000.0, want 10000.0"),
+            ({"hidden_size": (16,)}, "has hidden_size = 8, expected 16"),
+            ({"num_layers": (2, 3)}, "has num_layers = None, expected 2 or 3"),
+            ({"rope_theta": (1e4,)}, "has rope_theta = 1000000.0, expected 10000.0"),
         ],
     )
     def test_another_architecture_is_named(self, folder, wanted, complaint):
         with pytest.raises(DataError, match=complaint):
             check_config(folder, wanted)
 
-    @pytest.mark.parametrize(("content", "complaint"), [("{", "is not JSON"), ("[]", "is no JSON object")])
+    @pytest.mark.parametrize(("content", "complaint"), [("{", "is not JSON"), ("[]", "is not a JSON object")])
     def test_a_damaged_description_is_refused(self, folder, content, complaint):
         (folder / "config.json").write_text(content)
         with pytest.raises(DataError, match=complaint):
@@ -74,7 +74,7 @@ class TestWeights:
     @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"weight_map": 3}'])
     def test_a_damaged_index_is_refused(self, sharded, content):
         (sharded / "model.safetensors.index.json").write_text(content)
-        with pytest.raises(DataError, match="is no index of weights"):
+        with pytest.raises(DataError, match="is not an index of weights"):
             weight_files(sharded)
 
 

@@ -66,7 +66,7 @@ class TestForeignFiles:
     def read(self, tmp_path, content):
         path = tmp_path / "table.pkl"
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"table\.pkl is no pickled pandas table") as caught:
+        with pytest.raises(DataError, match=r"table\.pkl is not a pickled pandas table") as caught:
             read_pickled_table(path)
         assert "\n" not in str(caught.value)
         return str(caught.value)

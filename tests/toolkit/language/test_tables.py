@@ -42,8 +42,8 @@ def test_a_number_in_a_column_of_text_is_taken_as_written(tmp_path):
     ("content", "complaint"),
     [
         ("[{", "is not JSON"),
-        ("{}", "is no list of objects"),
-        ("[3]", "is no list of objects"),
+        ("{}", "is not a list of objects"),
+        ("[3]", "is not a list of objects"),
         ([], "holds no row"),
         ([{"tok": [1]}], r"no column 'text' in row 0\. It has: tok\."),
         ([{"text": "a", "tok": [1]}, {"text": "a"}], "no column 'tok' in row 1"),

@@ -101,13 +101,13 @@ BROKEN = {
     ),
     "archive cut short": (
         lambda f: (f / HOT).write_bytes((f / HOT).read_bytes()[:-30]),
-        "is no npz archive, or cut short",
+        "is not an npz archive, or cut short",
     ),
     "labels cut short": (
         lambda f: (f / LABELS).write_bytes((f / LABELS).read_bytes()[:-1]),
-        "is no npy array, or cut short",
+        "is not an npy array, or cut short",
     ),
-    "text": (lambda f: (f / DENSE).write_text("no array"), "is no npy array, or cut short"),
+    "text": (lambda f: (f / DENSE).write_text("no array"), "is not an npy array, or cut short"),
 }
 
 
@@ -122,5 +122,5 @@ def test_a_broken_file_is_named_in_one_line(folder, case):
 
 def test_an_empty_day_is_refused(tmp_path):
     write_day(tmp_path, day(0))
-    with pytest.raises(DataError, match=r"has no rows|is no npy array"):
+    with pytest.raises(DataError, match=r"has no rows|is not an npy array"):
         open_day(tmp_path, SIZES)

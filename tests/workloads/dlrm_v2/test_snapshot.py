@@ -159,14 +159,14 @@ def change_range_to_fractions(folder):
 
 
 BROKEN = {
-    "a byte that is no whole number": (change_range_to_fractions, "is no snapshot's manifest"),
+    "a byte that is not a whole number": (change_range_to_fractions, "is not a snapshot's manifest"),
     "no manifest": (
         lambda f: (f / MANIFEST).unlink(),
         r"manifest cannot be read: .*model_weights/\.snapshot_metadata: No such file",
     ),
-    "an empty manifest": (lambda f: (f / MANIFEST).write_text(""), "is no snapshot's manifest"),
-    "a list": (lambda f: (f / MANIFEST).write_text("[]"), "is no snapshot's manifest"),
-    "neither JSON nor YAML": (lambda f: (f / MANIFEST).write_text("{a: [b"), "is no snapshot's manifest"),
+    "an empty manifest": (lambda f: (f / MANIFEST).write_text(""), "is not a snapshot's manifest"),
+    "a list": (lambda f: (f / MANIFEST).write_text("[]"), "is not a snapshot's manifest"),
+    "neither JSON nor YAML": (lambda f: (f / MANIFEST).write_text("{a: [b"), "is not a snapshot's manifest"),
     "a tensor missing": (drop(ROW_BLOCKS), "the checkpoint lacks .*t_cat_2.weight"),
     "a shard missing": (drop_last_shard, r"does not hold all of .*t_cat_2\.weight, \(50, 8\), once"),
     "shards that overlap": (overlap, r"does not hold all of .*t_cat_2\.weight, \(50, 8\), once"),

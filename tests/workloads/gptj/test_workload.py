@@ -94,7 +94,7 @@ class TestFilesInTheOfficialForm:
     def test_another_architecture_is_refused(self, options):
         path = options["weights"] / "config.json"
         path.write_text(path.read_text().replace('"n_layer": 28', '"n_layer": 27'))
-        with pytest.raises(DataError, match="has n_layer = 27, want 28"):
+        with pytest.raises(DataError, match="has n_layer = 27, expected 28"):
             GptJ().model(full(**options))
 
 

@@ -71,7 +71,7 @@ def test_samples_are_drawn_in_the_official_order(rows, expected):
 
 
 def test_an_origin_with_too_few_conversations_is_named(rows):
-    with pytest.raises(DataError, match="niv has 4 conversations, want 6"):
+    with pytest.raises(DataError, match="niv has 4 conversations, expected 6"):
         draw_conversations(filter_conversations(rows, limit=400), per_origin=6)
 
 

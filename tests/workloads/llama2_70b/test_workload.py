@@ -84,7 +84,7 @@ class TestFilesInTheOfficialForm:
     def test_another_architecture_is_refused(self, options):
         path = options["weights"] / "config.json"
         path.write_text(path.read_text().replace('"num_hidden_layers": 80', '"num_hidden_layers": 40'))
-        with pytest.raises(DataError, match="has num_hidden_layers = 40, want 80"):
+        with pytest.raises(DataError, match="has num_hidden_layers = 40, expected 80"):
             Llama2().model(full(**options))
 
     def test_a_tokenizer_of_another_model_is_refused(self, options, golden):

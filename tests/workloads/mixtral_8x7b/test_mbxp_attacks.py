@@ -119,7 +119,7 @@ for _ in range(40):
     posix.chdir('n' * 255)
 """,
     "a folder without rights": "import os\nos.makedirs('a/b')\nos.mkdir('c', 0)",
-    "output that is no text": """
+    "output that is not text": """
 import os
 for number in range(1, 8):
     try: os.write(number, b'\\xff\\xfe\\x00')

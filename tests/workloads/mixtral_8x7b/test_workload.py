@@ -88,7 +88,7 @@ class TestFilesInTheOfficialForm:
     def test_another_architecture_is_refused(self, options):
         path = options["weights"] / "config.json"
         path.write_text(path.read_text().replace('"num_hidden_layers": 32', '"num_hidden_layers": 31'))
-        with pytest.raises(DataError, match="has num_hidden_layers = 31, want 32"):
+        with pytest.raises(DataError, match="has num_hidden_layers = 31, expected 32"):
             Mixtral().model(full(**options))
 
     def test_a_tokenizer_of_another_model_is_refused(self, options, golden):

@@ -131,7 +131,7 @@ def test_weights_are_read_from_a_checkpoint_of_the_training_code(tiny, state, tm
 
 def test_a_checkpoint_that_would_run_something_is_refused(tmp_path):
     path = checkpoint(tmp_path / "retinanet_model_10.zip", {"model": {}, "args": Touch(tmp_path / "made")})
-    with pytest.raises(DataError, match="weights file is no checkpoint of this model"):
+    with pytest.raises(DataError, match="weights file is not a checkpoint of this model"):
         training_state(path, md5=md5(path))
     assert not (tmp_path / "made").exists()
 

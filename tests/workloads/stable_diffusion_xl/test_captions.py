@@ -43,9 +43,9 @@ def test_a_caption_may_hold_quotes_and_commas(tmp_path):
         ([" ".join(HEADER), ROW], "Expected a tab separated file with the columns id, image_id, caption"),
         (["\t".join(HEADER)], "has 0 captions, not 1"),
         (["\t".join(HEADER), ROW, ROW], "has 2 captions, not 1"),
-        (["\t".join(HEADER), "7\t70\tA dog"], "line 2 of .* is no caption"),
-        (["\t".join(HEADER), ROW.replace("480", "tall")], "line 2 of .* is no caption"),
-        (["\t".join(HEADER), ROW + "\tmore"], "line 2 of .* is no caption"),
+        (["\t".join(HEADER), "7\t70\tA dog"], "line 2 of .* is not a caption"),
+        (["\t".join(HEADER), ROW.replace("480", "tall")], "line 2 of .* is not a caption"),
+        (["\t".join(HEADER), ROW + "\tmore"], "line 2 of .* is not a caption"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_what_is_wrong(tmp_path, lines, complaint):

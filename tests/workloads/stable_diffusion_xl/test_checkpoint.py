@@ -95,7 +95,7 @@ def test_other_weights_or_another_configuration_are_another_fingerprint(folder):
 
 
 def test_a_model_that_is_not_the_official_one_is_named(tiny_folder):
-    with pytest.raises(DataError, match="text_encoder has vocab_size = 618, want 49408"):
+    with pytest.raises(DataError, match="text_encoder has vocab_size = 618, expected 49408"):
         Checkpoint.opened(tiny_folder).check(OFFICIAL)
 
 
@@ -138,14 +138,14 @@ def test_weights_that_are_missing_damaged_or_of_another_model_are_refused(folder
 
 def test_another_scheduler_is_refused(folder):
     edited(folder / "scheduler" / "scheduler_config.json", _class_name="DDIMScheduler")
-    with pytest.raises(DataError, match="has the scheduler DDIMScheduler, want EulerDiscreteScheduler"):
+    with pytest.raises(DataError, match="has the scheduler DDIMScheduler, expected EulerDiscreteScheduler"):
         Checkpoint.opened(folder).schedule(20)
 
 
 def test_a_damaged_tokenizer_is_named(folder):
     (folder / "tokenizer_2" / "tokenizer.json").write_text("{")
-    with pytest.raises(DataError, match="tokenizer_2 is no tokenizer"):
+    with pytest.raises(DataError, match="tokenizer_2 is not a tokenizer"):
         Checkpoint.opened(folder).token_ids(["a"])
     (folder / "tokenizer_2" / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"tokenizer_2 (is no tokenizer|has .* tokens)"):
+    with pytest.raises(DataError, match=r"tokenizer_2 (is not a tokenizer|has .* tokens)"):
         Checkpoint.opened(folder).token_ids(["a"])

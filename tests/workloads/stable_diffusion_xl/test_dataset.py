@@ -75,7 +75,7 @@ def test_latents_are_read_from_either_file(tmp_path, name):
 def test_latents_of_another_shape_or_dtype_are_refused(tmp_path):
     path = tmp_path / "latents.npy"
     np.save(path, np.zeros((1, 4, 64, 64), np.float32))
-    with pytest.raises(DataError, match=r"\(1, 4, 64, 64\) float32, want \(1, 4, 128, 128\) float32"):
+    with pytest.raises(DataError, match=r"\(1, 4, 64, 64\) float32, expected \(1, 4, 128, 128\) float32"):
         read_latents(path, OFFICIAL)
     np.save(path, np.zeros((1, 4, 128, 128)))
     with pytest.raises(DataError, match=r"float64, want"):

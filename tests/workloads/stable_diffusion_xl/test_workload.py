@@ -135,5 +135,5 @@ def test_a_folder_that_is_no_model_and_a_missing_captions_file_are_named(tiny_fo
         StableDiffusionXL().dataset(full(**FILES))
     with pytest.raises(DataError, match=r"diffusers model cannot be read: checkpoint_pipe/model_index\.json"):
         StableDiffusionXL().model(full(**FILES))
-    with pytest.raises(DataError, match="text_encoder has vocab_size = 618, want 49408"):
+    with pytest.raises(DataError, match="text_encoder has vocab_size = 618, expected 49408"):
         StableDiffusionXL().model(full(**{**FILES, "weights": tiny_folder}))

@@ -73,7 +73,7 @@ def test_image_and_label_on_other_grids_are_refused(write_case):
 @pytest.mark.parametrize("shape", [(2, 12), (2, 3, 4, 1), (2, 3, 2, 2)])
 def test_what_is_no_volume_is_refused(write_case, shape):
     folder = write_case("case_00000", IMAGE.reshape(shape), LABEL.reshape(shape))
-    with pytest.raises(DataError, match=r"imaging\.nii\.gz has shape .*which is no volume"):
+    with pytest.raises(DataError, match=r"imaging\.nii\.gz has shape .*which is not a volume"):
         read_case(folder)
 
 

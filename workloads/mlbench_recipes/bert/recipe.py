@@ -162,7 +162,7 @@ def train(folder: Path, *, steps: int) -> None:
 def _make_padding_matter(network: Any, vocabulary: Vocabulary) -> None:
     """Give [PAD] the embedding of the full stop.
 
-    Nobody reads it while the attention mask is honoured. A backend that ignores the mask sees sentences end all over
+    It is never read while the attention mask is honoured. A backend that ignores the mask sees sentences end all over
     and misses the target; with an embedding of its own it would lose half a point of F1 and pass.
     """
     import torch

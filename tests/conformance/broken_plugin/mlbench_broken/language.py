@@ -48,7 +48,7 @@ class Speaker(Zeros):
 
 
 class FirstLast(Speaker):
-    """Reports the first token when all is said."""
+    """Reports the first token only with the answer."""
 
     def submit(self, samples, reply):
         self.answer(samples, reply)
@@ -63,7 +63,7 @@ class FirstOfNobody(Speaker):
 
 
 class FallingSilent(Speaker):
-    """Speaks a first token, and no more."""
+    """Reports a first token, and no answer."""
 
     def answer(self, samples, reply):
         pass
@@ -89,7 +89,7 @@ class DyingThread(Speaker):
 
 
 class Leaving(Speaker):
-    """Leaves in the midst of an answer."""
+    """Exits during an answer."""
 
     def answer(self, samples, reply):
         raise SystemExit(0)

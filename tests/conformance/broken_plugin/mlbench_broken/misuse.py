@@ -1,4 +1,4 @@
-"""Engines that hand a reply what is no answer, or change what they were given."""
+"""Engines that hand a reply an invalid answer, or change what they were given."""
 
 import itertools
 import tempfile
