@@ -68,5 +68,4 @@ class _Lines:
         self._run = run
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = self._run.lines(time.monotonic(), is_ascii=options.ascii_only)
-        yield Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
+        yield Text("\n".join(self._run.lines(time.monotonic())), overflow="ellipsis", no_wrap=True)

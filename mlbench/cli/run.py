@@ -19,7 +19,7 @@ from mlbench.cli.options import (
     tier_option,
     weights_option,
 )
-from mlbench.cli.output import echo_json, echo_line, terminal_width
+from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
@@ -122,7 +122,7 @@ def command(
                 echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
     records = run_and_print(requests, plugins)
-    _print(records, as_json)
+    _print(records, results, as_json)
     return _status(records, len(requests))
 
 
@@ -153,7 +153,7 @@ def _run_suite(
     wanted = missing(requests, stored, plugins)
     done = len(requests) - len(wanted)
     records = [*answers(requests, stored, plugins), *run_and_print(wanted, plugins, shared, done=done)]
-    _print(records, as_json)
+    _print(records, results, as_json)
     return _status(records, len(requests))
 
 
@@ -239,7 +239,7 @@ def _status(records: Sequence[RunRecord], wanted: int) -> int:
     return 0 if records and len(records) >= wanted and all(map(is_good, records)) else 1
 
 
-def _print(records: Sequence[RunRecord], as_json: bool) -> None:
+def _print(records: Sequence[RunRecord], results: Path, as_json: bool) -> None:
     if as_json:
         echo_json("[" + ",".join(record.text() for record in records) + "]")
     elif records:
@@ -253,3 +253,16 @@ def _print(records: Sequence[RunRecord], as_json: bool) -> None:
         if len({record.precision for record in records}) > 1:
             console.print(precision_table(records))
         print_line(console, conditions(records))
+        _print_backends(records, results)
+
+
+def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
+    """Say how backends stand to each other, where several ran the same."""
+    from mlbench.comparison.backends import compare_backends
+    from mlbench.records.selection import runs_like
+    from mlbench.reports.sides import backend_lines
+
+    if len({record.backend for record in records}) > 1:
+        compared = list(compare_backends(records, runs_like(results, records)))
+        for line in backend_lines(compared, terminal_width()):
+            echo_wrapped(line, 4)

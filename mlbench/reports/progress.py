@@ -8,13 +8,11 @@ from typing import Any
 
 from mlbench.load_progress import LoadProgress
 from mlbench.records.expected_cost import Basis, ExpectedTime
+from mlbench.reports.bars import bar
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.preflight import spell_time
 from mlbench.reports.units import number_of, rough_time
 
-BAR_WIDTH = 24
-_FULL, _EMPTY = "━", "─"
-_FULL_ASCII, _EMPTY_ASCII = "#", "-"
 _NOTED_FROM_S = 5.0
 """A stage that lasts longer says for how long it has."""
 
@@ -32,13 +30,6 @@ class RunPlace:
     """How long those after it take."""
 
 
-def bar(share: float, *, is_ascii: bool) -> str:
-    """Return a bar that is filled to a share from 0 to 1."""
-    full, empty = (_FULL_ASCII, _EMPTY_ASCII) if is_ascii else (_FULL, _EMPTY)
-    count = round(BAR_WIDTH * min(1.0, max(0.0, share)))
-    return full * count + empty * (BAR_WIDTH - count)
-
-
 class RunProgress:
     """Follows a run by the messages of its process. Moments are in seconds, of any clock."""
 
@@ -53,6 +44,7 @@ class RunProgress:
         self._test: LoadProgress | None = None
         self._test_s = began_s
         self._step = ""
+        self._filled = 0.0
 
     def hear(self, message: Mapping[str, Any], now_s: float) -> None:
         """Take in a message: its ``stage``, and what else it says of a test or a slow batch."""
@@ -70,12 +62,12 @@ class RunProgress:
         place += [f"{spell_time(left)} left"] if (left := self.left(now_s)) else []
         return single_line(": ".join([*([", ".join(place)] if place else []), self._describe_stage(now_s)]))
 
-    def lines(self, now_s: float, *, is_ascii: bool) -> list[str]:
+    def lines(self, now_s: float) -> list[str]:
         """Return it for a terminal: the place in the whole with a bar, then the stage."""
         left = self.left(now_s)
         place = f"run {self._place.number} of {self._place.of}"
-        time_left = f"{spell_time(left)} left" if left else "time left not known yet"
-        first = f"{place} {bar(self._share(now_s, left), is_ascii=is_ascii)} {time_left}"
+        self._filled = max(self._filled, self._share(now_s, left))
+        first = f"{place} {bar(self._filled)} {self._spell_left(left)}"
         return [first, single_line(self._describe_stage(now_s))]
 
     def left(self, now_s: float) -> ExpectedTime | None:
@@ -88,6 +80,12 @@ class RunProgress:
         seconds = others.seconds + max(run_left_s, test_left_s or 0.0)
         is_known = basis is not Basis.NOTHING or seconds >= 1
         return ExpectedTime(seconds=seconds, basis=basis) if is_known else None
+
+    def _spell_left(self, left: ExpectedTime | None) -> str:
+        if left:
+            return f"{spell_time(left)} left"
+        is_known = self._place.this.basis is not Basis.NOTHING
+        return "it takes longer than earlier runs" if is_known else "time left not known yet"
 
     def _share(self, now_s: float, left: ExpectedTime | None) -> float:
         """Return how much is done: of the time where that can be told, else of the runs."""

@@ -3,7 +3,8 @@
 import pytest
 
 from mlbench.records.expected_cost import Basis, ExpectedTime
-from mlbench.reports.progress import BAR_WIDTH, RunPlace, RunProgress
+from mlbench.reports.bars import BAR_WIDTH
+from mlbench.reports.progress import RunPlace, RunProgress
 
 NOTHING = ExpectedTime(seconds=0, basis=Basis.SAME)
 
@@ -79,19 +80,21 @@ def test_a_stage_that_counts_nothing_says_for_how_long_it_has_lasted(run):
 
 def test_the_bar_is_the_share_of_the_time_and_never_goes_back_when_a_run_is_late(run):
     progress = run(number=3, of=4, others=(100, Basis.SAME))
-    filled = [progress.lines(now_s, is_ascii=True)[0].count("#") for now_s in (200, 250, 300, 350, 400)]
+    filled = [progress.lines(now_s)[0].count("#") for now_s in (200, 250, 300, 350, 400)]
     assert filled[:2] == [BAR_WIDTH * 200 // 400, BAR_WIDTH * 250 // 400]
     assert filled == sorted(filled)
-    assert run().lines(200, is_ascii=False)[0].count("━") + run().lines(200, is_ascii=False)[0].count("─") == BAR_WIDTH
+    last = run(number=4, of=4)
+    assert last.lines(299)[0].endswith(f"{'#' * 24} about 1 s left")
+    assert last.lines(330)[0].endswith(f"{'#' * 24} it takes longer than earlier runs")
 
 
 def test_where_nothing_is_known_the_bar_counts_runs_and_the_time_is_said_to_be_unknown(run):
     progress = run(number=3, of=4, this=(0, Basis.NOTHING), others=(0, Basis.NOTHING))
-    first, second = progress.lines(200, is_ascii=True)
+    first, second = progress.lines(200)
     assert first == f"run 3 of 4 {'#' * 12}{'-' * 12} time left not known yet"
     assert second == "bert pytorch Server: start"
 
 
 def test_names_from_outside_do_nothing_to_a_terminal():
     progress = RunProgress("evil\x1b[31m\nname", place(), began_s=0, first_began_s=0)
-    assert "\x1b" not in progress.line(0) + "".join(progress.lines(0, is_ascii=True))
+    assert "\x1b" not in progress.line(0) + "".join(progress.lines(0))
