@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -32,9 +29,7 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError, UsageError
-from mlbench.records.expected_cost import ExpectedCost
-from mlbench.records.reading import read_each
-from mlbench.records.run_folder import Claim, TakenError, names_in, runs_in
+from mlbench.records.run_folder import Claim, TakenError, names_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
@@ -278,38 +273,6 @@ def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> li
     return [
         fact for name, fact in facts.items() if any(getattr(one, name) != getattr(other, name) for one, other in pairs)
     ]
-
-
-def cost_of(requests: Sequence[RunRequest], results: Path) -> ExpectedCost:
-    """Return the expected cost of these runs, estimated from those stored in a results folder."""
-    seconds: dict[tuple[str, ...], list[float]] = {}
-    sizes, peaks = [0], [0]
-    for folder, record in read_each(runs_in(results)):
-        if not isinstance(record, RunRecord):
-            continue  # resuming the suite warns of it
-        if record.duration_ns is not None:
-            seconds.setdefault(_kind(record), []).append(record.duration_ns / 1e9)
-        sizes.append(_size_bytes(folder))
-        peaks.append(record.peak_memory_bytes or 0)
-    known = [median(seconds[kind]) for request in requests if (kind := _kind(request)) in seconds]
-    unknown = [request.tier.min_duration_ms / 1000 for request in requests if _kind(request) not in seconds]
-    return ExpectedCost(
-        runs=len(requests),
-        unknown_runs=len(unknown),
-        seconds=sum(known) + sum(unknown),
-        disk_bytes=round(median(sizes[1:] or sizes) * len(requests)),
-        peak_memory_bytes=max(peaks) or None,
-    )
-
-
-def _size_bytes(folder: Path) -> int:
-    """Return the size of all files of a run folder that can be seen."""
-    total_bytes = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # gone, or not ours to see
-                total_bytes += os.lstat(os.path.join(place, name)).st_size
-    return total_bytes
 
 
 def _kind(run: RunRequest | RunRecord) -> tuple[str, ...]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mlbench import __version__
+from mlbench.comparison.comparability import key_of, knowing
 from mlbench.comparison.speeds import Sides
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.errors import MlbenchError, UsageError
+from mlbench.errors import MlbenchError, StorageError, UsageError
+from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
@@ -105,6 +109,85 @@ def arguments_of(request: RunRequest) -> list[str]:
     ]
     words += [] if request.wants_accuracy else ["--no-accuracy"]
     return [*words, *(word for key, value in request.overrides.items() for word in ("--set", f"{key}={value}"))]
+
+
+def requests_in_turns(requests: Sequence[RunRequest], count: int) -> list[RunRequest]:
+    """Return each request so many times, in turns A B C C B A: what drifts steadily drifts for all alike."""
+    return [
+        replace(request, repeat=number)
+        for number in range(1, count + 1)
+        for request in (requests if number % 2 else reversed(requests))
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeAgain:
+    """Runs of some kinds that are to be made again on all sides, in turns."""
+
+    requests: tuple[tuple[RunRequest, ...], ...]
+    """For each kind of run, a request per side."""
+    reasons: tuple[str, ...]
+    """Why the others cannot be made again here."""
+
+    def all_requests(self, count: int) -> list[RunRequest]:
+        """Return all runs in their order, so many of each."""
+        return [request for of_a_kind in self.requests for request in requests_in_turns(of_a_kind, count)]
+
+    def split(self, records: Sequence[RunRecord], count: int) -> list[list[RunRecord]]:
+        """Return the records of each side.
+
+        Raises:
+            StorageError: one is missing.
+        """
+        sides = len(self.requests[0])
+        if len(records) != count * sides * len(self.requests):
+            message = f"{len(records)} of the runs made in turns are stored, so nothing can be judged by them."
+            raise StorageError(message, hint="Make room.")
+        found: list[list[RunRecord]] = [[] for _ in range(sides)]
+        for number, record in enumerate(records):
+            turn, place = divmod(number, sides)
+            found[place if turn % count % 2 == 0 else sides - 1 - place].append(record)
+        return found
+
+
+def plan_again(
+    sides: Sequence[Sequence[RunRecord]], keys: Collection[tuple[str, ...]], across: Collection[str], results: Path
+) -> MadeAgain:
+    """Return what makes the newest run of each side again, for each kind of runs that is asked for.
+
+    Args:
+        sides: the base first.
+        keys: of kinds that all sides have (`comparability.key_of`).
+        across: facts in which the sides may differ.
+        results: the runs go into a hidden folder in it.
+    """
+    environment = observe_environment()
+    newest = [{key_of(run, across): run for run in sorted(knowing(side), key=_created)} for side in sides]
+    requests, reasons = [], dict[str, None]()
+    for key in keys:
+        runs = [side[key] for side in newest if key in side]
+        why_not = [f"{run.run_id}: {why}" for run in runs if (why := why_not_again(run, environment))]
+        reasons |= dict.fromkeys(why_not)
+        if not why_not and len(runs) == len(sides):
+            requests.append(tuple(request_like(run, results) for run in runs))
+    return MadeAgain(requests=tuple(requests), reasons=tuple(reasons))
+
+
+def _created(record: RunRecord) -> datetime:
+    return record.created
+
+
+def why_not_again(record: RunRecord, environment: Environment) -> str:
+    """Return why a run cannot be made again here as it was; empty where it can."""
+    if record.imported:
+        return "it was imported"
+    then = record.environment
+    if (then.machine, then.processor) != (environment.machine, environment.processor):
+        return f"it was made on {then.processor} ({then.machine})"
+    if record.mlbench_version != __version__:
+        return f"it was made by mlbench {record.mlbench_version}"
+    changed = [name for name, version in then.libraries.items() if environment.libraries.get(name, version) != version]
+    return f"it was made with {changed[0]} {then.libraries[changed[0]]}" if changed else ""
 
 
 def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:

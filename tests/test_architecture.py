@@ -27,6 +27,7 @@ ROOMS = {
     "roofline": {"execution", "records"},
     "runner": {"discovery", "execution", "records", "roofline", "rules", "tuning"},
     "suite": {"discovery", "records", "rules", "runner"},
+    "expected_times": {"records", "runner"},
     "turns": {"comparison", "records", "rules", "runner"},
     "comparison": {"records"},
     "reports": {"comparison", "records"},
@@ -37,6 +38,7 @@ ROOMS = {
         "comparison",
         "conformance",
         "discovery",
+        "expected_times",
         "measurement",
         "records",
         "reports",
@@ -50,7 +52,16 @@ ROOMS = {
         "turns",
     },
 }
-ALWAYS = {"contracts", "documents", "engine_statistics", "errors", "folders", "installed", "processor"}
+ALWAYS = {
+    "contracts",
+    "documents",
+    "engine_statistics",
+    "errors",
+    "folders",
+    "installed",
+    "load_progress",
+    "processor",
+}
 SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "records/scenario_record.py")
 """What LoadGen's four are, the official scenarios, and what records meant that have a name alone."""
 EXEMPT = [CORE / each for each in (*SCENARIO_DEFINITIONS, "conformance/loadgen_checks.py", "cli/settings.py")]

@@ -16,7 +16,7 @@ from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
-from mlbench.suite import SCHEMA_FILE, cost_of, differing_facts, in_pairs, missing, read_suite, requests_of, schema_text
+from mlbench.suite import SCHEMA_FILE, differing_facts, in_pairs, missing, read_suite, requests_of, schema_text
 
 TWO_BY_TWO = """
 name = "nightly"
@@ -137,28 +137,6 @@ def test_what_two_files_name_differently_is_what_is_compared(requests):
     new = [replace(request, tag="other", suite_settings={"backend.delay_ms": 2}) for request in base]
     assert differing_facts(base, new) == ["settings"]
     assert differing_facts(base, [replace(request, backend="pytorch") for request in base]) == ["backend"]
-
-
-def test_a_cost_without_earlier_runs_is_the_tiers_least(requests, tmp_path):
-    cost = cost_of(requests(TWO_BY_TWO), tmp_path / "results")
-    assert (cost.runs, cost.unknown_runs, cost.seconds, cost.peak_memory_bytes) == (8, 8, 16.0, None)
-
-
-def test_a_cost_is_what_earlier_runs_of_the_kind_took(requests, tmp_path, a_run):
-    folder = tmp_path / "results" / "one"
-    folder.mkdir(parents=True)
-    record = a_run(run_id="one", backend="null", duration_ns=7_000_000_000, peak_memory_bytes=5 << 30)
-    (folder / "record.json").write_text(record.text())
-    cost = cost_of(requests(TWO_BY_TWO), tmp_path / "results")
-    assert (cost.unknown_runs, cost.seconds) == (6, 2 * 7 + 6 * 2.0)  # two of the eight are resnet50 null Offline
-    assert cost.peak_memory_bytes == 5 << 30
-
-
-def test_a_run_of_unknown_duration_makes_no_guess(requests, tmp_path, a_run):
-    folder = tmp_path / "results" / "one"
-    folder.mkdir(parents=True)
-    (folder / "record.json").write_text(a_run(run_id="one", backend="null", duration_ns=None).text())
-    assert cost_of(requests(TWO_BY_TWO), tmp_path / "results").unknown_runs == 8
 
 
 def test_the_schema_beside_the_code_is_that_of_the_code():

@@ -1,71 +1,211 @@
-"""``mlbench compare``: whether two sets of runs differ beyond noise."""
+"""``mlbench compare``: two or more sets of runs, and whether they differ beyond noise."""
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
-from mlbench.cli.output import echo, echo_json, terminal_width
+from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
+from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
+    from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
+    from mlbench.reports.sides import NewSide
+    from mlbench.turns import MadeAgain
+
+OFFERED = 5
+"""Runs of each side."""
 
 
 @click.command("compare")
 @click.argument("base")
-@click.argument("new")
+@click.argument("new", nargs=-1, required=True, metavar="NEW...")
 @across_option
 @margin_option
 @accuracy_margin_option
 @results_option
 @click.option("--run", "measures", is_flag=True, help="BASE and NEW are suite files: make their runs first, in turns.")
+@click.option(
+    "--measure",
+    "pairs",
+    type=click.IntRange(3, MOST_REPEATS),
+    metavar="N",
+    help="Make the newest run of each side again first, N times in turns, and judge the speeds of these.",
+)
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; of several NEW an array.")
 def command(
     base: str,
-    new: str,
+    new: tuple[str, ...],
     across: tuple[str, ...],
     margin: float,
     accuracy_margin: float,
     results: Path,
     measures: bool,
+    pairs: int | None,
     markdown: bool,
     as_json: bool,
 ) -> int:
-    """Compare NEW with BASE: each a run, a folder of runs, a baseline or a tag.
+    """Compare each NEW with BASE: a run, a folder of runs, a baseline or a tag. Several NEW make one picture.
 
     Repeats of one session resemble each other, so a change is judged by how much sessions differ: that comes from
     earlier runs of the same kind in the results folder, or from runs of both sides made in turns. With --run both sides
-    are measured now, in turns, and what differs between the two files is what is compared. Exit status: 0, or 1 when
-    the two sides cannot be compared.
+    are measured now, in turns, and what differs between the two files is what is compared. Where runs are missing for a
+    verdict, the command that makes them is printed, and on a terminal you are asked whether to make them now. Exit
+    status: 0, or 1 when the sides cannot be compared.
     """
-    from mlbench.comparison.compare import compare
-    from mlbench.records.selection import records_named, runs_like
-    from mlbench.reports.comparison import comparison_json, comparison_markdown, print_comparison
+    from mlbench.errors import UsageError
+    from mlbench.records.selection import records_named
 
     if measures:
-        ours, theirs, differing = _measure_in_turns(Path(base), Path(new), results)
-        across = (*across, *differing)
+        if pairs or len(new) > 1:
+            raise UsageError("--run takes two suite files and no --measure.", hint="The files say how often.")
+        ours, theirs, differing = _measure_in_turns(Path(base), Path(new[0]), results)
+        sides, across = [ours, theirs], (*across, *differing)
     else:
-        ours, theirs = records_named(results, base), records_named(results, new)
-    comparison = compare(
-        ours,
-        theirs,
-        across=across,
-        margin=margin,
-        accuracy_margin=accuracy_margin,
-        history=runs_like(results, (*ours, *theirs)),
+        sides = [records_named(results, name) for name in (base, *new)]
+    question = _Question(
+        names=(base, *new), across=across, margin=margin, accuracy_margin=accuracy_margin, results=results
     )
-    if as_json:
-        echo_json(comparison_json(comparison))
-    elif markdown:
-        echo(comparison_markdown(comparison, title=f"{new} against {base}"))
-    else:
-        print_comparison(comparison, terminal_width())
+    comparisons = question.compare(sides)
+    if pairs:
+        comparisons = question.measure(comparisons, question.plan(sides, comparisons, wants_all=True), pairs)
+    if as_json or markdown:
+        _print_for_programs(question, comparisons, as_json=as_json)
+        return 0
+    _print(question, comparisons)
+    if not measures and not pairs:
+        _offer(question, sides, comparisons)
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What was asked for."""
+
+    names: tuple[str, ...]
+    """The sides' names, the base first."""
+    across: tuple[str, ...]
+    margin: float
+    accuracy_margin: float
+    results: Path
+
+    def compare(self, sides: Sequence[Sequence[RunRecord]]) -> list[Comparison]:
+        """Return each side but the first, compared with the first."""
+        from mlbench.comparison.compare import compare
+        from mlbench.records.selection import runs_like
+
+        return [
+            compare(
+                sides[0],
+                side,
+                across=self.across,
+                margin=self.margin,
+                accuracy_margin=self.accuracy_margin,
+                history=runs_like(self.results, (*sides[0], *side)),
+            )
+            for side in sides[1:]
+        ]
+
+    def plan(
+        self, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison], *, wants_all: bool = False
+    ) -> MadeAgain:
+        """Return which runs are to be made again: those without a verdict, or all that have a speed."""
+        from mlbench.reports.sides import has_no_verdict
+        from mlbench.turns import plan_again
+
+        cells = [cell for comparison in comparisons for cell in comparison.cells if cell.speeds]
+        keys = dict.fromkeys(cell.key for cell in cells if wants_all or has_no_verdict(cell))
+        return plan_again(sides, list(keys), self.across, self.results)
+
+    def measure(self, comparisons: Sequence[Comparison], again: MadeAgain, count: int) -> list[Comparison]:
+        """Make runs again in turns, and return the comparisons with the speeds of these."""
+        from mlbench.cli.run import run_and_print
+        from mlbench.discovery import Plugins
+        from mlbench.errors import UsageError
+
+        if not again.requests:
+            reason = "; ".join(again.reasons) or "no kind of runs is on all sides"
+            raise UsageError(f"nothing can be measured again here: {reason}.", hint="Compare without --measure.")
+        made = again.split(run_and_print(again.all_requests(count), Plugins.discover()), count)
+        return [
+            _with_speeds(comparison, measured)
+            for comparison, measured in zip(comparisons, self.compare(made), strict=True)
+        ]
+
+    def command(self) -> str:
+        """Return the command line that measures."""
+        facts = [word for fact in self.across for word in ("--across", fact)]
+        return shlex.join(["mlbench", "compare", *self.names, *facts, "--measure", str(OFFERED)])
+
+
+def _with_speeds(comparison: Comparison, measured: Comparison) -> Comparison:
+    """Return a comparison with the speeds of another one, where that has them."""
+    speeds = {cell.key: cell.speeds for cell in measured.cells}
+    cells = tuple(replace(cell, speeds=speeds.get(cell.key, cell.speeds)) for cell in comparison.cells)
+    return replace(comparison, cells=cells)
+
+
+def _offer(question: _Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
+    """Say what is missing for a verdict and which command measures it; on a terminal, ask whether to do it now."""
+    from mlbench.expected_times import KnownTimes
+    from mlbench.reports.preflight import spell_time
+
+    again = question.plan(sides, comparisons)
+    if again.requests:
+        time = KnownTimes(run for side in sides for run in side).expect_all(again.all_requests(OFFERED))
+        missing = "Missing for a verdict: runs of the sides made in turns."
+        echo_wrapped(f"{missing} {OFFERED} of each take {spell_time(time)}:", 2)
+        echo_line(f"  {question.command()}")
+        if _has_terminal() and click.confirm("Measure them now?", default=False):
+            _print(question, question.measure(comparisons, again, OFFERED))
+    for reason in again.reasons:
+        echo_wrapped(f"Missing for a verdict, and not to be measured here: {reason}.", 2)
+
+
+def _has_terminal() -> bool:
+    """Return whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _print(question: _Question, comparisons: Sequence[Comparison]) -> None:
+    from mlbench.reports.comparison import comparison_notes, print_comparison
+    from mlbench.reports.sides import sides_lines
+
+    if len(comparisons) == 1:
+        print_comparison(comparisons[0], terminal_width())
+        return
+    for line in sides_lines(question.names[0], _new_sides(question, comparisons), terminal_width()):
+        echo_wrapped(line, 4)
+    for note in dict.fromkeys(note for comparison in comparisons for note in comparison_notes(comparison)):
+        echo_wrapped(f"  {note}", 4)
+
+
+def _print_for_programs(question: _Question, comparisons: Sequence[Comparison], *, as_json: bool) -> None:
+    from mlbench.reports.comparison import comparison_json, comparison_markdown
+
+    base, *names = question.names
+    if as_json:
+        texts = [comparison_json(comparison) for comparison in comparisons]
+        echo_json(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
+        return
+    pages = zip(names, comparisons, strict=True)
+    echo("\n".join(comparison_markdown(each, title=f"{name} against {base}") for name, each in pages))
+
+
+def _new_sides(question: _Question, comparisons: Sequence[Comparison]) -> list[NewSide]:
+    from mlbench.reports.sides import NewSide
+
+    pairs = zip(question.names[1:], comparisons, strict=True)
+    return [NewSide(name=name, comparison=comparison) for name, comparison in pairs]
 
 
 def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], list[str]]:

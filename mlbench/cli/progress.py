@@ -1,73 +1,71 @@
-"""Progress of a run: one line that is redrawn; without a terminal, a line a minute."""
+"""How far a run is: two lines that go away; without a terminal, a line a minute from its first sign of life."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.status import Status
 from rich.text import Text
 
 from mlbench.cli.output import echo_line
-from mlbench.reports.plain_text import single_line
-from mlbench.reports.units import clock
+from mlbench.reports.progress import RunProgress
 
-if TYPE_CHECKING:
-    from mlbench.runner import RunRequest
-
-_QUIET_PERIOD_S = 60.0
+QUIET_PERIOD_S = 60.0
+_LOOKS_PER_S = 4
+"""Often enough for a clock, and nearly nothing beside what is measured."""
 
 
 class Progress:
     """Shows what a run is doing while it does it."""
 
-    def __init__(self, request: RunRequest, number: int, of: int) -> None:
-        self._name = f"[{number}/{of}] {request.workload} {request.backend} {request.scenario}"
-        self._console = Console(stderr=True)
-        self._status = Status(Text(self._name), console=self._console) if self._console.is_terminal else None
-        self._stage = ""
-        self._stage_began_s = 0.0
-        self._last_line_s: float | None = None
-        self._facts: dict[str, Any] = {}
+    def __init__(self, run: RunProgress, *, quiet_period_s: float = QUIET_PERIOD_S) -> None:
+        """Begin to show a run; without a terminal a line each ``quiet_period_s``."""
+        console = Console(stderr=True)
+        self._run = run
+        self._quiet_period_s = quiet_period_s
+        self._lines = Status(_Lines(run), console=console, refresh_per_second=_LOOKS_PER_S)
+        self._has_terminal = console.is_interactive
+        self._over = threading.Event()
+        self._reporter: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        if self._status:
-            self._status.start()
+        if self._has_terminal:
+            self._lines.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status:
-            self._status.stop()
+        if self._has_terminal:
+            self._lines.stop()
+        self._over.set()
+        if self._reporter:
+            self._reporter.join()
 
-    def on_progress(self, progress: Mapping[str, Any]) -> None:
-        """Handle a progress message from the run."""
-        now_s = time.monotonic()
-        if self._last_line_s is None:  # errors in a request show in the first stage; print nothing before them
-            self._last_line_s = now_s
-        if progress["stage"] != self._stage:
-            self._stage, self._stage_began_s, self._facts = progress["stage"], now_s, {}
-        self._facts.update(progress)
-        line = f"{self._name}: {self._stage}{self._detail(now_s - self._stage_began_s)}"
-        if self._status:
-            self._status.update(Text(single_line(line)))
-        elif now_s - self._last_line_s > _QUIET_PERIOD_S:
-            self._last_line_s = now_s
-            echo_line(line, to_stderr=True)
+    def on_progress(self, message: Mapping[str, Any]) -> None:
+        """Take in a message from the run."""
+        self._run.on_progress(message, time.monotonic())
+        if not self._has_terminal and not self._reporter:
+            # what is wrong with a request shows in the first stage, and stands alone
+            self._reporter = threading.Thread(target=self._report, name="mlbench-progress", daemon=True)
+            self._reporter.start()
 
-    def _detail(self, elapsed_s: float) -> str:
-        """Return samples answered so far, the estimated time left, and the progress of a slow batch."""
-        step = f", step {self._facts['step']} of {self._facts['steps']}" if "step" in self._facts else ""
-        answered = self._facts.get("answered")
-        if answered is None:
-            return step
-        left_s = None
-        if self._stage == "accuracy" and answered:
-            left_s = elapsed_s * max(0, self._facts["samples"] / answered - 1)
-        elif self._stage == "performance":
-            left_s = max(0.0, self._facts["min_duration_ms"] / 1000 - elapsed_s)
-        return f", {answered:,} samples" + (f", about {clock(left_s)} left" if left_s is not None else "") + step
+    def _report(self) -> None:
+        """Print a line each period, also while a stage says nothing."""
+        while not self._over.wait(self._quiet_period_s):
+            echo_line(self._run.line(time.monotonic()), to_stderr=True)
+
+
+class _Lines:
+    """The lines as rich draws them: cut at the terminal's edge."""
+
+    def __init__(self, run: RunProgress) -> None:
+        self._run = run
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\n".join(self._run.lines(time.monotonic())), overflow="ellipsis", no_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,14 @@ from mlbench.cli.options import (
     tier_option,
     weights_option,
 )
-from mlbench.cli.output import echo_json, echo_line, terminal_width
+from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
+    from mlbench.reports.progress import RunProgress
     from mlbench.runner import RunRequest
     from mlbench.suite import SharedRuns
 
@@ -120,7 +122,7 @@ def command(
                 echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
     records = run_and_print(requests, plugins)
-    _print(records, as_json)
+    _print(records, results, as_json)
     return _status(records, len(requests))
 
 
@@ -142,56 +144,93 @@ def _run_suite(
     """Make the runs of a suite that are missing, and print all of its runs."""
     from mlbench.records.reading import read_runs
     from mlbench.records.run_folder import remove_abandoned, runs_in
-    from mlbench.reports.preflight import preflight
-    from mlbench.suite import SharedRuns, answers, cost_of, missing, read_suite, requests_of
+    from mlbench.suite import SharedRuns, answers, missing, read_suite, requests_of
 
     requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
     remove_abandoned(results)
     shared = None if fresh else SharedRuns(results, plugins)
     stored = [] if fresh else read_runs(runs_in(results))
     wanted = missing(requests, stored, plugins)
-    echo_line(preflight(cost_of(wanted, results), done=len(requests) - len(wanted)), to_stderr=True)
-    records = [*answers(requests, stored, plugins), *run_and_print(wanted, plugins, shared)]
-    _print(records, as_json)
+    done = len(requests) - len(wanted)
+    records = [*answers(requests, stored, plugins), *run_and_print(wanted, plugins, shared, done=done)]
+    _print(records, results, as_json)
     return _status(records, len(requests))
 
 
 def run_and_print(
-    requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None
+    requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None, *, done: int = 0
 ) -> list[RunRecord]:
-    """Make runs one after another, printing a line for each; return those that were stored."""
+    """Make runs one after another, each with a line of its own; return those that are stored.
+
+    Before several of them a line says what they will take, and how many were done before.
+    """
+    from mlbench.expected_times import cost_of, newest_runs
+    from mlbench.reports.preflight import preflight
     from mlbench.suite import run_all
 
+    stored = newest_runs(requests[0].results) if requests else []
+    if len(requests) > 1 or done:
+        echo_line(preflight(cost_of(requests, stored), done=done), to_stderr=True)
+    runs = _Runs(requests, plugins, shared, [record for _, record in stored])
     return run_all(
         requests,
-        lambda request, number: _run(request, number, len(requests), plugins, shared),
+        runs.make,
         shared,
         lambda count: echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True),
     )
 
 
-def _run(request: RunRequest, number: int, count: int, plugins: Plugins, shared: SharedRuns | None) -> RunRecord | None:
-    """Make a run, and print a line about it; None if it could not be stored, which is printed too.
+class _Runs:
+    """Runs that are made one after another; what one took is known to those after it."""
 
-    Raises:
-        MlbenchError: it cannot be carried out. TakenError: another process is making it, or has just stored it.
-    """
-    from mlbench.cli.progress import Progress
-    from mlbench.reports.console import one_line, problems
-    from mlbench.runner import UnstoredRunError, run_benchmark
+    def __init__(
+        self, requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None, stored: Sequence[RunRecord]
+    ) -> None:
+        from mlbench.expected_times import KnownTimes
 
-    try:
-        with Progress(request, number, count) as progress:
-            record = run_benchmark(request, plugins, progress.on_progress, shared.claim(request) if shared else None)
-    except UnstoredRunError as error:
-        echo_line(one_line(error.record), to_stderr=True)
-        echo_line(f"Error: {error} This is the record:", to_stderr=True)
-        echo_line(error.record.model_dump_json(), to_stderr=True)
-        return None
-    echo_line(one_line(record), to_stderr=True)
-    for problem in problems(record):
-        echo_line(f"  {problem}", to_stderr=True)
-    return record
+        self._requests = requests
+        self._plugins = plugins
+        self._shared = shared
+        self._times = KnownTimes(stored)
+        self._began_s = time.monotonic()
+
+    def make(self, request: RunRequest, number: int) -> RunRecord | None:
+        """Make a run, and print a line about it; None where it is not stored, which is printed too.
+
+        Raises:
+            MlbenchError: it cannot be carried out.
+            TakenError: another process makes it, or has just stored it.
+        """
+        from mlbench.cli.progress import Progress
+        from mlbench.reports.console import one_line, problems
+        from mlbench.runner import UnstoredRunError, run_benchmark
+
+        try:
+            with Progress(self._progress(request, number)) as progress:
+                claim = self._shared.claim(request) if self._shared else None
+                record = run_benchmark(request, self._plugins, progress.on_progress, claim)
+        except UnstoredRunError as error:
+            echo_line(one_line(error.record), to_stderr=True)
+            echo_line(f"Error: {error} This is the record:", to_stderr=True)
+            echo_line(error.record.model_dump_json(), to_stderr=True)
+            return None
+        self._times.add(record)
+        echo_line(one_line(record), to_stderr=True)
+        for problem in problems(record):
+            echo_line(f"  {problem}", to_stderr=True)
+        return record
+
+    def _progress(self, request: RunRequest, number: int) -> RunProgress:
+        from mlbench.reports.progress import RunPlace, RunProgress
+
+        place = RunPlace(
+            number=number,
+            of=len(self._requests),
+            this=self._times.expect(request),
+            others=self._times.expect_all(self._requests[number:]),
+        )
+        name = f"{request.workload} {request.backend} {request.scenario}"
+        return RunProgress(name, place, began_s=time.monotonic(), first_began_s=self._began_s)
 
 
 def _status(records: Sequence[RunRecord], wanted: int) -> int:
@@ -200,7 +239,7 @@ def _status(records: Sequence[RunRecord], wanted: int) -> int:
     return 0 if records and len(records) >= wanted and all(map(is_good, records)) else 1
 
 
-def _print(records: Sequence[RunRecord], as_json: bool) -> None:
+def _print(records: Sequence[RunRecord], results: Path, as_json: bool) -> None:
     if as_json:
         echo_json("[" + ",".join(record.text() for record in records) + "]")
     elif records:
@@ -214,3 +253,16 @@ def _print(records: Sequence[RunRecord], as_json: bool) -> None:
         if len({record.precision for record in records}) > 1:
             console.print(precision_table(records))
         print_line(console, conditions(records))
+        _print_backends(records, results)
+
+
+def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
+    """Say how backends stand to each other, where several ran the same."""
+    from mlbench.comparison.backends import compare_backends
+    from mlbench.records.selection import runs_like
+    from mlbench.reports.sides import backend_lines
+
+    if len({record.backend for record in records}) > 1:
+        compared = list(compare_backends(records, runs_like(results, records)))
+        for line in backend_lines(compared, terminal_width()):
+            echo_wrapped(line, 4)

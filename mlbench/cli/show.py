@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.options import filter_options, results_option
-from mlbench.cli.output import echo, echo_json
+from mlbench.cli.output import echo_json, echo_wrapped
 
 if TYPE_CHECKING:
     from mlbench.records.selection import Filter
+
+_HANGING = 2
+"""How much further in a line goes on."""
 
 
 @click.command("show")
@@ -32,4 +35,6 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
         texts = [record.text() for record in records]
         echo_json(texts[0] if len(texts) == 1 else f"[{','.join(texts)}]")
     else:
-        echo("\n\n".join(map(page, records)))
+        for number, record in enumerate(records):
+            for line in (*([""] if number else []), *page(record).split("\n")):
+                echo_wrapped(line, len(line) - len(line.lstrip()) + _HANGING)

@@ -62,6 +62,9 @@ class Cell:
     """Runs that are repeats of each other, from both sides."""
 
     name: str
+    """The name of the new side's runs."""
+    base_name: str
+    """The name of the base's runs; it differs where they are compared across a part of the name."""
     key: tuple[str, ...]
     """The facts its runs share (`comparability.key_of`); two cells may have the same name."""
     speeds: tuple[Judged, ...]
@@ -262,6 +265,7 @@ def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell
     forced = [each for each in differences(one, other) if each.fact in across_with_what_follows(across) and is_known]
     return Cell(
         name=cell_name(other),
+        base_name=cell_name(one),
         key=key_of(other, across),
         speeds=(),
         scores=tuple(judge_scores(base, new, accuracy_margin)),

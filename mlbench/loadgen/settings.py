@@ -12,6 +12,7 @@ import mlperf_loadgen
 
 from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
+from mlbench.load_progress import Demand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,16 @@ class Test:
     inferred_tokens: int | None = None
     """Tokens that LoadGen counts for every sample, whatever its reply."""
     equal_issue: bool = False
+
+
+def demand_of(test: Test, sample_count: int) -> Demand:
+    """Return what LoadGen demands of a test over a dataset of ``sample_count`` samples before it ends it."""
+    if test.mode is Mode.ACCURACY:
+        return Demand(least_s=0.0, least_samples=sample_count)
+    if test.scenario.sends_all_at_once:  # one query, as long as its samples take
+        return Demand(least_s=0.0, least_samples=test.load.min_query_count)
+    size = test.load.samples_per_query if "samples_per_query" in test.scenario.pattern.settings else 1
+    return Demand(least_s=test.load.min_duration_ms / 1000, least_samples=test.load.min_query_count * size)
 
 
 def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettings:

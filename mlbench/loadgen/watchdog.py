@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import describe_error
+from mlbench.load_progress import SampleCounts
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.sut import Qsl, Sut
@@ -33,8 +34,8 @@ def _ignore(news: object, /) -> None:
 class ProgressCallbacks:
     """Callbacks of a test; by default none: the caller limits its time."""
 
-    answered: Callable[[int], None] = _ignore
-    """Called twice a second with the samples answered so far, except while the dataset loads samples."""
+    answered: Callable[[SampleCounts], None] = _ignore
+    """Called twice a second with what went through so far, except while the dataset loads samples."""
     stuck: Callable[[str], None] = _ignore
     """Called with the reason when LoadGen will not return: only ending the process ends the test."""
 
@@ -84,6 +85,7 @@ class Watchdog:
         self._answered = 0
         self._movement: tuple[int, ...] = ()
         self._answered_s = self._moved_s = time.monotonic()
+        self._first_issue_s: float | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="mlbench-watchdog", daemon=True)
 
@@ -115,7 +117,7 @@ class Watchdog:
         if self._watched.qsl.is_busy:
             self._answered_s = self._moved_s = now_s
             return ""
-        self._callbacks.answered(answered)
+        self._callbacks.answered(self._count(now_s, answered))
         is_idle = answered >= ledger.issued
         if is_idle or answered != self._answered:
             self._answered_s = now_s
@@ -128,6 +130,13 @@ class Watchdog:
             self._is_aborted, self._moved_s = True, now_s
             self._watched.sut.abort(f"no reply within {waited_s:.0f} s")
         return ""
+
+    def _count(self, now_s: float, answered: int) -> SampleCounts:
+        issued = self._watched.ledger.issued
+        if issued and self._first_issue_s is None:
+            self._first_issue_s = now_s
+        elapsed_s = 0.0 if self._first_issue_s is None else now_s - self._first_issue_s
+        return SampleCounts(elapsed_s=elapsed_s, issued=issued, answered=min(answered, issued))
 
     def _why_not_over(self, still_s: float) -> str:
         """Return why LoadGen, idle for this long, will not continue; empty if it may."""

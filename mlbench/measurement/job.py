@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.execution.channel import Channel
-from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules
+from mlbench.load_progress import LoadProgress, SampleCounts
+from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, demand_of
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.records.job_spec import JobSpec
 from mlbench.rules.official import SEEDS, Tokens, official_rules
@@ -63,9 +65,17 @@ class Job:
         )
 
 
-def callbacks_to(channel: Channel, stage: str) -> ProgressCallbacks:
-    """Return callbacks that report a test's progress to the parent process; if LoadGen hangs, this process ends."""
-    return ProgressCallbacks(answered=lambda count: channel.progress(stage, answered=count), stuck=channel.stuck)
+def callbacks_to(channel: Channel, stage: str, test: Test, sample_count: int) -> ProgressCallbacks:
+    """Return callbacks that tell the parent process how a test goes; where LoadGen will not return, this one ends.
+
+    ``sample_count`` is the dataset's.
+    """
+    demand = demand_of(test, sample_count)
+
+    def answered(counts: SampleCounts) -> None:
+        channel.progress(stage, **dataclasses.asdict(LoadProgress.of(counts, demand)))
+
+    return ProgressCallbacks(answered=answered, stuck=channel.stuck)
 
 
 def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode: Mode) -> Test:

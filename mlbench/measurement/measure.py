@@ -255,6 +255,7 @@ class _Tests:
     ) -> Traffic:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
-        self.channel.progress(mode, answered=0, min_duration_ms=load.min_duration_ms, samples=self.ready.dataset.count)
-        callbacks, engine = callbacks_to(self.channel, mode), engine or self.ready.engine
-        return drive(test, engine, self.ready.dataset, self.job.folder / mode, callbacks, section=section)
+        self.channel.progress(mode)
+        callbacks = callbacks_to(self.channel, mode, test, self.ready.dataset.count)
+        folder = self.job.folder / mode
+        return drive(test, engine or self.ready.engine, self.ready.dataset, folder, callbacks, section=section)

@@ -159,7 +159,8 @@ class _Trial:
         shutil.rmtree(folder, ignore_errors=True)
         engine.statistics(), engine.calls()
         test = test_of(self.job, self.model, self.limits, load, Mode.PERFORMANCE)
-        traffic = drive(test, engine, self.ready.dataset, folder, callbacks_to(self.channel, _STAGE))
+        callbacks = callbacks_to(self.channel, _STAGE, test, self.ready.dataset.count)
+        traffic = drive(test, engine, self.ready.dataset, folder, callbacks)
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
         return read_detail(folder / DETAIL)

@@ -3,6 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Basis(IntEnum):
+    """What an estimate of a duration rests on; the largest of several is that of their sum."""
+
+    SAME = 1
+    """Earlier runs of the same workload, backend, scenario, profile, tier, weights and precision."""
+    SIMILAR = 2
+    """Runs of the same profile and tier, of the same workload where there are any."""
+    NOTHING = 3
+    """No such run: only the least duration of the tier is counted, and a run takes longer than that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedTime:
+    """How long something takes."""
+
+    seconds: float
+    basis: Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,9 +30,11 @@ class ExpectedCost:
     """The time of all runs together."""
 
     runs: int
+    similar_runs: int
+    """Runs of a kind that was never made here, guessed by others of their tier and profile."""
     unknown_runs: int
-    """Runs without an earlier one of the same kind; only their minimum duration is counted."""
-    seconds: float
+    """Runs with nothing to go by; of them only the least duration is counted."""
+    time: ExpectedTime
     disk_bytes: int
     """Size of the run folders."""
     peak_memory_bytes: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
 from mlbench.comparison.compare import Cell, Comparison, Judged
@@ -28,6 +28,16 @@ WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
     """Return a row per number, then one per score, with as many columns as fit; reasons follow below."""
     rows = list(comparison_rows(comparison))
+    shared, short_rows = _without_shared_words(rows)
+    fitting = fit_columns((columns for each in (rows, short_rows) for columns in _column_choices(each)), width)
+    styles = ["red" if row[-1] in WORSE else "yellow" if row[-1] == SpeedVerdict.SUSPECTED else "" for row in rows]
+    has_names = any(column.cells == [row[0] for row in rows] for column in fitting)
+    title = f"mlbench compare: {shared}" if shared and not has_names else "mlbench compare"
+    return build_table(fitting, width, styles=styles, title=single_line(title), caption=DISCLAIMER)
+
+
+def _column_choices(rows: Sequence[tuple[str, ...]]) -> Iterator[Sequence[TextColumn]]:
+    """Yield all columns that have something to show, then fewer and fewer."""
     columns = [
         TextColumn(
             heading=heading,
@@ -36,10 +46,21 @@ def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
             wraps=heading in COLUMNS[:2],
         )
         for number, heading in enumerate(COLUMNS)
+        if number or any(row[0] for row in rows)
     ]
-    fitting = fit_columns(([each for each in columns if each.heading not in left_out] for left_out in LEFT_OUT), width)
-    styles = ["red" if row[-1] in WORSE else "yellow" if row[-1] == SpeedVerdict.SUSPECTED else "" for row in rows]
-    return build_table(fitting, width, styles=styles, title="mlbench compare", caption=DISCLAIMER)
+    yield from ([each for each in columns if each.heading not in left_out] for left_out in LEFT_OUT)
+
+
+def _without_shared_words(rows: Sequence[tuple[str, ...]]) -> tuple[str, Sequence[tuple[str, ...]]]:
+    """Return the words that all names have at the same place, and the rows without them, each name said once."""
+    names = [row[0].split() for row in rows]
+    if len({len(name) for name in names}) != 1:
+        return "", rows
+    is_shared = [len(set(words)) == 1 for words in zip(*names, strict=True)]
+    shared = " ".join(word for word, is_it in zip(names[0], is_shared, strict=True) if is_it)
+    rest = [" ".join(word for word, is_it in zip(name, is_shared, strict=True) if not is_it) for name in names]
+    once = [name if number == 0 or name != rest[number - 1] else "" for number, name in enumerate(rest)]
+    return shared, [(name, *row[1:]) for name, row in zip(once, rows, strict=True)]
 
 
 def comparison_counts(comparison: Comparison) -> str:
@@ -151,7 +172,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
 def _speed_row(cell: Cell, each: Judged) -> tuple[str, ...]:
     counts = len(each.base), len(each.new)
     name = each.measure if counts == (1, 1) else f"{each.measure}, {counts[0]} and {counts[1]} runs"
-    base, new = (quantity(_middle(values), each.unit) for values in (each.base, each.new))
+    base, new = (quantity(geometric_mean(values), each.unit) for values in (each.base, each.new))
     if each.effect is None:
         return (cell.name, name, base, new, "", "", "", each.verdict)
     known = math.isfinite(each.effect.high)
@@ -165,23 +186,25 @@ def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:
     if score.base is not None and score.new is not None:
         new, (base,) = tell_apart(score.new, [score.base], lambda number, decimals: f"{number:.{decimals}f}", 3)
     change = f"{score.change:+.1%}" if score.base is not None and score.new is not None else ""
-    return (cell.name, score.name, base, new, change, "", "", _score_verdict(cell, score))
+    return (cell.name, score.name, base, new, change, "", "", score_verdict(cell, score))
 
 
-def _score_verdict(cell: Cell, score: Score) -> str:
+def score_verdict(cell: Cell, score: Score) -> str:
+    """Return how a score stands to the base's."""
     if score.is_worse or cell.misses_target:
         return "less accurate"
     return "not judged" if score.reason else "as accurate"
 
 
-def _middle(values: tuple[float, ...]) -> float:
+def geometric_mean(values: tuple[float, ...]) -> float:
+    """Return the middle of a side's numbers."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def _failure(each: Judged) -> str:
     if each.verdict not in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED) or each.effect is None:
         return ""
-    base, new = (quantity(_middle(values), each.unit) for values in (each.base, each.new))
+    base, new = (quantity(geometric_mean(values), each.unit) for values in (each.base, each.new))
     effect = f"x {each.effect.ratio:.3f}, {each.effect.low:.3f} to {each.effect.high:.3f}"
     return f"{each.verdict}: {base}, then {new} ({effect})" + (f": {each.reason}" if each.reason else "")
 

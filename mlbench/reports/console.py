@@ -35,6 +35,11 @@ def result(record: RunRecord) -> str:
     return quantity(record.result.value, record.result.unit) + estimate_note(record)
 
 
+def _result_or_kind(record: RunRecord) -> str:
+    """Return the result, or the kind of the failure alone: a column is as wide as its widest cell."""
+    return record.failure.kind if record.failure else result(record)
+
+
 def estimate_note(record: RunRecord) -> str:
     """Return which percentile LoadGen estimated where the result is such an estimate: `` est. p99``; else nothing."""
     is_latency = record.result and record.result.value is not None and record.result.unit == "ns"
@@ -120,7 +125,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
         TextColumn(heading="backend", cells=[record.backend for record in records], is_cropped=True),
         TextColumn(heading="scenario", cells=[record.scenario for record in records], is_cropped=True),
         TextColumn(heading="precision", cells=[record.precision for record in records]),
-        TextColumn(heading="result", cells=[*map(result, records)], justify="right", is_cropped=True),
+        TextColumn(heading="result", cells=[*map(_result_or_kind, records)], justify="right", is_cropped=True),
     ]
     times = [
         TextColumn(heading="p99 latency", cells=[*map(p99, records)], justify="right"),

@@ -1,22 +1,37 @@
-"""A line on what a suite will cost."""
+"""What several runs will take, in a line."""
 
 from __future__ import annotations
 
-from mlbench.records.expected_cost import ExpectedCost
-from mlbench.reports.units import clock
+from collections.abc import Iterator
+
+from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
+from mlbench.reports.units import plural, rough_time
+
+_WORDS = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.NOTHING: "more than"}
+
+
+def spell_time(time: ExpectedTime) -> str:
+    """Return a duration with how well it is known: ``about 14 min``, ``roughly 14 min``, ``more than 2 min``."""
+    return f"{_WORDS[time.basis]} {rough_time(time.seconds)}"
 
 
 def preflight(cost: ExpectedCost, *, done: int) -> str:
     """Return the cost of the runs to come, and what the estimate rests on."""
     if not cost.runs:
         return f"All {done} runs exist already; --fresh makes them again."
-    parts = [f"{cost.runs} runs to make" + (f", {done} are there" if done else "")]
-    least = "at least " if cost.unknown_runs else "about "
-    parts.append(f"{least}{clock(cost.seconds)} minutes")
+    parts = [f"{plural(cost.runs, 'run')} to make" + (f", {done} are there" if done else ""), spell_time(cost.time)]
     if cost.disk_bytes:
         parts.append(f"about {cost.disk_bytes / 1e6:,.1f} MB of disk")
     if cost.peak_memory_bytes:
         parts.append(f"up to {cost.peak_memory_bytes / 2**30:.1f} GiB of memory in earlier runs")
-    known = cost.runs - cost.unknown_runs
-    basis = f"from earlier runs like {known} of them" if known else "without an earlier run like them"
-    return f"{'; '.join(parts)} ({basis})."
+    return f"{'; '.join(parts)} ({', '.join(_bases(cost))})."
+
+
+def _bases(cost: ExpectedCost) -> Iterator[str]:
+    if same := cost.runs - cost.similar_runs - cost.unknown_runs:
+        yield f"by earlier runs like {same} of them"
+    if cost.similar_runs:
+        yield f"{cost.similar_runs} guessed by others of their tier"
+    if cost.unknown_runs:
+        which = "no run" if cost.unknown_runs == cost.runs else f"for {cost.unknown_runs} no run"
+        yield f"{which} of this tier was made here yet, so only the time that the tier measures for is counted"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MOST_DIGITS = 17
 """Significant digits of a double."""
+_SECONDS_UP_TO, _MINUTES_UP_TO = 90, 90
 _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 
 
@@ -64,9 +65,12 @@ def with_prefix(value: float, unit: str) -> str:
     return f"{three_digits(value)} {unit}"
 
 
-def clock(seconds: float) -> str:
-    """Return a duration as a clock shows it: ``2:05``."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+def rough_time(seconds: float) -> str:
+    """Return a duration as one says it, never as nothing: ``1 s``, ``45 s``, ``14 min``, ``2 h 10 min``."""
+    if seconds < _SECONDS_UP_TO:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < _MINUTES_UP_TO else f"{minutes // 60} h {minutes % 60} min"
 
 
 def finite(value: object) -> object:

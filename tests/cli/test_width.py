@@ -77,3 +77,28 @@ def test_a_comparison_keeps_numbers_and_verdicts_whole_at_80_columns(ten_runs):
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("91.6 samples/s  91.6 samples/s" in line for line in lines), done.output
+
+
+def test_rows_of_one_kind_of_runs_are_a_line_each_at_80_columns(ten_runs):
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["compare", "0001", "0002", "--results", str(ten_runs)])
+    lines = done.stdout.splitlines()
+    title = lines.index(next(line for line in lines if line.startswith("mlbench compare: stable-diffusion-xl onnxr")))
+    assert [line.split()[0] for line in lines[title + 1 : title + 4]] == ["measure", "throughput", "acc"]
+
+
+def test_how_a_run_failed_takes_no_names_from_the_other_rows(a_run):
+    failure = {"kind": "out of memory", "message": "", "stage": "performance", "log_tail": ""}
+    nothing = dict.fromkeys(("result", "accuracy", "verdict"))
+    failed = a_run(status="failed", failure=failure, **nothing, **LONG)
+    shown = table([failed, a_run(**LONG)], width=80)
+    cells = [[cell.plain for cell in column.cells] for column in shown.columns]
+    assert cells[:3] == [[name] * 2 for name in LONG.values()]
+    assert "out of memory" in cells[4]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_page_of_a_run_wraps_and_its_columns_stay(ten_runs, columns):
+    lines = printed(["show", "0001", "--results", str(ten_runs)], columns)
+    assert max(map(len, lines)) <= columns
+    assert lines[0].startswith("stable-diffusion-xl on onnxruntime (fp32, SingleStream): 91.6")
+    assert "  form      profile mini, trained weights, tier smoke" in lines

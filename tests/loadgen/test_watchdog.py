@@ -91,7 +91,7 @@ def test_a_dataset_that_loads_samples_is_not_held_against_the_engine_and_gives_n
     assert subject.given == []
     subject.qsl.is_busy = False
     assert not look_after(STALL_S)
-    assert subject.given == [10]
+    assert [(each.issued, each.answered) for each in subject.given] == [(10, 10)]
 
 
 def test_samples_that_wait_too_long_are_given_up_and_then_loadgen_has_a_grace(watch):
@@ -129,3 +129,13 @@ def test_replies_that_no_longer_reach_loadgen_end_a_test_at_once(watch):
     look_after = watch(subject)
     subject.completer.failure = "its thread has ended"
     assert look_after(0.5) == "replies do not reach LoadGen: its thread has ended"
+
+
+def test_a_test_is_timed_from_its_first_sample_on(watch):
+    subject = Subject(issued=0, answered=0)
+    look_after = watch(subject)
+    look_after(30)
+    subject.ledger.issued = 10
+    look_after(1)
+    look_after(5)
+    assert [each.elapsed_s for each in subject.given] == [0, 0, 0, 5]

@@ -32,7 +32,7 @@ NOTHING = TableCell("\N{EN DASH}", tone="quiet")
 """Where a row has no such scenario."""
 
 _LATENCY_RULES = {"latency_limit": "latency", "ttft": "TTFT", "tpot": "TPOT"}
-"""Rules that hold a latency against a limit, and what they hold against it."""
+"""Rules that limit a latency, and what they limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

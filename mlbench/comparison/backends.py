@@ -1,0 +1,76 @@
+"""Runs of several backends, made together: each backend compared with the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mlbench.comparison.comparability import key_of
+from mlbench.comparison.compare import Comparison, compare
+from mlbench.errors import IncomparableRunsError
+from mlbench.records.run_record import RunRecord
+
+_ACROSS = ("backend", "precision")
+"""Where each backend ran in one precision; otherwise each precision is compared by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendComparison:
+    """Runs of one kind on several backends."""
+
+    base: str
+    """The backend that ran first."""
+    others: tuple[tuple[str, Comparison], ...]
+    """Each other backend by name, compared with the first."""
+    runs: int
+    """The least number of runs that a backend has."""
+
+
+def compare_backends(records: Sequence[RunRecord], history: Sequence[RunRecord] = ()) -> Iterator[BackendComparison]:
+    """Yield a comparison for each kind of runs that several backends made; runs that do not count take no part.
+
+    Args:
+        records: of any kinds, in the order in which they were made.
+        history: other runs, as `compare` takes them.
+    """
+    counting = [run for run in records if run.verdict and run.verdict.is_valid and run.verdict.is_accurate is not False]
+    for across, group in _groups(counting):
+        sides = _by_backend(group)
+        if len(sides) > 1:
+            base, *names = sides
+            others = [(name, found) for name in names if (found := _compare(sides[base], sides[name], across, history))]
+            if others:
+                yield BackendComparison(base=base, others=tuple(others), runs=min(map(len, sides.values())))
+
+
+def _compare(
+    base: Sequence[RunRecord], new: Sequence[RunRecord], across: Sequence[str], history: Sequence[RunRecord]
+) -> Comparison | None:
+    """Return a comparison; None where the runs differ in something else, which `mlbench compare` names."""
+    try:
+        return compare(base, new, across=across, history=history)
+    except IncomparableRunsError:
+        return None
+
+
+def _groups(records: Sequence[RunRecord]) -> Iterator[tuple[Sequence[str], Sequence[RunRecord]]]:
+    """Yield runs that differ in backend and precision alone, and across which of these they can be compared."""
+    for group in _grouped(records, _ACROSS):
+        if all(len({run.precision for run in runs}) == 1 for runs in _by_backend(group).values()):
+            yield _ACROSS, group
+        else:
+            yield from ((_ACROSS[:1], part) for part in _grouped(group, _ACROSS[:1]))
+
+
+def _grouped(records: Sequence[RunRecord], across: Sequence[str]) -> Sequence[Sequence[RunRecord]]:
+    groups: dict[tuple[str, ...], list[RunRecord]] = {}
+    for run in records:
+        groups.setdefault(key_of(run, across), []).append(run)
+    return list(groups.values())
+
+
+def _by_backend(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    sides: dict[str, list[RunRecord]] = {}
+    for run in records:
+        sides.setdefault(run.backend, []).append(run)
+    return sides

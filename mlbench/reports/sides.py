@@ -1,0 +1,132 @@
+"""Two or more sides of a comparison in one picture: a bar for each, and how it stands to the base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mlbench.comparison.backends import BackendComparison
+from mlbench.comparison.compare import Cell, Comparison, Judged
+from mlbench.comparison.sessions import LEAST_PAIRS
+from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.reports.bars import BAR_WIDTH, bar
+from mlbench.reports.comparison import geometric_mean, score_verdict
+from mlbench.reports.text_table import WIDTH
+from mlbench.reports.units import quantity
+
+_GAP = "  "
+_LEAST_BAR = 8
+_LOWER_IS_BETTER = ("ns", "J")
+"""Units."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSide:
+    """A side, compared with the base that all sides share."""
+
+    name: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    name: str
+    value: float
+    shown: str
+    standing: str
+
+
+def sides_lines(base: str, sides: Sequence[NewSide], width: int | None = None) -> Iterator[str]:
+    """Yield the lines of the picture: of each number of each kind of runs, a heading and a line per side."""
+    for key in dict.fromkeys(cell.key for side in sides for cell in side.comparison.cells):
+        found = [(side.name, cell) for side in sides for cell in side.comparison.cells if cell.key == key]
+        for measure in dict.fromkeys(each.measure for _, cell in found for each in cell.speeds):
+            yield from _speed_lines(base, measure, found, width or WIDTH)
+        for score in dict.fromkeys(each.name for _, cell in found for each in cell.scores):
+            yield from _score_lines(base, score, found)
+        for name in [side.name for side in sides if key not in {cell.key for cell in side.comparison.cells}]:
+            yield f"  {name}: no such runs"
+    for side in sides:
+        yield from (f"{side.name}: the base has no {name}" for name in side.comparison.added)
+
+
+def shared_name(cells: Sequence[Cell]) -> str:
+    """Return what the names of runs on both sides have in common: ``resnet50 Offline fp32``."""
+    names = [name.split() for cell in cells for name in (cell.base_name, cell.name)]
+    return " ".join(words[0] for words in zip(*names, strict=False) if len(set(words)) == 1)
+
+
+def backend_lines(compared: Sequence[BackendComparison], width: int | None = None) -> Iterator[str]:
+    """Yield a line for each number of two backends, the picture of more, and what is missing where there is no verdict.
+
+    The runs are those that were just made.
+    """
+    for each in compared:
+        sides = [NewSide(name=name, comparison=comparison) for name, comparison in each.others]
+        if len(sides) == 1:
+            yield from _verdict_lines(each.base, sides[0])
+        else:
+            yield from sides_lines(each.base, sides, width)
+    cells = [cell for each in compared for _, comparison in each.others for cell in comparison.cells]
+    if min((each.runs for each in compared), default=LEAST_PAIRS) < LEAST_PAIRS and any(map(has_no_verdict, cells)):
+        yield "Too few runs for a verdict: with --repeat 5 the same command makes them in turns."
+
+
+def _verdict_lines(base: str, side: NewSide) -> Iterator[str]:
+    """Yield a line for each number: which side is faster, by how much, and whether that holds."""
+    for cell in side.comparison.cells:
+        for each in cell.speeds:
+            values = [quantity(geometric_mean(values), each.unit) for values in (each.new, each.base)]
+            how = f"x {each.effect.ratio:.3f} as fast as {base}" if each.effect else f"not comparable with {base}"
+            measure = "" if len(cell.speeds) == 1 else f", {each.measure}"
+            what = f"{shared_name([cell])}{measure}"
+            yield f"{what}: {side.name} is {how} ({values[0]} against {values[1]}): {each.verdict}"
+
+
+def _speed_lines(base: str, measure: str, found: Sequence[tuple[str, Cell]], width: int) -> Iterator[str]:
+    judged = [(name, cell, each) for name, cell in found for each in cell.speeds if each.measure == measure]
+    first = judged[0][2]
+    better = "lower" if first.unit in _LOWER_IS_BETTER else "higher"
+    shared = shared_name([cell for _, cell in found])
+    yield f"{shared}, {measure}; {better} is better"
+    rows = [_row(_label(base, found[0][1].base_name, shared), first.base, first.unit, "base")]
+    rows += [_row(_label(name, cell.name, shared), each.new, each.unit, _standing(each)) for name, cell, each in judged]
+    widths = [max(len(text) for text in column) for column in ([r.name for r in rows], [r.shown for r in rows])]
+    largest = max(row.value for row in rows)
+    beside = sum(widths) + max(len(row.standing) for row in rows) + 4 * len(_GAP)
+    bar_width = max(_LEAST_BAR, min(BAR_WIDTH, width - beside))
+    for row in rows:
+        drawn = bar(row.value / largest, bar_width)
+        yield f"  {row.name:<{widths[0]}}  {row.shown:>{widths[1]}}  {drawn}  {row.standing}"
+
+
+def _label(side: str, runs: str, shared: str) -> str:
+    """Return the name of a side, with what tells its runs from the others'."""
+    known = {*shared.split(), side}
+    return " ".join([side, *(word for word in runs.split() if word not in known)])
+
+
+def _row(name: str, values: tuple[float, ...], unit: str, standing: str) -> _Row:
+    value = geometric_mean(values)
+    return _Row(name=name, value=value, shown=quantity(value, unit), standing=standing)
+
+
+def _standing(each: Judged) -> str:
+    ratio = f"x {each.effect.ratio:.3f} " if each.effect else ""
+    return f"{ratio}{each.verdict}"
+
+
+def _score_lines(base: str, score: str, found: Sequence[tuple[str, Cell]]) -> Iterator[str]:
+    rows = [(name, cell, each) for name, cell in found for each in cell.scores if each.name == score]
+    shown = [f"{base} {_score(rows[0][2].base)}"]
+    shown += [f"{name} {_score(each.new)} ({score_verdict(cell, each)})" for name, cell, each in rows]
+    yield f"  {score}: {', '.join(shown)}"
+
+
+def _score(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def has_no_verdict(cell: Cell) -> bool:
+    """Return whether a number of these runs has no verdict or only a suspected one."""
+    return any(each.verdict in (SpeedVerdict.CANNOT_TELL, SpeedVerdict.SUSPECTED) for each in cell.speeds)

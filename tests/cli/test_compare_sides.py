@@ -1,0 +1,143 @@
+"""More sides than two, and the runs that are missing for a verdict: offered, asked for, and made in turns."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench import __version__
+from mlbench.cli import compare as compare_command
+from mlbench.cli import main
+from mlbench.records.environment import observe_environment
+
+SPEEDS = {"pytorch": 100, "acme": 150, "other": 50}
+
+
+@pytest.fixture
+def results(tmp_path, a_run):
+    """Store a run of each of three backends, made on this machine, tagged with the backend's name."""
+    results = tmp_path / "results"
+    for number, (backend, value) in enumerate(SPEEDS.items()):
+        result = a_run().result.model_dump() | {"value": value}
+        made = {"environment": observe_environment(), "mlbench_version": __version__}
+        created = a_run().created + timedelta(minutes=number)
+        run = a_run(run_id=f"run-{backend}", tag=backend, created=created, backend=backend, result=result, **made)
+        (results / run.run_id).mkdir(parents=True)
+        (results / run.run_id / "record.json").write_text(run.text())
+    return results
+
+
+@pytest.fixture
+def mlbench(results):
+    def mlbench(*arguments, **more):
+        return CliRunner().invoke(main, [*arguments, "--across", "backend", "--results", str(results)], **more)
+
+    return mlbench
+
+
+@pytest.fixture
+def made(monkeypatch, a_run):
+    """Let runs be made at once, at the speed of their backend, and return the requests."""
+    requests = []
+
+    def run_here(request, plugins, on_progress, claim):
+        requests.append(request)
+        result = a_run().result.model_dump() | {"value": SPEEDS[request.backend] + 0.01 * len(requests)}
+        return a_run(
+            run_id=f"made-{len(requests)}",
+            created=datetime.now(UTC) + timedelta(seconds=len(requests)),
+            backend=request.backend,
+            result=result,
+            environment=observe_environment(),
+        )
+
+    monkeypatch.setattr("mlbench.runner.run_benchmark", run_here)
+    return requests
+
+
+def test_several_sides_are_one_picture_with_a_row_each(mlbench):
+    done = mlbench("compare", "pytorch", "acme", "other")
+    assert done.exit_code == 0, done.output
+    heading, *rows = done.stdout.splitlines()[:5]
+    assert heading == "resnet50 Offline fp32, throughput; higher is better"
+    assert [row.split()[0] for row in rows[:3]] == ["pytorch", "acme", "other"]
+    assert "x 1.500" in rows[1] and "x 0.500" in rows[2]
+    assert rows[3].startswith("  acc: pytorch 98.390, acme 98.390 (as accurate), other")
+
+
+def test_several_sides_are_an_array_in_json_and_a_page_each_in_markdown(mlbench):
+    names = ("pytorch", "acme", "other")
+    ratios = [
+        each["cells"][0]["speeds"][0]["effect"]["ratio"]
+        for each in json.loads(mlbench("compare", *names, "--json").stdout)
+    ]
+    assert ratios == [pytest.approx(1.5), pytest.approx(0.5)]
+    assert mlbench("compare", *names, "--markdown").stdout.count("## ") == 2
+
+
+def test_a_side_without_such_runs_is_named_and_not_drawn(mlbench, results, a_run):
+    run = a_run(run_id="bert", tag="bert", workload="bert", environment=observe_environment())
+    (results / "bert").mkdir()
+    (results / "bert" / "record.json").write_text(run.text())
+    done = mlbench("compare", str(results), "acme")
+    assert done.exit_code == 1  # both backends are on the base's side
+    done = mlbench("compare", "pytorch", "acme", "bert")
+    assert "the base has resnet50 pytorch Offline fp32, the new side bert" in done.stderr
+
+
+def test_one_run_each_says_what_is_missing_and_the_command_that_measures_it(mlbench, made):
+    done = mlbench("compare", "pytorch", "acme", input="y\n")
+    assert "Missing for a verdict: runs of the sides made in turns." in done.stdout
+    assert "  mlbench compare pytorch acme --across backend --measure 5" in done.stdout.splitlines()
+    assert not made  # nobody is asked where there is no terminal
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y\n", 10), ("n\n", 0), ("\n", 0)])
+def test_on_a_terminal_somebody_is_asked_and_only_a_yes_measures(mlbench, made, monkeypatch, answer, runs):
+    monkeypatch.setattr(compare_command, "_has_terminal", lambda: True)
+    done = mlbench("compare", "pytorch", "acme", input=answer)
+    assert done.exit_code == 0, done.output
+    assert len(made) == runs
+    assert ("faster" in done.stdout) == bool(runs)
+
+
+def test_nobody_is_asked_for_what_a_program_reads(mlbench, made, monkeypatch):
+    monkeypatch.setattr(compare_command, "_has_terminal", lambda: True)
+    json.loads(mlbench("compare", "pytorch", "acme", "--json", input="y\n").stdout)
+    assert not made
+
+
+def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made):
+    done = mlbench("compare", "pytorch", "acme", "other", "--measure", "3", "--json")
+    assert done.exit_code == 0, done.output
+    assert [request.backend for request in made] == [
+        *("pytorch", "acme", "other"),
+        *("other", "acme", "pytorch"),
+        *("pytorch", "acme", "other"),
+    ]
+    assert not any(request.wants_accuracy for request in made)
+    cells = [each["cells"][0] for each in json.loads(done.stdout)]
+    assert [(cell["speeds"][0]["verdict"], cell["speeds"][0]["spread"]["source"]) for cell in cells] == [
+        ("faster", "turns"),
+        ("slower", "turns"),
+    ]
+    assert [cell["scores"][0]["new"] for cell in cells] == [98.39, 98.39]  # of the stored runs
+
+
+def test_a_run_of_another_machine_is_not_offered_to_be_measured_here(mlbench, results, a_run):
+    (results / "run-acme" / "record.json").write_text(
+        a_run(
+            run_id="run-acme", tag="acme", backend="acme", mlbench_version="0.0.9", environment=observe_environment()
+        ).text()
+    )
+    done = mlbench("compare", "pytorch", "acme")
+    assert "not to be measured here: run-acme: it was made by mlbench 0.0.9." in " ".join(done.stdout.split())
+    assert "--measure" not in done.stdout
+    refused = mlbench("compare", "pytorch", "acme", "--measure", "3")
+    assert refused.exit_code == 2
+    assert "nothing can be measured again here: run-acme: it was made by mlbench 0.0.9" in refused.stderr
+
+
+def test_suite_files_say_themselves_how_often(mlbench):
+    assert mlbench("compare", "a.toml", "b.toml", "--run", "--measure", "3").exit_code == 2

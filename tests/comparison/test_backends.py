@@ -1,0 +1,78 @@
+"""Runs of several backends, held against the first of them."""
+
+import pytest
+
+from mlbench.comparison.backends import compare_backends
+from mlbench.reports.sides import backend_lines
+
+
+@pytest.fixture
+def ran(a_run):
+    """Return a run of a backend at a speed, the n-th of all."""
+    count = iter(range(1000))
+
+    def ran(backend, value, **changes):
+        number = next(count)
+        created = a_run().created.replace(minute=number)
+        result = a_run().result.model_dump() | {"value": value}
+        return a_run(run_id=f"{number}", created=created, backend=backend, result=result, **changes)
+
+    return ran
+
+
+def verdict(a_run, **changes):
+    return {**a_run().verdict.model_dump(), **changes}
+
+
+def lines(records):
+    return list(backend_lines(list(compare_backends(records)), 80))
+
+
+def test_two_backends_that_ran_once_get_a_line_that_claims_nothing_and_says_what_is_missing(ran):
+    assert lines([ran("pytorch", 100), ran("acme", 150)]) == [
+        "resnet50 Offline fp32: acme is x 1.500 as fast as pytorch (150 samples/s against 100 samples/s): cannot tell",
+        "Too few runs for a verdict: with --repeat 5 the same command makes them in turns.",
+    ]
+
+
+def test_two_backends_that_ran_in_turns_get_a_verdict(ran):
+    runs = [ran(backend, value + number) for number in range(5) for backend, value in (("pytorch", 100), ("acme", 150))]
+    (line,) = lines(runs)
+    assert line.startswith("resnet50 Offline fp32: acme is x 1.4")
+    assert line.endswith(": faster")
+
+
+def test_three_backends_are_one_picture_whose_bars_are_as_long_as_their_numbers(ran):
+    heading, *rows = lines([ran("pytorch", 100), ran("acme", 50), ran("other", 200)])[:4]
+    assert heading == "resnet50 Offline fp32, throughput; higher is better"
+    assert [row.split()[0] for row in rows] == ["pytorch", "acme", "other"]
+    base, half, double = (row.count("#") for row in rows)
+    assert (base, half) == (double / 2, double / 4)
+    assert "x 0.500" in rows[1] and "x 2.000" in rows[2]
+
+
+def test_wrong_answers_and_invalid_runs_are_compared_with_nothing(ran, a_run):
+    inaccurate = ran("null", 1e6, verdict=verdict(a_run, is_accurate=False))
+    invalid = ran("acme", 1e6, verdict=verdict(a_run, is_valid=False))
+    assert lines([ran("pytorch", 100), inaccurate, invalid]) == []
+
+
+def test_each_precision_is_compared_by_itself_where_a_backend_ran_in_several(ran):
+    runs = [ran(backend, 100, precision=precision) for backend in ("pytorch", "acme") for precision in ("fp32", "bf16")]
+    found = list(compare_backends(runs))
+    assert [cell.name for each in found for _, comparison in each.others for cell in comparison.cells] == [
+        "resnet50 acme Offline fp32",
+        "resnet50 acme Offline bf16",
+    ]
+
+
+def test_backends_that_prefer_different_precisions_are_compared_in_these(ran):
+    assert lines([ran("pytorch", 100), ran("acme", 150, precision="bf16")])[0].startswith("resnet50 Offline: acme is")
+
+
+def test_runs_that_differ_in_what_must_be_equal_are_not_compared(ran):
+    assert lines([ran("pytorch", 100), ran("acme", 150, fingerprints={"data": "another"})]) == []
+
+
+def test_one_backend_is_compared_with_nothing(ran):
+    assert lines([ran("pytorch", 100), ran("pytorch", 150)]) == []
