@@ -1,4 +1,4 @@
-"""What a job asks of LoadGen: the limits of the rules, the seeds of the round, the rate that the engine seems to hold."""
+"""What a job asks of LoadGen: limits of the rules, seeds of the round, and the rate that the engine seems to hold."""
 
 import contextlib
 import dataclasses
