@@ -130,7 +130,7 @@ def rule(judgement, name):
 
 
 def test_the_result_is_loadgens(judged):
-    """As its summary of this log says: 26.6638 samples per second, and the version."""
+    """As its own summary of this log says."""
     summary = (LOGS / "offline.summary.txt").read_text()
     judgement = judged(Right())
     assert f"Samples per second: {judgement.result.value:g}" in summary
