@@ -10,7 +10,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mlbench.cli import main
 from mlbench.records.environment import observe_environment
 from mlbench.records.run_record import RunRecord
 
@@ -158,6 +160,17 @@ def a_failure(a_run):
     """Return a run that crashed."""
     failure = {"kind": "crash", "message": "the process was ended by SIGSEGV", "stage": "warm-up", "log_tail": "..."}
     return a_run(status="failed", failure=failure, result=None, accuracy=None, verdict=None)
+
+
+@pytest.fixture(scope="session")
+def one_run(tmp_path_factory):
+    """A run of the null backend, made once; zeros are not the right labels, so it is not accurate."""
+    results = tmp_path_factory.mktemp("runs")
+    request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--results", str(results)]
+    done = CliRunner().invoke(main, request)
+    assert done.exit_code == 1, done.output
+    (folder,) = results.iterdir()
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mlbench.discovery import Plugins
@@ -42,11 +42,23 @@ def choose_instances(job: Job, plugins: Plugins, channel: Channel) -> tuple[Job,
     """
     if job.plan.instances != "auto":
         return job, {}
+    started_s = time.monotonic()
+    rates = try_numbers(
+        lambda count: _try_instances(job.spec.with_setting(_KEY, count), job, channel), len(physical_cores())
+    )
+    chosen = choose_number(rates)
+    tried = {number: round(rate, 1) for number, rate in rates.items()}
+    logger.info("%d instances, of %s samples/s, in %.0f s", chosen, tried, time.monotonic() - started_s)
+    return Job.of_spec(job.spec.with_setting(_KEY, chosen), plugins), tried
+
+
+def try_numbers(rate_of: Callable[[int], float], most: int) -> Mapping[int, float]:
+    """Return the rates of 1, 2, 4, ... instances; raises what the first try raises."""
     rates: dict[int, float] = {}
-    started_s, count = time.monotonic(), 1
-    while count <= len(physical_cores()):
+    count = 1
+    while count <= most:
         try:
-            rates[count] = _try_instances(job.spec.with_setting(_KEY, count), job, channel)
+            rates[count] = rate_of(count)
         except (UsageError, ProcessEndedError) as error:
             if not rates:
                 raise
@@ -55,10 +67,12 @@ def choose_instances(job: Job, plugins: Plugins, channel: Channel) -> tuple[Job,
         if rates[count] < _DONE_BELOW * max(rates.values()):
             break
         count *= 2
-    chosen = min(number for number, rate in rates.items() if rate >= _AS_GOOD * max(rates.values()))
-    tried = {number: round(rate, 1) for number, rate in rates.items()}
-    logger.info("%d instances, of %s samples/s, in %.0f s", chosen, tried, time.monotonic() - started_s)
-    return Job.of_spec(job.spec.with_setting(_KEY, chosen), plugins), tried
+    return rates
+
+
+def choose_number(rates: Mapping[int, float]) -> int:
+    """Return the least number of instances that is as good as the best."""
+    return min(number for number, rate in rates.items() if rate >= _AS_GOOD * max(rates.values()))
 
 
 def rate(spec: JobSpec, channel: Channel) -> Rate:

@@ -220,7 +220,8 @@ class _Tests:
         traffic, ordered = self._measured(load, section)
         detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
         again = _fill_load(self.job.load, self.limits, _with_observed_speed(pace, detail, self.job.scenario))
-        if traffic.faults or detail.values.get("result_min_duration_met") or again == load:
+        is_same_test = all(getattr(again, name) == getattr(load, name) for name in self.job.scenario.pattern.settings)
+        if traffic.faults or detail.values.get("result_min_duration_met") or is_same_test:
             return traffic, load, ordered
         logger.info("too few samples for %d ms: once more, with %s", load.min_duration_ms, again)
         shutil.rmtree(self.job.folder / Mode.PERFORMANCE)

@@ -45,11 +45,11 @@ class Metering:
         whole = [meter for meter in able if meter.covers_machine]
         return cls(whole[:1] or able)
 
-    def watch_idle(self, seconds: float = IDLE_S) -> None:
-        """Measure the idle power, if possible."""
+    def watch_idle(self, wait: Callable[[float], None] = time.sleep) -> None:
+        """Measure the idle power for `IDLE_S`, if possible."""
         if self._meters:
             with self:
-                time.sleep(seconds)
+                wait(IDLE_S)
             self._guard(self._note_idle)
 
     def _note_idle(self) -> None:

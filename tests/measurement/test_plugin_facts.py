@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlbench.contracts.statistics import EngineStatistics
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.records.run_record import EnergyRecord
 
@@ -51,3 +52,29 @@ def test_a_section_that_is_not_there_says_why(question, reason):
     facts = PluginFacts()
     assert facts.section("energy", question, lambda: "no meter") is None
     assert facts.missing["energy"].startswith(reason)
+
+
+def test_the_reason_of_a_failure_is_kept_and_not_replaced_by_a_general_one():
+    facts = PluginFacts()
+    assert facts.section("energy", fail, lambda: "no meter") is None
+    assert facts.missing == {"energy": "RuntimeError: no counters"}
+
+
+def test_reasons_of_one_fact_are_told_together():
+    facts = PluginFacts()
+    facts.answer("work", fail, otherwise=None)
+    facts.entries("work", lambda: {"rate": float("inf")})
+    assert facts.missing == {"work": "RuntimeError: no counters; not all can be stored: rate is inf"}
+
+
+def test_statistics_that_cannot_be_stored_leave_those_that_can():
+    facts = PluginFacts()
+    found = facts.statistics(lambda: EngineStatistics(batch=8, extra={"rate": float("nan"), "kept": 3}))
+    assert (found.batch, dict(found.extra)) == (8, {"kept": 3})
+    assert facts.missing == {"engine": "not all can be stored: rate is nan"}
+
+
+def test_an_engine_that_cannot_say_what_it_counted_has_counted_nothing():
+    facts = PluginFacts()
+    assert facts.statistics(fail) == EngineStatistics()
+    assert facts.missing == {"engine": "RuntimeError: no counters"}

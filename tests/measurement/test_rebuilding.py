@@ -1,0 +1,195 @@
+"""What a run's logs and its id give again, and by how much a record may differ from that."""
+
+import copy
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mlbench.discovery import Plugins
+from mlbench.errors import DataError
+from mlbench.loadgen.logs import read_detail
+from mlbench.measurement.rebuilding import names_of, rebuild
+from mlbench.measurement.verification import verify
+
+
+@pytest.fixture(scope="module")
+def plugins():
+    return Plugins.discover()
+
+
+@pytest.fixture
+def record(one_run):
+    return copy.deepcopy(json.loads((one_run / "record.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def log(one_run):
+    """Return what LoadGen logged of the performance test."""
+    return read_detail(one_run / "performance" / "mlperf_log_detail.txt").values
+
+
+@pytest.fixture
+def differences(one_run, record, plugins):
+    """Return the fields in which the record, changed, differs from the run folder."""
+
+    def differences(change=lambda record: None):
+        change(record)
+        return [line.partition(":")[0] for line in verify(record, one_run, plugins).differences]
+
+    return differences
+
+
+def test_a_run_is_confirmed(differences):
+    assert differences() == []
+
+
+@pytest.mark.parametrize(("factor", "is_same"), [(1 + 1e-12, True), (1 + 1e-7, False), (1.001, False)])
+def test_a_value_may_differ_by_what_a_decimal_loses_and_no_more(differences, factor, is_same):
+    def change(record):
+        record["result"]["value"] = float(record["result"]["value"]) * factor
+
+    assert differences(change) == ([] if is_same else ["result.value"])
+
+
+@pytest.mark.parametrize(("factor", "is_same"), [(1 + 1e-8, True), (1 + 1e-4, False)])
+def test_a_score_may_differ_by_what_another_machine_rounds_otherwise(differences, factor, is_same):
+    def change(record):
+        record["accuracy"]["scores"]["acc"] *= factor
+
+    assert differences(change) == ([] if is_same else ["accuracy.scores.acc"])
+
+
+def test_a_number_is_not_the_word_true(differences):
+    def change(record):
+        record["result"]["counts"]["samples_per_query"] = True
+
+    assert differences(change) == ["result.counts.samples_per_query"]
+
+
+@pytest.mark.parametrize("name", ["energy", "work", "roofline"])
+def test_what_was_not_measured_says_why(differences, name):
+    assert differences(lambda record: record["not_measured"].pop(name)) == ["not_measured"]
+
+
+def test_a_rule_that_no_log_can_repeat_failed_for_the_whole_verdict(differences):
+    """The record says that answers were remembered, and calls the run valid."""
+
+    def change(record):
+        rule = {"rule": "no_caching", "measured": 40.0, "limit": 3.0, "unit": "", "passed": False, "fix": "Compute."}
+        more = {"source": "TEST04", "kind": "performance", "required": True}
+        record["verdict"]["rules"] = [each for each in record["verdict"]["rules"] if each["rule"] != "no_caching"]
+        record["verdict"]["rules"].append(rule | more)
+        record["verdict"]["not_applied"].pop("no_caching", None)
+        record["verdict"]["is_valid"] = True
+
+    assert "verdict.is_valid" in differences(change)
+
+
+def moment(log, key):
+    return datetime.strptime(log[key], "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
+
+
+def test_a_run_lasted_at_least_until_loadgen_ended(one_run, record, plugins, log):
+    """The overhead test is LoadGen's last."""
+    created = datetime.fromisoformat(record["created"])
+    lasted_ns = round((moment(log, "power_end") - created).total_seconds() * 1e9)
+    record["duration_ns"] = lasted_ns - 10**9
+    found = rebuild(record, one_run, plugins)["duration_ns"]
+    assert found.startswith("at least ")
+    assert int(found.split()[2].rstrip(",")) >= lasted_ns
+
+
+def test_a_run_began_before_loadgen_did(one_run, record, plugins, log):
+    late = moment(log, "power_begin") + timedelta(hours=1)
+    record["created"] = late.isoformat()
+    names = names_of(one_run.name, plugins)
+    assert rebuild(record, one_run, plugins)["created"] != late.isoformat()
+    assert rebuild(record, one_run, plugins)["created"].startswith(
+        datetime.strptime(names["created"], "%Y%m%dT%H%M%SZ").strftime("%Y-%m-%dT%H:%M:%S")
+    )
+
+
+ENERGY = {"joules": 600.0, "seconds": 2.0, "source": "a meter", "covers": "all"}
+
+
+def test_joules_per_sample_are_the_joules_over_the_samples_that_loadgen_issued(one_run, record, plugins, log):
+    record["energy"] = ENERGY
+    found = rebuild(record, one_run, plugins)["energy"]
+    issued = log["result_query_count"] * log["generated_samples_per_query"]
+    assert found == {"joules_per_sample": pytest.approx(600 / issued), "joules_per_token": None}
+
+
+WORK = {"graphs": [{"graph": "a", "operations": 3000, "bytes": 500}, {"graph": "b", "operations": 1000, "bytes": 500}]}
+
+
+def test_work_per_sample_is_that_of_all_graphs_over_the_samples(one_run, record, plugins, log):
+    record["work"] = WORK
+    found = rebuild(record, one_run, plugins)["work"]
+    issued = log["result_query_count"] * log["generated_samples_per_query"]
+    assert found["operations_per_sample"] == pytest.approx(4000 / issued)
+    assert found["bytes_per_sample"] == pytest.approx(1000 / issued)
+    assert found["samples_per_s"] == pytest.approx(1e9 / log["result_mean_latency_ns"])
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "bound", "share"),
+    [((8.0, 4.0), "compute", 1 / 2), ((80.0, 4.0), "memory", 1 / 4), ((8.0, 1.25), "memory", 4 / 5)],
+)
+def test_the_ceiling_that_binds_is_the_nearer_one(one_run, record, ceilings, bound, share):
+    """As many operations and bytes as make four operations and one byte a second at the rate of the log."""
+    log, plugins = read_detail(one_run / "performance" / "mlperf_log_detail.txt").values, Plugins.discover()
+    issued = log["result_query_count"] * log["generated_samples_per_query"]
+    rate_per_s = 1e9 / log["result_mean_latency_ns"]
+    graph = {"graph": "a", "operations": 4 * issued / rate_per_s, "bytes": issued / rate_per_s}
+    record["work"] = {"graphs": [graph]}
+    record["roofline"] = dict(zip(("operations_ceiling_per_s", "bytes_ceiling_per_s"), ceilings, strict=True))
+    found = rebuild(record, one_run, plugins)["roofline"]
+    assert (found["bound"], found["share"]) == (bound, pytest.approx(share))
+
+
+def test_a_hint_is_confirmed_by_six_digits_as_loadgen_prints_it(one_run, record, plugins, log):
+    logged = log["requested_single_stream_expected_latency_ns"]
+    said = record["load"]["expected_latency_ns"]
+    assert f"{said:.6g}" == f"{logged:.6g}"
+    assert rebuild(record, one_run, plugins)["load"]["expected_latency_ns"] == said
+    record["load"]["expected_latency_ns"] = said * 1.0001
+    assert rebuild(record, one_run, plugins)["load"]["expected_latency_ns"] == logged
+
+
+def test_a_setting_that_loadgen_does_not_log_is_what_it_was_set_to(one_run, record, plugins):
+    found = rebuild(record, one_run, plugins)["load"]
+    assert found["server_load"] == record["settings"]["load.server_load"]["value"]
+
+
+def test_a_setting_of_the_wrong_kind_is_one_line(one_run, record, plugins):
+    record["settings"]["load.min_duration_ms"]["value"] = "long"
+    with pytest.raises(DataError, match=r"a setting is of the wrong kind: .*long"):
+        rebuild(record, one_run, plugins)
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    [
+        "yesterday",
+        "20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2",
+        "20261121T004501Z-resnet51-pytorch-Offline-mini-fp32-smoke-3f2a",
+        "20261121T004501Z-resnet50-pytorch-Online-mini-fp32-smoke-3f2a",
+        "20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-long-3f2a",
+    ],
+)
+def test_a_name_that_no_run_was_given_says_nothing(plugins, run_id):
+    assert names_of(run_id, plugins) == {}
+
+
+def test_the_id_of_a_run_says_what_ran_though_a_backend_has_dashes(plugins):
+    found = names_of("20261121T004501Z-llama2-70b-my-own-gpu-Server-full-int4-awq-valid-00ff", plugins)
+    assert found == {
+        "created": "20261121T004501Z",
+        "workload": "llama2-70b",
+        "backend": "my-own-gpu",
+        "scenario": "Server",
+        "profile": "full",
+        "precision": "int4-awq",
+        "tier": "valid",
+    }

@@ -1,0 +1,125 @@
+"""What is drawn of runs over time, and of a load that grows."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mlbench.reports.html.drawing import Palette, ticks_between
+from mlbench.reports.html.latency_charts import load_figures
+from mlbench.reports.html.run_charts import _HISTORY_MOST, history_figures
+from mlbench.reports.html.work_charts import accuracy_figure, occupancy_figure, sweep_figure
+from mlbench.reports.summary import summarise
+
+pytest.importorskip("altair", reason="the extra [report] is not installed")
+
+
+def drawn(*runs):
+    summary = summarise({"": runs})
+    return summary.combinations, Palette(summary.series)
+
+
+def rows_of(figure):
+    return [[cell.text for cell in row] for row in figure.numbers.rows]
+
+
+@pytest.fixture
+def nights(a_run):
+    """Return an Offline run a night with these throughputs."""
+
+    def nights(*values, **changes):
+        return [
+            a_run(
+                run_id=f"run-{number:04d}",
+                created=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
+                result=a_run().result.model_dump() | {"value": value},
+                **changes,
+            )
+            for number, value in enumerate(values)
+        ]
+
+    return nights
+
+
+def test_two_runs_make_no_course_in_time_and_three_do(nights):
+    assert history_figures(*drawn(*nights(1.0, 2.0)), ()) == []
+    (figure,) = history_figures(*drawn(*nights(100.0, 200.0, 300.0)), ())
+    assert [row[-1] for row in rows_of(figure)] == ["100 samples/s", "200 samples/s", "300 samples/s"]
+    assert "Higher is better" in figure.note
+    assert "dotted" not in figure.note
+
+
+def test_of_a_latency_lower_is_better(a_server_run):
+    figures = history_figures(*drawn(*(a_server_run(number) for number in range(3))), ())
+    (figure,) = [each for each in figures if "latency" in each.title]
+    assert "Lower is better" in figure.note
+
+
+def test_a_step_is_marked_and_explained(nights):
+    (figure,) = history_figures(*drawn(*nights(1.0, 2.0, 3.0)), ("run-0002",))
+    assert "A dotted line marks the first run of a new level." in figure.note
+    assert "step at 2026-01-03 00:00" in figure.svg
+
+
+def test_of_a_long_history_the_newest_runs_are_drawn(nights):
+    figure = history_figures(*drawn(*nights(*[100.0] * (_HISTORY_MOST + 5))), ())[0]
+    shown = [row[2] for row in rows_of(figure)]
+    assert (len(shown), shown[0], shown[-1]) == (200, "0005", "0204")
+
+
+def test_the_ceiling_of_a_load_is_the_newest_rate_with_all_samples_at_once(a_server_run, nights):
+    old, new = nights(700.0, 900.0, settings={}, engine={})
+    runs = [a_server_run(10, value=500.0), old, new]
+    (figure,) = load_figures(*drawn(*runs))
+    assert "The upright line is what its system reached in Offline." in figure.note
+    assert "900 samples/s" in figure.svg
+    assert "700 samples/s" not in figure.svg
+
+
+def test_a_load_has_a_point_for_each_run_that_counts(a_server_run, a_late_run):
+    runs = [a_server_run(0, value=100.0), a_server_run(1, value=200.0), a_late_run(number=2, value=300.0)]
+    (figure,) = load_figures(*drawn(*runs))
+    assert [row[2:] for row in rows_of(figure)] == [["100 samples/s", "40.0 ms"], ["200 samples/s", "40.0 ms"]]
+
+
+def test_a_batch_size_that_nobody_tried_has_no_number(a_server_run, a_run):
+    engine = a_server_run().engine
+    assert dict(engine.sweep_per_s) == {1: 100.0, 8: 400.0}
+    figure = sweep_figure(*drawn(a_server_run()))
+    assert rows_of(figure) == [["pytorch fp32", "100", "400"]]
+    assert sweep_figure(*drawn(a_run())) is None
+
+
+def test_how_full_batches_were_is_by_samples(a_server_run):
+    """10 of 1, 5 of 2 and 10 of 8: 10, 10 and 80 of 100 samples."""
+    figure = occupancy_figure(*drawn(a_server_run()), "Server")
+    assert rows_of(figure) == [["pytorch fp32", "10.0 %", "10.0 %", "80.0 %"]]
+    assert [column.heading for column in figure.numbers.columns[1:]] == ["1", "2", "5–8"]
+
+
+def test_a_missed_target_is_drawn_as_missed(a_run):
+    accuracy = a_run().accuracy.model_dump()
+    accuracy["targets"][0] |= {"value": 90.0, "is_met": False}
+    figure = accuracy_figure(*drawn(a_run(accuracy=accuracy | {"is_met": False})))
+    (row,) = figure.numbers.rows
+    assert (row[3].text, row[4].text, row[-1].text, row[-1].tone) == ("90.000", "at least 97.400", "missed", "bad")
+    (row,) = accuracy_figure(*drawn(a_run())).numbers.rows
+    assert (row[3].text, row[5].text, row[-1].text, row[-1].tone) == ("98.390", "98.390", "met", "good")
+
+
+def test_a_score_that_is_no_number_is_a_row_without_a_point(a_run):
+    accuracy = a_run().accuracy.model_dump()
+    accuracy["targets"][0] |= {"value": None, "is_met": False}
+    assert accuracy_figure(*drawn(a_run(accuracy=accuracy | {"is_met": False}))) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (1.0, 9.0, {1, 2, 5, 10}),
+        (1.0, 500.0, {1, 3, 10, 30, 100, 300, 1000}),
+        (1.0, 1e5, {1, 10, 100, 1000, 10_000, 100_000}),
+    ],
+)
+def test_ticks_are_round_and_fewer_over_more_decades(low, high, ticks):
+    assert ticks <= set(ticks_between(low, high))
+    assert {2.0, 20.0}.isdisjoint(ticks_between(1.0, 1e5))

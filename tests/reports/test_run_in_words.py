@@ -1,0 +1,370 @@
+"""One run in words: what is told of a real record, and of runs that differ from a valid one in one thing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mlbench.contracts.statistics import GenerationStatistics
+from mlbench.records.run_record import RunRecord, TargetRecord
+from mlbench.reports.console import (
+    accuracy,
+    conditions,
+    estimate_note,
+    format_rule_values,
+    is_good,
+    one_line,
+    overhead,
+    p99,
+    percentile_beside,
+    precision_table,
+    problems,
+    result,
+    rule_line,
+    spell_target,
+    standing,
+    table,
+)
+from mlbench.reports.explanation import explain, next_step, sentence
+from mlbench.reports.matrix import matrix
+from mlbench.reports.page import page
+
+REAL = Path(__file__).parents[1] / "data" / "records" / "gptj-onnxruntime-Server.json"
+RULE = {"unit": "", "passed": True, "fix": "", "source": "mlperf.conf", "kind": "performance", "required": True}
+
+
+@pytest.fixture(scope="module")
+def real():
+    """Return a record that a real run stored."""
+    return RunRecord.model_validate(json.loads(REAL.read_text()))
+
+
+def lines_of(record):
+    """Return the lines of a page by what they begin with."""
+    return [line.split(maxsplit=1) for line in page(record).splitlines() if line.strip()]
+
+
+def said(record, name):
+    return [rest for first, *rest in lines_of(record) if first == name]
+
+
+def verdict_of(record, *rules, **changes):
+    return record.verdict.model_dump() | {"rules": [RULE | rule for rule in rules]} | changes
+
+
+def test_a_real_run_in_a_line(real):
+    """Of its record: 545.794 tokens/s, and every target met."""
+    line = one_line(real)
+    assert line.startswith("gptj onnxruntime Server fp32: 546 tokens/s, valid, ROUGE1 99.21 >= 98.22, ")
+    assert line.endswith(f"[{real.run_id}]")
+
+
+def test_a_real_run_on_a_page(real):
+    text = page(real)
+    assert f"  run       {real.run_id}" in text
+    assert "  form      profile mini, trained weights, tier smoke" in text
+    assert "ok   min_duration: 58189 ms, limit 2000 ms" in text
+    assert "ok   latency_limit: 400 ms, limit 20.0 s" in text
+    assert "99.00 percentile latency           400 ms" in text
+    assert "0 of the tokens from the fp32 model's, 0.003 allowed in fp32; 66 samples" in text
+    assert isinstance(real.engine, GenerationStatistics)
+    for rule, reason in real.verdict.not_applied.items():
+        assert f"  n/a  {rule}: {reason}" in text
+    for name, reason in real.not_measured.items():
+        assert f"not measured: {reason}" in text, name
+
+
+def test_a_percentile_of_a_rate_is_told_and_none_of_all_at_once(real, a_run):
+    assert p99(real) == "400 ms"
+    assert p99(a_run()) == "-"
+
+
+def test_a_result_of_loadgens_estimate_says_which_and_the_percentile_itself(a_run):
+    latency = {"90.00_percentile_latency": 2_131_565, "99.00_percentile_latency": 2_166_897}
+    found = a_run().result.model_dump() | {"value": 2_134_459, "unit": "ns", "latency_ns": latency}
+    run = a_run(scenario="SingleStream", result=found | {"higher_is_better": False}, format=2)
+    assert estimate_note(run) == " est. p90"
+    assert percentile_beside(run) == " (p90 2.13 ms)"
+    assert result(run) == "2.13 ms est. p90"
+    assert "never below it" in page(run)
+
+
+def test_without_enough_queries_there_is_no_estimate_to_explain(a_run):
+    found = a_run().result.model_dump() | {"value": None, "unit": "ns", "higher_is_better": False}
+    run = a_run(scenario="SingleStream", result=found, format=2)
+    assert (result(run), estimate_note(run), percentile_beside(run)) == ("no result", "", "")
+
+
+def test_a_failed_run_says_when_and_how_and_shows_the_end_of_its_log(a_failure):
+    assert result(a_failure) == "crash during warm-up"
+    assert (standing(a_failure), is_good(a_failure)) == ("failed", False)
+    first, second = problems(a_failure)
+    assert first.endswith("crash: the process was ended by SIGSEGV")
+    assert second == "  ..."
+    assert "has no result: crash during warm-up" in sentence(a_failure)
+    assert "The end of its log is below" in next_step(a_failure)
+
+
+def test_what_a_backend_does_not_support_needs_no_log(a_failure):
+    failure = a_failure.failure.model_copy(update={"kind": "unsupported"})
+    assert len(list(problems(a_failure.model_copy(update={"failure": failure})))) == 1
+
+
+LATE = {"rule": "latency_limit", "measured": 70_000_000, "limit": 50_000_000, "unit": "ns", "passed": False}
+STRICT = {"rule": "accuracy.acc@99.9", "measured": 98.0, "limit": 98.3, "passed": False, "required": False}
+
+
+def test_only_a_rule_that_is_required_is_a_problem(a_run):
+    run = a_run(verdict=verdict_of(a_run(), LATE | {"fix": "Lower the rate."}, STRICT, is_valid=False))
+    (problem,) = problems(run)
+    assert problem.endswith("FAIL latency_limit: 70.0 ms, limit 50.0 ms. Lower the rate.")
+
+
+def test_a_rule_is_ok_failed_or_only_missed(a_run):
+    held = LATE | {"measured": 40_000_000, "passed": True, "fix": "Lower the rate."}
+    run = a_run(verdict=verdict_of(a_run(), held, LATE, STRICT))
+    assert [rule_line(rule).split()[0] for rule in run.verdict.rules] == ["ok", "FAIL", "miss"]
+    assert "Lower the rate" not in rule_line(run.verdict.rules[0])
+
+
+@pytest.mark.parametrize(
+    ("rule", "measured", "limit"),
+    [
+        ({"measured": 58189, "limit": 2000, "unit": "ms"}, "58189 ms", "2000 ms"),
+        ({"measured": None, "limit": 2000, "unit": "ms"}, "not in the log", "2000 ms"),
+        ({"measured": 70_000_000, "limit": 50_000_000, "unit": "ns"}, "70.0 ms", "50.0 ms"),
+        ({"measured": 50_000_001, "limit": 50_000_000, "unit": "ns"}, "50.000001 ms", "50.000000 ms"),
+        ({"measured": True, "limit": True}, "True", "True"),
+        ({"measured": "INVALID", "limit": "VALID"}, "INVALID", "VALID"),
+        ({"measured": 22.0, "limit": "23.01 .. 23.95"}, "22", "23.01 .. 23.95"),
+        ({"measured": 0.123456789, "limit": 0.5}, "0.123457", "0.5"),
+    ],
+)
+def test_what_a_rule_measured_and_its_limit_carry_the_unit(a_run, rule, measured, limit):
+    run = a_run(verdict=verdict_of(a_run(), {"rule": "r", **rule}))
+    assert format_rule_values(run.verdict.rules[0]) == (measured, limit)
+
+
+def target(value, lower, upper=None, **changes):
+    fields = {"score": "acc", "name": "99", "reference": 98.39, "required": True, "is_met": True}
+    return TargetRecord(**fields | {"value": value, "lower": lower, "upper": upper} | changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "spelled"),
+    [
+        (target(98.39, 97.4), ("98.39", "97.40")),
+        (target(97.3961, 97.4), ("97.396", "97.400")),
+        (target(23.4, 23.01085828, 23.95007626), ("23.40", "23.01..23.95")),
+        (target(None, 97.4), ("no score", "97.40")),
+        (target(0.86170, 0.853083), ("0.86", "0.85")),
+        (target(0.00123, 0.0011), ("0.0012", "0.0011")),
+    ],
+)
+def test_a_score_and_its_target_show_two_digits_of_each(found, spelled):
+    assert spell_target(found) == spelled
+
+
+def with_accuracy(a_run, *targets, **changes):
+    fields = a_run().accuracy.model_dump() | {"targets": [each.model_dump() for each in targets]} | changes
+    return a_run(accuracy=fields)
+
+
+def test_scores_that_decide_are_told_and_others_are_not(a_run):
+    run = with_accuracy(a_run, target(98.39, 97.4), target(98.0, 98.3, name="99.9", required=False, is_met=False))
+    assert accuracy(run) == "acc 98.39 >= 97.40"
+    run = with_accuracy(a_run, target(90.0, 97.4, is_met=False), target(25.0, 23.0, 24.0, score="FID", is_met=False))
+    assert accuracy(run) == "acc 90.00 MISSES 97.40, FID 25.00 MISSES 23.00..24.00"
+    run = with_accuracy(a_run, target(23.5, 23.0, 24.0, score="FID"))
+    assert accuracy(run) == "FID 23.50 in 23.00..24.00"
+
+
+def test_outputs_too_far_from_the_fp32_models_are_told_beside_the_scores(a_run):
+    difference = {"value": 0.25, "bound": 0.01, "unit": "of the tokens", "samples": 9, "is_met": False, "bounds": {}}
+    run = with_accuracy(a_run, target(98.39, 97.4), output_difference=difference)
+    assert accuracy(run).endswith(", outputs 0.25 of the tokens from fp32 MISSES 0.01")
+    run = with_accuracy(a_run, target(98.39, 97.4), output_difference=difference | {"is_met": True})
+    assert "from fp32" not in accuracy(run)
+
+
+def test_a_run_without_accuracy_says_so_and_may_be_good(a_run):
+    run = a_run(accuracy=None, verdict=verdict_of(a_run(), is_accurate=None))
+    assert accuracy(run) == "accuracy not measured"
+    assert is_good(run)
+    assert "accuracy was not measured" in sentence(run)
+
+
+@pytest.mark.parametrize(
+    ("changes", "good"),
+    [
+        ({}, True),
+        ({"is_valid": False}, False),
+        ({"is_accurate": False}, False),
+        ({"is_accurate": None}, True),
+        ({"is_valid": False, "is_accurate": None}, False),
+    ],
+)
+def test_a_run_counts_where_it_is_valid_and_not_inaccurate(a_run, changes, good):
+    assert is_good(a_run(verdict=verdict_of(a_run(), **changes))) is good
+
+
+def test_the_sentence_of_an_invalid_run_names_the_rules_that_did_not_hold(a_run):
+    run = a_run(verdict=verdict_of(a_run(), LATE | {"fix": "Lower the rate."}, STRICT, is_valid=False))
+    assert sentence(run).endswith("but the run is INVALID: latency_limit did not hold.")
+    assert next_step(run) == "Lower the rate."
+    assert ("INVALID", "did not hold: latency_limit") in list(explain(run))
+
+
+def test_the_sentence_of_an_inaccurate_run_says_what_it_missed(a_run):
+    run = a_run(verdict=verdict_of(a_run(), is_accurate=False))
+    assert "not accurate enough: acc 98.39" in sentence(run)
+
+
+def test_rules_that_held_are_counted(a_run):
+    held = {"rule": "seeds", "measured": 1, "limit": 1}
+    run = a_run(verdict=verdict_of(a_run(), held, held | {"rule": "min_duration"}, STRICT))
+    (meaning,) = [meaning for part, meaning in explain(run) if part == "valid"]
+    assert meaning.startswith("2 rules held")
+
+
+def test_a_good_run_is_to_be_measured_again_before_it_is_compared(a_run):
+    step = next_step(a_run(precision="int8", tier="dev"))
+    command = (
+        "mlbench run resnet50 --backend pytorch --scenario Offline --precision int8 --tier dev --repeat 5 --tag before"
+    )
+    assert step.endswith(command)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_placed"),
+    [({"tier": "valid", "profile": "full"}, True), ({"tier": "valid"}, False), ({"profile": "full"}, False)],
+)
+def test_a_run_of_official_length_and_model_is_sent_to_the_published_results(a_run, changes, is_placed):
+    run = a_run(**changes)
+    assert (f"mlbench published --place {run.run_id[-4:]}" in next_step(run)) is is_placed
+
+
+def test_the_cost_of_the_harness_is_explained_where_it_is_known(a_run):
+    parts = dict(explain(a_run(overhead_ns_per_sample=20_000)))
+    assert "harness 20.0 us" in parts
+    assert not any(part.startswith("harness") for part in dict(explain(a_run())))
+    assert overhead(a_run()) == "-"
+
+
+ENERGY = {
+    "joules": 600.0,
+    "seconds": 4.0,
+    "source": "RAPL",
+    "covers": "package-0",
+    "leaves_out": "fans",
+    "idle_w": 40.0,
+    "joules_per_sample": 1.5,
+    "joules_per_token": 0.25,
+}
+
+
+def test_energy_is_told_in_joules_per_sample_and_watts(a_run):
+    """600 J in 4 s are 150 W."""
+    run = a_run(energy=ENERGY)
+    (energy,) = said(run, "energy")
+    assert energy == ["600 J, 1.50 J/sample, 0.250 J/token, 150.0 W, idle 40.0 W"]
+    assert "package-0, by RAPL, in 4.0 s" in page(run)
+    assert "not in it              fans" in page(run)
+
+
+def test_a_machine_not_watched_idle_has_no_idle_power(a_run):
+    (energy,) = said(a_run(energy=ENERGY | {"idle_w": None, "joules_per_token": None}), "energy")
+    assert energy == ["600 J, 1.50 J/sample, 150.0 W"]
+
+
+WORK = {"graphs": [], "operations_per_sample": 8.2e9, "bytes_per_sample": 1.02e8, "samples_per_s": 91.6}
+ROOFLINE = {
+    "device": "cpu",
+    "precision": "fp32",
+    "operations_per_s": 7.5e11,
+    "bytes_per_s": 9.3e9,
+    "operations_ceiling_per_s": 1.5e12,
+    "bytes_ceiling_per_s": 9.3e10,
+    "bound": "compute",
+    "share": 0.5,
+    "measured": "2026-11-21T00:00:00Z",
+}
+
+
+def test_work_and_the_share_of_the_ceiling_are_told_with_both_ceilings(a_run):
+    text = page(a_run(work=WORK | {"useful_share": 0.8}, roofline=ROOFLINE))
+    assert "8.20 Gop and 102 MB at least" in text
+    assert "80.0%; the rest is padding" in text
+    assert "750 Gop/s of 1.50 Top/s, 9.30 GB/s of 93.0 GB/s" in text
+    assert "50.0% of compute on cpu" in text
+
+
+def test_a_page_names_settings_that_are_no_defaults_and_their_layer(a_run):
+    settings = {
+        "execution.batch": {"value": 32, "layer": "command line"},
+        "load.server_load": {"value": 0.5, "layer": "default"},
+    }
+    text = page(a_run(settings=settings))
+    assert "execution.batch              32             command line" in text
+    assert "load.server_load" not in text
+
+
+def test_an_imported_run_says_what_mlbench_did_not_see(a_run, imported):
+    text = page(a_run(imported=imported))
+    assert f"imported  {imported['path']}; mlbench read its logs, and did not see the run" in text
+
+
+def test_precisions_are_held_against_the_first_of_their_kind(a_run):
+    """110 of 100 samples/s are 1.1 times as fast; a score of 98 has lost 1 % of 98.99."""
+
+    def run(precision, value, score, **changes):
+        return with_value(a_run, value, score, precision=precision, peak_memory_bytes=3 * 2**30, **changes)
+
+    rows = cells_of(precision_table([run("fp32", 100.0, 98.99), run("int8", 110.0, 98.0001)]))
+    assert [(row["speed"], row["loss"], row["peak memory"]) for row in rows] == [
+        ("x 1.00", "0.00 %", "3.00 GiB"),
+        ("x 1.10", "1.00 %", "3.00 GiB"),
+    ]
+
+
+def test_of_latencies_the_shorter_is_the_faster(a_run):
+    def run(precision, value):
+        found = a_run().result.model_dump() | {"value": value, "unit": "ns", "higher_is_better": False}
+        return a_run(precision=precision, result=found)
+
+    assert [row["speed"] for row in cells_of(precision_table([run("fp32", 3e6), run("int8", 2e6)]))] == [
+        "x 1.00",
+        "x 1.50",
+    ]
+
+
+def with_value(a_run, value, score, **changes):
+    found = a_run().accuracy.model_dump()
+    found["targets"][0]["value"] = score
+    return a_run(result=a_run().result.model_dump() | {"value": value}, accuracy=found, **changes)
+
+
+def cells_of(shown):
+    headings = [str(column.header) for column in shown.columns]
+    rows = zip(*(column.cells for column in shown.columns), strict=True)
+    return [dict(zip(headings, map(str, row), strict=True)) for row in rows]
+
+
+def test_a_table_has_a_row_per_run_with_what_was_measured(a_run, a_failure):
+    first, second = cells_of(
+        table([a_run(overhead_ns_per_sample=20_000, energy=ENERGY, roofline=ROOFLINE), a_failure], 400)
+    )
+    assert (first["result"], first["performance"], first["harness"]) == ("91.6 samples/s", "valid", "20.0 us")
+    assert (first["% of peak"], first["per sample"]) == ("50% compute", "1.50 J")
+    assert (second["result"], second["performance"]) == ("crash during warm-up", "failed")
+
+
+def test_the_newest_run_of_a_combination_is_the_one_that_counts(a_run):
+    old, new = a_run(created="2026-11-01T00:00:00Z"), a_run(verdict=verdict_of(a_run(), is_valid=False))
+    for order in ([old, new], [new, old]):
+        assert "0 of 1 scenarios (Offline: INVALID)" in matrix(order)
+
+
+def test_what_runs_have_in_common_is_a_line(a_run):
+    line = conditions([a_run(tier="dev"), a_run(profile="full")])
+    assert line.endswith("; profile full, mini, tier dev, smoke")
