@@ -17,7 +17,7 @@ from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.judging import judge_run
 from mlbench.measurement.token_answers import token_answers
-from mlbench.rules.answers import SpotCheck
+from mlbench.rules.facts import SpotCheck
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, official_limits
 
