@@ -21,6 +21,7 @@ from mlbench.cli.options import (
 )
 from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.power import AUTO
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
 )
 @tag_option
-@click.option("--power", default="auto", show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @overrides_option
