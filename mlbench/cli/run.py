@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
-    from mlbench.runner import RunRequest
+    from mlbench.runner import ResolvedRequest
     from mlbench.suite import SharedRuns
 
 _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
@@ -93,7 +93,7 @@ def command(
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.rules.tiers import Tier
-    from mlbench.runner import RunRequest, check, combinations
+    from mlbench.runner import RunRequest, combinations, resolve
 
     plugins = Plugins.discover()
     if suite:
@@ -117,8 +117,7 @@ def command(
             power=power,
         ):
             if isinstance(each, RunRequest):
-                check(each, plugins)
-                requests.append(each)
+                requests.append(resolve(each, plugins))
             else:
                 echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
@@ -149,17 +148,17 @@ def _run_suite(
 
     requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
     remove_abandoned(results)
-    shared = None if fresh else SharedRuns(results, plugins)
+    shared = None if fresh else SharedRuns(results)
     stored = [] if fresh else read_runs(runs_in(results))
-    wanted = missing(requests, stored, plugins)
+    wanted = missing(requests, stored)
     done = len(requests) - len(wanted)
-    records = [*answers(requests, stored, plugins), *run_and_print(wanted, plugins, shared, done=done)]
+    records = [*answers(requests, stored), *run_and_print(wanted, plugins, shared, done=done)]
     _print(records, results, as_json)
     return _status(records, len(requests))
 
 
 def run_and_print(
-    requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None, *, done: int = 0
+    requests: Sequence[ResolvedRequest], plugins: Plugins, shared: SharedRuns | None = None, *, done: int = 0
 ) -> list[RunRecord]:
     """Make runs one after another, each with a line of its own; return those that are stored.
 
@@ -185,7 +184,11 @@ class _Runs:
     """Runs that are made one after another; what one took is known to those after it."""
 
     def __init__(
-        self, requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None, stored: Sequence[RunRecord]
+        self,
+        requests: Sequence[ResolvedRequest],
+        plugins: Plugins,
+        shared: SharedRuns | None,
+        stored: Sequence[RunRecord],
     ) -> None:
         from mlbench.expected_times import KnownTimes
 
@@ -195,7 +198,7 @@ class _Runs:
         self._times = KnownTimes(stored)
         self._began_s = time.monotonic()
 
-    def make(self, request: RunRequest, number: int) -> RunRecord | None:
+    def make(self, request: ResolvedRequest, number: int) -> RunRecord | None:
         """Make a run, and print a line about it; None where it is not stored, which is printed too.
 
         Raises:
@@ -221,7 +224,7 @@ class _Runs:
             echo_line(f"  {problem}", to_stderr=True)
         return record
 
-    def _progress(self, request: RunRequest, number: int) -> RunProgress:
+    def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
         from mlbench.reports.progress import RunPlace, RunProgress
 
         place = RunPlace(
