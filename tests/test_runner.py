@@ -7,7 +7,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from mlbench import EngineStatistics
+from mlbench import EngineStatistics, RuntimeFacts
 from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord, read
@@ -121,7 +121,7 @@ def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(fa
     record, _ = faulty_run("odd")
     assert (record.status, sound(record)) == ("completed", True)
     assert record.engine == EngineStatistics(extra={"sizes": {"8": 3}})
-    assert record.runtime == {"device": "cpu", "threads": 4}
+    assert record.runtime == RuntimeFacts(device="cpu", extra={"threads": 4})
     missing = record.not_measured
     assert missing["engine"] == "not all can be stored: rate is nan; when is a builtin_function_or_method"
     assert missing["runtime"] == "not all can be stored: handle is a object"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.documents import read_json_object
 from mlbench.records.accelerators import Accelerator
 from mlbench.records.cpu import Cpu
@@ -70,9 +71,10 @@ def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
     )
 
 
-def runtime_of(description: Mapping[str, Any]) -> dict[str, str]:
+def runtime_of(description: Mapping[str, Any]) -> RuntimeFacts:
     """Return the software that a submitter names; versions are part of free text there."""
-    return {key: str(description[key]) for key in ("framework", "other_software_stack") if description.get(key)}
+    names = ("framework", "other_software_stack")
+    return RuntimeFacts(extra={name: str(description[name]) for name in names if description.get(name)})
 
 
 def _accelerator(name: str) -> Accelerator:
