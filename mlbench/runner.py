@@ -284,13 +284,13 @@ class _Begun:
     def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
         """Return the record of the run; if it cannot be made, that of a failure with the reason."""
         try:
-            return self._record(self._environment_now(), self._fields(outcome))
+            return self._record(self._environment_now(), outcome)
         except Exception as error:  # a bug here, or unforeseen values of a plugin
             logger.exception("the record of %s cannot be made", self.run_id)
             _note(log, traceback.format_exc())
             message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
             failure = Failure(kind=FailureKind.EXCEPTION, message=message, stage="record", log_tail=tail_of(log))
-            return self._record(self.environment, self._fields(failure))
+            return self._record(self.environment, failure)
 
     def _environment_now(self) -> Environment:
         """Return the machine's state after the run; if it cannot be observed, its state before."""
@@ -300,7 +300,15 @@ class _Begun:
             logger.exception("the environment cannot be observed after the run")
             return self.environment
 
-    def _record(self, environment: Environment, fields: Mapping[str, Any]) -> RunRecord:
+    def _record(self, environment: Environment, outcome: RunOutcome | Failure) -> RunRecord:
+        if isinstance(outcome, Failure):
+            return self._fill_record(environment, status="failed", failure=FailureRecord.model_validate(outcome))
+        share, reason = self._roofline(outcome)
+        measured = dict(outcome) | {"not_measured": {**outcome.not_measured, **({} if share else {"roofline": reason})}}
+        return self._fill_record(environment, status="completed", roofline=share, **measured)
+
+    def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
+        """Return the record, with the fields of it that depend on how the run ended."""
         plain = {key: _storable(value) for key, value in self.request.settings.plain().items()}
         layers = {key: setting.layer for key, setting in self.request.settings.by_key.items()}
         record = RunRecord.model_validate(
@@ -316,25 +324,11 @@ class _Begun:
                 "environment": environment,
                 "scenario_facts": ScenarioRecord.of(self.scenario),
                 **_request_fields(self.request),
-                **fields,
+                **ended,
             }
         )
         record.text()  # find out now if it cannot be written
         return record
-
-    def _fields(self, outcome: RunOutcome | Failure) -> dict[str, Any]:
-        """Return the fields of the record that depend on how the child ended."""
-        if isinstance(outcome, Failure):
-            return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
-        share, reason = self._roofline(outcome)
-        missing = {} if share else {"roofline": reason}
-        fields = dict(outcome)
-        return {
-            "status": "completed",
-            **fields,
-            "roofline": share,
-            "not_measured": {**outcome.not_measured, **missing},
-        }
 
     def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
         """Return the share of the machine's peak rates, or why it is unknown."""

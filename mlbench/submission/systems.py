@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
-from mlbench.documents import read_json_object
 from mlbench.records.accelerators import Accelerator
 from mlbench.records.cpu import Cpu
 from mlbench.records.environment import Allowance, Environment
@@ -23,15 +21,6 @@ _LONGEST_COUNT = 4
 
 _MOST_OF_A_SYSTEM = 1_000_000
 """Cores or accelerators of all its nodes; each accelerator is listed."""
-
-
-def read_description(file: Path) -> dict[str, Any]:
-    """Return a JSON object.
-
-    Raises:
-        DataError: the file is missing, or holds none.
-    """
-    return read_json_object(file, what="description")
 
 
 def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
