@@ -212,7 +212,7 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Served:
+class _RunAtRate:
     """A run that was sent a rate."""
 
     series: str
@@ -242,14 +242,14 @@ def _describe(ceilings: Sequence[_Ceiling]) -> str:
     return f" The upright line is what its system reached in {names}." if names else ""
 
 
-def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[_Served]:
+def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[_RunAtRate]:
     for run in combination.counted:
         ns = percentiles_of(run, SAMPLE).get(percentile)
         if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
             text = f"{combination.series}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
             short = run.run_id.rpartition("-")[2]
-            yield _Served(series=series, name=combination.series, rate=rate, unit=unit, ns=ns, run=short, text=text)
+            yield _RunAtRate(series=series, name=combination.series, rate=rate, unit=unit, ns=ns, run=short, text=text)
 
 
 def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[_Ceiling]:
