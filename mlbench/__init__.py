@@ -23,6 +23,7 @@ from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Outp
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.power import Energy, PowerMeter
 from mlbench.contracts.reply_spec import ReplySpec
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.statistics import (
     BatchStatistics,
@@ -92,6 +93,7 @@ __all__ = [
     "Prompt",
     "Reply",
     "ReplySpec",
+    "RuntimeFacts",
     "Samples",
     "Scenario",
     "StatefulExecutable",

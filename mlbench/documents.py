@@ -13,7 +13,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,6 +22,9 @@ from mlbench.errors import DataError, first_line
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+JsonObject = Mapping[str, Any]
+"""A JSON object, or a TOML table, whose keys are somebody else's to choose. Where they are known, a type names them."""
 
 DEPTH = 100
 """Arrays and tables inside each other, at most."""

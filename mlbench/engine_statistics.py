@@ -34,7 +34,13 @@ def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
         if value is not None and (name not in _COMMON or value not in ("", {})):
             found[name] = _plain(value)
     if statistics.by_instance:
-        found["by_instance"] = [_instance_to_json(each) for each in statistics.by_instance]
+        found["by_instance"] = [
+            {
+                "processors": list(each.processors),
+                **(statistics_to_json(each.counted) if each.counted else {"ended": each.ended}),
+            }
+            for each in statistics.by_instance
+        ]
     return found | dict(statistics.extra)
 
 
@@ -75,11 +81,6 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key) if isinstance(key, int) else key: each for key, each in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
-def _instance_to_json(instance: InstanceStatistics) -> dict[str, Any]:
-    counted = statistics_to_json(instance.counted) if instance.counted else {"ended": instance.ended}
-    return {"processors": list(instance.processors), **counted}
 
 
 def _instances_from_json(values: object) -> tuple[InstanceStatistics, ...]:

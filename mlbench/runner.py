@@ -7,7 +7,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What to measure. Names are as typed; `resolved` checks them."""
+    """What to measure. Names are as typed; `resolve` checks them."""
 
     workload: str
     backend: str
@@ -73,6 +73,18 @@ class RunRequest:
     """The set of runs that it belongs to."""
     repeat: int = 1
     """Which of several runs of the same request it is, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRequest(RunRequest):
+    """A request that `resolve` looked into: what a run, its claim and its record go by from there on.
+
+    `settings` follow from the fields of the request. A copy may have another ``tag`` or ``repeat``; for other changes
+    the request is to be resolved again.
+    """
+
+    precision: Precision
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +151,8 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
     )
 
 
-def check(request: RunRequest, plugins: Plugins) -> Precision:
-    """Return the precision of a run, after checking the request before anything runs.
+def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
+    """Return a request with its precision and settings, after checking it before anything runs.
 
     Raises:
         MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
@@ -157,11 +169,12 @@ def check(request: RunRequest, plugins: Plugins) -> Precision:
         raise UsageError(
             f"{request.backend} does not offer precision {request.precision}.", hint=f"It offers: {offered}."
         )
-    return request.precision or probe.precisions[0]
+    values = {each.name: getattr(request, each.name) for each in fields(RunRequest)}
+    return ResolvedRequest(**values | {"precision": request.precision or probe.precisions[0], "settings": settings})
 
 
 def run_benchmark(
-    request: RunRequest,
+    request: ResolvedRequest,
     plugins: Plugins,
     on_progress: Listener = lambda progress: None,
     claim: Claim | None = None,
@@ -177,8 +190,7 @@ def run_benchmark(
         UnstoredRunError: it was measured, and cannot be stored; the error has the record.
         TakenError: another process has the claim.
     """
-    precision, settings = check(request, plugins), settings_of(request, plugins)
-    begun = _Begun.now(request, settings, precision, plugins.scenario(request.scenario))
+    begun = _Begun.now(request, plugins.scenario(request.scenario))
     remove_abandoned(request.results)
     with RunFolder.create(request.results, begun.run_id, claim) as folder:
         outcome = _measure(begun, folder, on_progress)
@@ -220,7 +232,7 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
             ChildFunction("mlbench.measurement.measure:measure", RunOutcome),
             begun.job(folder.path),
             log,
-            _limits(begun.settings),
+            _limits(begun.request.settings),
             show,
         )
     except MlbenchError as error:
@@ -233,10 +245,8 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
 class _Begun:
     """The facts of a run before it is measured; they are validated by then."""
 
-    request: RunRequest
+    request: ResolvedRequest
     scenario: Scenario
-    settings: Settings
-    precision: Precision
     run_id: str
     created: datetime
     started_ns: int
@@ -244,15 +254,13 @@ class _Begun:
     ceilings: Ceilings | None
 
     @classmethod
-    def now(cls, request: RunRequest, settings: Settings, precision: Precision, scenario: Scenario) -> Self:
+    def now(cls, request: ResolvedRequest, scenario: Scenario) -> Self:
         """Return the facts of a run that begins now."""
         created, environment = datetime.now(UTC), observe_environment()
-        names = (request.workload, request.backend, request.scenario, request.profile, precision, request.tier)
+        names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         return cls(
             request=request,
             scenario=scenario,
-            settings=settings,
-            precision=precision,
             run_id=new_run_id(created, *names),
             created=created,
             started_ns=time.monotonic_ns(),
@@ -265,8 +273,8 @@ class _Begun:
         request = self.request
         return JobSpec(
             **_request_fields(request),
-            precision=self.precision,
-            settings=self.settings.plain(),
+            precision=request.precision,
+            settings=request.settings.plain(),
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
             power=request.power,
@@ -276,13 +284,13 @@ class _Begun:
     def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
         """Return the record of the run; if it cannot be made, that of a failure with the reason."""
         try:
-            return self._record(self._environment_now(), self._fields(outcome))
+            return self._record(self._environment_now(), outcome)
         except Exception as error:  # a bug here, or unforeseen values of a plugin
             logger.exception("the record of %s cannot be made", self.run_id)
             _note(log, traceback.format_exc())
             message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
             failure = Failure(kind=FailureKind.EXCEPTION, message=message, stage="record", log_tail=tail_of(log))
-            return self._record(self.environment, self._fields(failure))
+            return self._record(self.environment, failure)
 
     def _environment_now(self) -> Environment:
         """Return the machine's state after the run; if it cannot be observed, its state before."""
@@ -292,47 +300,41 @@ class _Begun:
             logger.exception("the environment cannot be observed after the run")
             return self.environment
 
-    def _record(self, environment: Environment, fields: Mapping[str, Any]) -> RunRecord:
-        plain = {key: _storable(value) for key, value in self.settings.plain().items()}
-        layers = {key: setting.layer for key, setting in self.settings.by_key.items()}
+    def _record(self, environment: Environment, outcome: RunOutcome | Failure) -> RunRecord:
+        if isinstance(outcome, Failure):
+            return self._fill_record(environment, status="failed", failure=FailureRecord.model_validate(outcome))
+        share, reason = self._roofline(outcome)
+        measured = dict(outcome) | {"not_measured": {**outcome.not_measured, **({} if share else {"roofline": reason})}}
+        return self._fill_record(environment, status="completed", roofline=share, **measured)
+
+    def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
+        """Return the record, with the fields of it that depend on how the run ended."""
+        plain = {key: _storable(value) for key, value in self.request.settings.plain().items()}
+        layers = {key: setting.layer for key, setting in self.request.settings.by_key.items()}
         record = RunRecord.model_validate(
             {
                 "run_id": self.run_id,
                 "created": self.created,
                 "duration_ns": time.monotonic_ns() - self.started_ns,
                 "mlbench_version": __version__,
-                "precision": self.precision,
+                "precision": self.request.precision,
                 "tag": self.request.tag,
                 "repeat": self.request.repeat,
                 "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
                 "environment": environment,
                 "scenario_facts": ScenarioRecord.of(self.scenario),
                 **_request_fields(self.request),
-                **fields,
+                **ended,
             }
         )
         record.text()  # find out now if it cannot be written
         return record
 
-    def _fields(self, outcome: RunOutcome | Failure) -> dict[str, Any]:
-        """Return the fields of the record that depend on how the child ended."""
-        if isinstance(outcome, Failure):
-            return {"status": "failed", "failure": FailureRecord.model_validate(outcome)}
-        share, reason = self._roofline(outcome)
-        missing = {} if share else {"roofline": reason}
-        fields = dict(outcome)
-        return {
-            "status": "completed",
-            **fields,
-            "roofline": share,
-            "not_measured": {**outcome.not_measured, **missing},
-        }
-
     def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
         """Return the share of the machine's peak rates, or why it is unknown."""
         try:
             instances = outcome.engine.instances or 1
-            return share_of(outcome.work, self.precision, outcome.runtime, self.ceilings, instances)
+            return share_of(outcome.work, self.request.precision, outcome.runtime, self.ceilings, instances)
         except Exception as error:  # a backend's facts may be anything
             return None, describe_error(error)
 

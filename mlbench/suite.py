@@ -32,7 +32,7 @@ from mlbench.errors import DataError, UsageError
 from mlbench.records.run_folder import Claim, TakenError, names_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest, Undefined, check, combinations, settings_of
+from mlbench.runner import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 
 _WAIT_S = 2.0
 """Polling interval for runs that other processes make."""
@@ -105,14 +105,14 @@ def read_suite(file: Path) -> Suite:
 
 def requests_of(
     suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, str] | None = None
-) -> list[RunRequest]:
+) -> list[ResolvedRequest]:
     """Return all runs of a suite, in order.
 
     Raises:
         MlbenchError: a name or setting is wrong, or a backend cannot run here; nothing has run then.
         UsageError: the rules do not define a combination that an entry names, or there are too many runs.
     """
-    requests: list[RunRequest] = []
+    requests: list[ResolvedRequest] = []
     for number, entry in enumerate(suite.runs):
         for each in _expand(entry, plugins, tag=suite.name, results=results, overrides=overrides or {}):
             if isinstance(each, Undefined):
@@ -120,11 +120,11 @@ def requests_of(
                     f"runs.{number}: the rules do not define {each.workload} in {each.scenario}.",
                     hint="Leave the scenario out to take all that they define.",
                 )
-            checked = replace(each, precision=check(each, plugins))
+            resolved = resolve(each, plugins)
             repeats = range(1, (entry.repeats or suite.repeats) + 1)
             if len(requests) + len(repeats) > MOST_RUNS:
                 raise UsageError(f"runs.{number}: the suite has more than {MOST_RUNS} runs.", hint="Split it up.")
-            requests += [replace(checked, repeat=repeat) for repeat in repeats]
+            requests += [replace(resolved, repeat=repeat) for repeat in repeats]
     return sorted(requests, key=lambda request: request.repeat) if suite.order == "interleaved" else requests
 
 
@@ -146,36 +146,35 @@ def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunR
         )
 
 
-def answers(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugins: Plugins) -> list[RunRecord]:
+def answers(requests: Sequence[ResolvedRequest], records: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the completed record of each request that has one: the newest."""
     done = {_key_of_record(record): record for record in records if record.status == "completed"}
-    return [done[key] for request in requests if (key := key_of_request(request, plugins)) in done]
+    return [done[key] for request in requests if (key := key_of_request(request)) in done]
 
 
-def missing(requests: Sequence[RunRequest], records: Sequence[RunRecord], plugins: Plugins) -> list[RunRequest]:
+def missing(requests: Sequence[ResolvedRequest], records: Sequence[RunRecord]) -> list[ResolvedRequest]:
     """Return the requests without a completed record; a failed run counts as missing, an INVALID one does not."""
     done = {_key_of_record(record) for record in records if record.status == "completed"}
-    return [request for request in requests if key_of_request(request, plugins) not in done]
+    return [request for request in requests if key_of_request(request) not in done]
 
 
 class SharedRuns:
     """Runs of a suite that other processes may be making in the same folder: each is made once."""
 
-    def __init__(self, results: Path, plugins: Plugins) -> None:
+    def __init__(self, results: Path) -> None:
         """Treat the runs now in the folder as known."""
         self._results = results
-        self._plugins = plugins
         self._seen = set(names_in(results))
         self._done: dict[tuple[str, ...], RunRecord] = {}
 
-    def claim(self, request: RunRequest) -> Claim:
+    def claim(self, request: ResolvedRequest) -> Claim:
         """Return the claim to a run."""
-        key = json.dumps(key_of_request(request, self._plugins))
+        key = json.dumps(key_of_request(request))
         return Claim(
             key=hashlib.sha256(key.encode()).hexdigest(), is_stored=lambda: self.find_new_record(request) is not None
         )
 
-    def find_new_record(self, request: RunRequest) -> RunRecord | None:
+    def find_new_record(self, request: ResolvedRequest) -> RunRecord | None:
         """Return the completed record of a run that was stored after this object was made, by whatever process."""
         for name in sorted(set(names_in(self._results)) - self._seen):
             self._seen.add(name)
@@ -185,12 +184,12 @@ class SharedRuns:
                 continue
             if record.status == "completed":
                 self._done[_key_of_record(record)] = record
-        return self._done.get(key_of_request(request, self._plugins))
+        return self._done.get(key_of_request(request))
 
 
 def run_all(
-    requests: Sequence[RunRequest],
-    run: Callable[[RunRequest, int], RunRecord | None],
+    requests: Sequence[ResolvedRequest],
+    run: Callable[[ResolvedRequest, int], RunRecord | None],
     shared: SharedRuns | None = None,
     on_wait: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
@@ -223,11 +222,10 @@ def run_all(
     return records
 
 
-def key_of_request(request: RunRequest, plugins: Plugins) -> tuple[str, ...]:
+def key_of_request(request: ResolvedRequest) -> tuple[str, ...]:
     """Return a key of a run in a suite, equal to its record's."""
-    settings = settings_of(request, plugins)
-    plain = settings.plain()
-    chosen = {key: plain[key] for key, each in settings.by_key.items() if each.layer in _HAND_SET}
+    plain = request.settings.plain()
+    chosen = {key: plain[key] for key, each in request.settings.by_key.items() if each.layer in _HAND_SET}
     return _key(request, chosen)
 
 
@@ -239,7 +237,7 @@ def _key(run: RunRequest | RunRecord, chosen: Mapping[str, Any]) -> tuple[str, .
     return (run.tag, str(run.repeat), *_kind(run), json.dumps(chosen, sort_keys=True))
 
 
-def in_pairs(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[RunRequest]:
+def in_pairs(base: Sequence[ResolvedRequest], new: Sequence[ResolvedRequest]) -> list[ResolvedRequest]:
     """Return the runs of two suites in turns, A B B A A B B A: steady drift affects both equally.
 
     Raises:
@@ -258,7 +256,7 @@ def in_pairs(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[RunR
                 f"{one.workload} {one.scenario} would be paired with {other.workload} {other.scenario}.",
                 hint="Name workloads and scenarios in the same order in both files.",
             )
-    ordered: list[RunRequest] = []
+    ordered: list[ResolvedRequest] = []
     seen: Counter[int] = Counter()  # pairs of each repeat: order changes from pair to pair, and from repeat to repeat
     for one, other in pairs:
         ordered += (one, other) if (seen[one.repeat] + one.repeat) % 2 else (other, one)

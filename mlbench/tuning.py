@@ -119,15 +119,15 @@ def resolve_settings(
     }
     fields = dict(_fields(templates))
     settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
-    layers: list[tuple[str, Mapping[str, Any]]] = [(f"scenario {scenario.name}", scenario.settings)]
+    layers = [_Layer(f"scenario {scenario.name}", scenario.settings)]
     for owner, file in ((f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)):
-        layers += [(owner, entry) for entry in _entries(file, run_conditions)] if file else []
+        layers += _layers_of(file, owner, run_conditions) if file else []
     if system_file and is_file(system_file):
-        layers += [(f"system {system_file}", entry) for entry in _entries(system_file, run_conditions)]
-    layers += [("suite", suite), ("command line", command_line)]
-    for layer, values in layers:
-        for key, value in values.items():
-            settings[key] = Setting(_check_value(key, value, fields, layer), layer)
+        layers += _layers_of(system_file, f"system {system_file}", run_conditions)
+    layers += [_Layer("suite", suite), _Layer("command line", command_line)]
+    for layer in layers:
+        for key, value in layer.values.items():
+            settings[key] = Setting(_check_value(key, value, fields, layer.name), layer.name)
     return Settings(settings)
 
 
@@ -153,20 +153,29 @@ def _fields(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]
                 yield key, (types[field.name], getattr(template, field.name))
 
 
-def _entries(file: Path, run_conditions: RunConditions) -> Iterator[Mapping[str, Any]]:
-    """Yield the entries of a settings file that apply, flattened to keys with a dot."""
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Values by the key of their setting, as somebody wrote them."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator[_Layer]:
+    """Yield the entries of a settings file that apply, each as a layer of this name."""
     document = read_toml(file, what="settings file")
     try:
         entries = document["settings"]
         for entry in entries:
             conditions = entry.pop("when", {})
-            for name in conditions:
-                if name not in CONDITIONS:
+            for condition in conditions:
+                if condition not in CONDITIONS:
                     raise UsageError(
-                        f"{file}: unknown condition {name!r}.", hint=f"Conditions are {', '.join(CONDITIONS)}."
+                        f"{file}: unknown condition {condition!r}.", hint=f"Conditions are {', '.join(CONDITIONS)}."
                     )
             if run_conditions.fulfil(conditions):
-                yield {f"{prefix}.{name}": value for prefix, group in entry.items() for name, value in group.items()}
+                values = {f"{prefix}.{key}": value for prefix, group in entry.items() for key, value in group.items()}
+                yield _Layer(name, values)
     except (KeyError, AttributeError, TypeError):
         raise UsageError(
             f"{file} is not a settings file.", hint="Expected [[settings]] tables such as: execution.batch = 8."

@@ -7,9 +7,11 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from mlbench import EngineStatistics
+from mlbench import EngineStatistics, RuntimeFacts
 from mlbench.cli import main
+from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord, read
+from mlbench.runner import RunRequest, resolve, run_benchmark
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +121,7 @@ def test_what_an_engine_says_of_itself_and_no_record_can_hold_costs_no_result(fa
     record, _ = faulty_run("odd")
     assert (record.status, sound(record)) == ("completed", True)
     assert record.engine == EngineStatistics(extra={"sizes": {"8": 3}})
-    assert record.runtime == {"device": "cpu", "threads": 4}
+    assert record.runtime == RuntimeFacts(device="cpu", extra={"threads": 4})
     missing = record.not_measured
     assert missing["engine"] == "not all can be stored: rate is nan; when is a builtin_function_or_method"
     assert missing["runtime"] == "not all can be stored: handle is a object"
@@ -366,3 +368,23 @@ def test_random_weights_make_no_claim_of_accuracy(mlbench, tmp_path, workload):
     assert record.verdict.is_accurate is None
     assert "random weights have no accuracy to claim" in record.verdict.not_applied["accuracy"]
     assert done.exit_code == (0 if record.verdict.is_valid else 1)
+
+
+def test_a_run_has_the_settings_that_its_request_was_resolved_with(tmp_path, monkeypatch):
+    system = tmp_path / "system.toml"
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(system))
+    system.write_text("[[settings]]\nbackend.delay_ms = 1.0\n")
+    plugins = Plugins.discover()
+    request = RunRequest(
+        workload="resnet50",
+        backend="null",
+        scenario="SingleStream",
+        wants_accuracy=False,
+        overrides={"load.min_duration_ms": "50"},
+        results=tmp_path / "results",
+    )
+    resolved = resolve(request, plugins)
+    system.write_text("[[settings]]\nbackend.delay_ms = 2.0\n")
+    record = run_benchmark(resolved, plugins)
+    assert record.settings["backend.delay_ms"].value == 1.0
+    assert record.settings["backend.delay_ms"].layer == f"system {system}"

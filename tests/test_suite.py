@@ -227,7 +227,7 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
         ("SingleStream", 1),
         ("SingleStream", 2),
     ]
-    assert not missing(requests_of(read_suite(file), plugins, results=results), records, plugins)
+    assert not missing(requests_of(read_suite(file), plugins, results=results), records)
     done = subprocess.run([*command, "--json"], check=False, capture_output=True, text=True)
     assert "All 4 runs exist already" in done.stderr
     assert len(json.loads(done.stdout)) == 4

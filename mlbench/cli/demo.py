@@ -15,7 +15,7 @@ from mlbench.folders import results_folder
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
-    from mlbench.runner import RunRequest
+    from mlbench.runner import ResolvedRequest
 
 WORKLOAD = "resnet50"
 
@@ -33,13 +33,12 @@ def command(backend: str | None, results: Path) -> int:
     from mlbench.records.environment import observe_environment
     from mlbench.records.noise import measure_noise
     from mlbench.reports.console import is_good
-    from mlbench.runner import RunRequest, check
+    from mlbench.runner import RunRequest, resolve
 
     plugins = Plugins.discover()
     chosen = plugins.backend(backend) if backend else plugins.best_backend()
     scenario = next(name for name, each in plugins.scenarios.items() if each.sends_all_at_once)
-    request = RunRequest(workload=WORKLOAD, backend=chosen.name, scenario=scenario, results=results)
-    check(request, plugins)
+    request = resolve(RunRequest(workload=WORKLOAD, backend=chosen.name, scenario=scenario, results=results), plugins)
     environment = observe_environment()
     echo_heading("1. This machine (all of it: mlbench doctor)")
     for line in (*describe_machine(environment), *describe_noise(measure_noise(), environment.load_average)):
@@ -52,7 +51,7 @@ def command(backend: str | None, results: Path) -> int:
     return 0 if is_good(record) else 1
 
 
-def _measure(request: RunRequest, plugins: Plugins) -> RunRecord | None:
+def _measure(request: ResolvedRequest, plugins: Plugins) -> RunRecord | None:
     """Make the run, in about half a minute; None where it cannot be stored."""
     from mlbench.cli.run import run_and_print
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,63 +23,108 @@ def command(as_json: bool) -> None:
     from mlbench.discovery import Plugins
 
     plugins = Plugins.discover()
-    listing = {
+    listing: Mapping[str, Sequence[_Row]] = {
         "workloads": list(_workloads(plugins)),
         "backends": list(_backends(plugins)),
         "power meters": list(_power_meters(plugins)),
-        "scenarios": [{"name": each.name, "title": each.title} for each in plugins.scenarios.values()],
+        "scenarios": [_ScenarioRow(name=each.name, title=each.title) for each in plugins.scenarios.values()],
         "broken": [
-            {"name": each.name, "distribution": each.distribution, "reason": each.reason} for each in plugins.broken
+            _BrokenRow(name=each.name, distribution=each.distribution, reason=each.reason) for each in plugins.broken
         ],
     }
     if as_json:
-        echo_json(json.dumps(listing, indent=2))
+        echo_json(json.dumps({heading: list(map(asdict, rows)) for heading, rows in listing.items()}, indent=2))
         return
     for heading, rows in listing.items():
         if rows:
             echo_heading(heading.capitalize())
-            width = max(len(single_line(row["name"])) for row in rows)
+            width = max(len(single_line(row.name)) for row in rows)
             for row in rows:
                 _echo_row(row, width)
 
 
-def _workloads(plugins: Plugins) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ScenarioRow:
+    name: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkloadRow:
+    name: str
+    title: str
+    scenarios: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PowerMeterRow:
+    name: str
+    title: str
+    is_available: bool
+    reason: str
+    install: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BackendRow:
+    name: str
+    title: str
+    is_available: bool
+    reason: str
+    install: str
+    devices: Sequence[str]
+    precisions: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BrokenRow:
+    name: str
+    distribution: str
+    reason: str
+
+
+_Row = _ScenarioRow | _WorkloadRow | _PowerMeterRow | _BackendRow | _BrokenRow
+
+
+def _workloads(plugins: Plugins) -> Iterator[_WorkloadRow]:
     from mlbench.rules.official import official_rules
 
     for workload in plugins.workloads.values():
         scenarios = official_rules(workload.rules).scenarios
-        yield {"name": workload.name, "title": workload.title, "scenarios": list(scenarios)}
+        yield _WorkloadRow(name=workload.name, title=workload.title, scenarios=list(scenarios))
 
 
-def _backends(plugins: Plugins) -> Iterator[dict[str, Any]]:
+def _backends(plugins: Plugins) -> Iterator[_BackendRow]:
     for name, probe in plugins.probes().items():
         backend = plugins.backends[name]
-        yield {
-            "name": backend.name,
-            "title": backend.title,
-            "is_available": probe.is_available,
-            "reason": probe.reason,
-            "install": probe.install,
-            "devices": list(probe.devices),
-            "precisions": [str(precision) for precision in probe.precisions],
-        }
+        yield _BackendRow(
+            name=backend.name,
+            title=backend.title,
+            is_available=probe.is_available,
+            reason=probe.reason,
+            install=probe.install,
+            devices=list(probe.devices),
+            precisions=[str(precision) for precision in probe.precisions],
+        )
 
 
-def _power_meters(plugins: Plugins) -> Iterator[dict[str, Any]]:
+def _power_meters(plugins: Plugins) -> Iterator[_PowerMeterRow]:
     for name, reason in plugins.meter_faults().items():
         meter = plugins.power_meters[name]
-        yield {"name": meter.name, "title": meter.title, "is_available": not reason, "reason": reason, "install": ""}
+        yield _PowerMeterRow(name=meter.name, title=meter.title, is_available=not reason, reason=reason, install="")
 
 
-def _echo_row(row: dict[str, Any], width: int) -> None:
+def _echo_row(row: _Row, width: int) -> None:
     """Print a name, padded to a width, and its description."""
     color = None
-    if "distribution" in row:
-        text, color = f"broken: {row['reason']} (from {row['distribution']})", "red"
-    elif not row.get("is_available", True):
-        why = "; ".join(filter(None, (row["reason"], row["install"])))
-        text, color = f"{row['title']}; unavailable: {why}", "yellow"
-    else:
-        details = row.get("scenarios") or row.get("precisions")
-        text = f"{row['title']}{' (' + ', '.join(details) + ')' if details else ''}"
-    echo_wrapped(f"  {single_line(row['name']):<{width}}  {text}", width + 4, color=color)
+    match row:
+        case _BrokenRow():
+            text, color = f"broken: {row.reason} (from {row.distribution})", "red"
+        case _BackendRow(is_available=False) | _PowerMeterRow(is_available=False):
+            why = "; ".join(filter(None, (row.reason, row.install)))
+            text, color = f"{row.title}; unavailable: {why}", "yellow"
+        case _WorkloadRow(scenarios=details) | _BackendRow(precisions=details):
+            text = f"{row.title}{' (' + ', '.join(details) + ')' if details else ''}"
+        case _:
+            text = row.title
+    echo_wrapped(f"  {single_line(row.name):<{width}}  {text}", width + 4, color=color)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,9 +149,11 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     from mlbench.discovery import Plugins
     from mlbench.errors import StorageError
     from mlbench.reports.console import one_line
+    from mlbench.runner import resolve
     from mlbench.turns import Maker, measure_in_turns, request_like
 
     plugins = Plugins.discover()
+    resolved = resolve(request_like(new, how.results), plugins)
 
     def run_other(request: RunRequest) -> RunRecord:
         what = f"{request.workload} {request.backend} {request.scenario}"
@@ -161,13 +163,13 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
         return record
 
     def run_here(request: RunRequest) -> RunRecord:
-        if records := run_and_print([request], plugins):
+        if records := run_and_print([replace(resolved, repeat=request.repeat)], plugins):
             return records[0]
         raise StorageError("a run made in turns cannot be stored, so nothing can be compared.", hint="Make room.")
 
     return measure_in_turns(
         Maker(request=request_like(base, how.results), run=run_other),
-        Maker(request=request_like(new, how.results), run=run_here),
+        Maker(request=resolved, run=run_here),
         how.pairs,
     )
 

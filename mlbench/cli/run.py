@@ -21,13 +21,14 @@ from mlbench.cli.options import (
 )
 from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.power import AUTO
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
-    from mlbench.runner import RunRequest
+    from mlbench.runner import ResolvedRequest
     from mlbench.suite import SharedRuns
 
 _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
@@ -58,7 +59,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
 )
 @tag_option
-@click.option("--power", default="auto", show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @overrides_option
@@ -92,7 +93,7 @@ def command(
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.rules.tiers import Tier
-    from mlbench.runner import RunRequest, check, combinations
+    from mlbench.runner import RunRequest, combinations, resolve
 
     plugins = Plugins.discover()
     if suite:
@@ -116,8 +117,7 @@ def command(
             power=power,
         ):
             if isinstance(each, RunRequest):
-                check(each, plugins)
-                requests.append(each)
+                requests.append(resolve(each, plugins))
             else:
                 echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
     requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
@@ -148,17 +148,17 @@ def _run_suite(
 
     requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
     remove_abandoned(results)
-    shared = None if fresh else SharedRuns(results, plugins)
+    shared = None if fresh else SharedRuns(results)
     stored = [] if fresh else read_runs(runs_in(results))
-    wanted = missing(requests, stored, plugins)
+    wanted = missing(requests, stored)
     done = len(requests) - len(wanted)
-    records = [*answers(requests, stored, plugins), *run_and_print(wanted, plugins, shared, done=done)]
+    records = [*answers(requests, stored), *run_and_print(wanted, plugins, shared, done=done)]
     _print(records, results, as_json)
     return _status(records, len(requests))
 
 
 def run_and_print(
-    requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None = None, *, done: int = 0
+    requests: Sequence[ResolvedRequest], plugins: Plugins, shared: SharedRuns | None = None, *, done: int = 0
 ) -> list[RunRecord]:
     """Make runs one after another, each with a line of its own; return those that are stored.
 
@@ -184,7 +184,11 @@ class _Runs:
     """Runs that are made one after another; what one took is known to those after it."""
 
     def __init__(
-        self, requests: Sequence[RunRequest], plugins: Plugins, shared: SharedRuns | None, stored: Sequence[RunRecord]
+        self,
+        requests: Sequence[ResolvedRequest],
+        plugins: Plugins,
+        shared: SharedRuns | None,
+        stored: Sequence[RunRecord],
     ) -> None:
         from mlbench.expected_times import KnownTimes
 
@@ -194,7 +198,7 @@ class _Runs:
         self._times = KnownTimes(stored)
         self._began_s = time.monotonic()
 
-    def make(self, request: RunRequest, number: int) -> RunRecord | None:
+    def make(self, request: ResolvedRequest, number: int) -> RunRecord | None:
         """Make a run, and print a line about it; None where it is not stored, which is printed too.
 
         Raises:
@@ -220,7 +224,7 @@ class _Runs:
             echo_line(f"  {problem}", to_stderr=True)
         return record
 
-    def _progress(self, request: RunRequest, number: int) -> RunProgress:
+    def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
         from mlbench.reports.progress import RunPlace, RunProgress
 
         place = RunPlace(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,24 +16,32 @@ if TYPE_CHECKING:
     from mlbench.records.selection import Filter
 
 
-def _list_installed() -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Installed:
+    workloads: Mapping[str, Sequence[str]]
+    """The scenarios that are defined, by workload."""
+    backends: Mapping[str, str]
+    """Why each cannot run here; empty where it can."""
+
+
+def _list_installed() -> _Installed:
     """Return workloads and backends that are listed even without a run; not backends that run only when named."""
     from mlbench.discovery import Plugins
     from mlbench.rules.official import official_rules
 
     plugins = Plugins.discover()
     scenarios = {name: official_rules(workload.rules).scenarios for name, workload in plugins.workloads.items()}
-    return {
-        "workloads": {
+    return _Installed(
+        workloads={
             name: [each.name for each in plugins.scenarios.values() if each.loadgen in defined]
             for name, defined in scenarios.items()
         },
-        "backends": {
+        backends={
             name: "" if probe.is_available else probe.reason
             for name, probe in plugins.probes().items()
             if probe.rank >= 0
         },
-    }
+    )
 
 
 @click.command("table")
@@ -51,7 +61,8 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, markdown: bool
     records = select_records(results, runs, wanted)
     is_all = not runs and wanted == Filter()
     if markdown:
-        echo(matrix(records, **_list_installed()) if is_all else matrix(records))
+        installed = _list_installed() if is_all else _Installed(workloads={}, backends={})
+        echo(matrix(records, workloads=installed.workloads, backends=installed.backends))
     else:
         console = Console(width=terminal_width() or WIDTH)
         console.print(table(records, console.width))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.errors import IncomparableRunsError, UsageError
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import RunRecord, SettingRecord
 
 _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
@@ -18,16 +18,16 @@ _TUNED = ("scenario", "workload", "backend")
 """Layers of settings that a plugin brings, in a tuning file or otherwise."""
 
 
-def hand_set(record: RunRecord) -> Mapping[str, object]:
+def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
     """Return the settings that a person chose for this run: on the command line, in a suite, in the system file."""
     return _from_layers(record, _HAND_SET)
 
 
-def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, object]:
+def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, SettingRecord]:
     """Return settings by key. Layers are named ``suite``, but also ``system /etc/x.toml`` and ``backend pytorch``."""
     whole = ("command line", "suite")
     return {
-        key: each.value
+        key: each
         for key, each in record.settings.items()
         if (each.layer if each.layer in whole else each.layer.partition(" ")[0]) in layers
     }
@@ -41,8 +41,9 @@ def _tuning(record: RunRecord) -> str:
     return _as_text(_from_layers(record, _TUNED))
 
 
-def _as_text(settings: Mapping[str, object]) -> str:
-    return json.dumps(settings, sort_keys=True) if settings else "none"
+def _as_text(settings: Mapping[str, SettingRecord]) -> str:
+    values = {key: each.value for key, each in settings.items()}
+    return json.dumps(values, sort_keys=True) if values else "none"
 
 
 def _image(record: RunRecord) -> str:

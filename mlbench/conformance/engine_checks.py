@@ -28,10 +28,13 @@ from mlbench.conformance.recording import (
     submit_as_given,
 )
 from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.contracts.backend import Backend
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Samples
 from mlbench.contracts.reply_spec import ReplySpec
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import ConformanceError, describe_error
+from mlbench.runtime_facts import runtime_from_json, runtime_to_json
 
 _LATE_S = 0.3
 """How long to wait for late replies after an engine has stopped."""
@@ -152,7 +155,8 @@ def runs_again_after_exit(subject: Subject) -> None:
 def reports_facts_as_json(subject: Subject) -> None:
     """`Engine.statistics` and `Backend.observe` return what JSON can hold, `calls` and `capacity` what they promise.
 
-    Statistics are `EngineStatistics`, each field of the type that it says; ``truncated_prompts`` is not negative.
+    Statistics are `EngineStatistics`, facts `RuntimeFacts`, each field of the type that it says; ``truncated_prompts``
+    is not negative.
     """
     with subject.engine("fixed") as (engine, dataset):
         reply = RecordingReply()
@@ -160,9 +164,20 @@ def reports_facts_as_json(subject: Subject) -> None:
         submit(engine, samples, reply)
         engine.flush()
         reply.wait(samples, subject.patience_s)
-        _demand_json("Backend.observe", subject.backend.observe)
+        _demand_runtime_facts(subject.backend)
         _demand_statistics(engine)
         _demand_promised_kinds(engine)
+
+
+def _demand_runtime_facts(backend: Backend) -> None:
+    _demand_json("Backend.observe", lambda: runtime_to_json(backend.observe()))
+    extra = runtime_from_json(runtime_to_json(backend.observe())).extra
+    odd = sorted({each.name for each in fields(RuntimeFacts)}.intersection(extra))
+    demand(
+        not odd,
+        f"Backend.observe() returns {odd and extra[odd[0]]!r} as {odd and odd[0]}.",
+        "Return what RuntimeFacts says of its fields, and anything else in its extra.",
+    )
 
 
 def _demand_statistics(engine: Engine) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from annotated_types import Ge
 
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.workload import NoOptions
 
 if TYPE_CHECKING:
@@ -106,13 +107,9 @@ class Backend(ABC):
         """
         return self
 
-    def observe(self) -> Mapping[str, Any]:
-        """Return facts about the runtime for the record (threads, instruction set), after a run.
-
-        ``device`` is ``cpu`` or the accelerator's name as torch gives it: the run is compared with its ceilings.
-        ``devices`` is how many accelerators the whole run used, where that is not one for each instance; None: unknown.
-        """
-        return {}
+    def observe(self) -> RuntimeFacts:
+        """Return facts about the runtime for the record (threads, instruction set), after a run."""
+        return RuntimeFacts()
 
 
 class GraphBackend(Backend):

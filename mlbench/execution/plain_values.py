@@ -58,7 +58,8 @@ class _Plain:
             raise NotPlainError(f"{place} is nested or long without end")
         match value:
             case Mapping():
-                return self._mapping(value, place, depth)
+                named = ((_key(key, place), each) for key, each in value.items())
+                return {name: self.value(each, f"{place}.{name}", depth + 1) for name, each in named}
             case list() | tuple():
                 return self._list(value, place, depth)
             case None | bool() | str() | int() | float():
@@ -69,10 +70,6 @@ class _Plain:
             if type(plain) is not type(value):
                 return self.value(plain, place, depth)
         raise NotPlainError(f"{place} is a {type(value).__name__}")
-
-    def _mapping(self, values: Mapping[Any, Any], place: str, depth: int) -> dict[str, Any]:
-        named = ((_key(key, place), each) for key, each in values.items())
-        return {name: self.value(each, f"{place}.{name}", depth + 1) for name, each in named}
 
     def _list(self, values: Sequence[Any], place: str, depth: int) -> list[Any]:
         return [self.value(each, f"{place}[{number}]", depth + 1) for number, each in enumerate(values)]

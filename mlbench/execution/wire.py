@@ -93,25 +93,29 @@ class Receiver:
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         for line in lines:
             if line:
-                yield from self._take(line)
+                whole = self._take(line)
+                if isinstance(whole, bytes):
+                    yield _decode(whole)
+                elif whole:
+                    yield whole
         if self._unfinished and (not data or len(self._unfinished) > _LONGEST_LINE_BYTES):
             content, self._unfinished = self._unfinished, b""
             yield Stray(content)
 
-    def _take(self, line: bytes) -> Iterator[Mapping[str, Any] | Stray]:
+    def _take(self, line: bytes) -> bytes | Stray | None:
+        """Take in a line; return what is whole with it: a message's body, or what is no part of one."""
         signature, _, content = line.partition(b" ")
         if not hmac.compare_digest(signature, _signature(self._key, content)):
-            yield Stray(line + b"\n")
-            return
+            return Stray(line + b"\n")
         number, mark, piece = content.split(b" ", maxsplit=2)
         if int(number) != self._number + 1:  # sent before, and sent again
-            yield Stray(line + b"\n")
-            return
+            return Stray(line + b"\n")
         self._number += 1
         self._body += piece
         if len(self._body) > LONGEST_MESSAGE_BYTES or mark == b".":
             body, self._body = bytes(self._body), bytearray()
-            yield _decode(body)
+            return body
+        return None
 
 
 def _decode(body: bytes) -> Mapping[str, Any] | Stray:

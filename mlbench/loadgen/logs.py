@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, overload
+from typing import Any, NamedTuple, TextIO, overload
 
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.scenario import Scenario
@@ -25,9 +25,6 @@ MARKER = ":::MLLOG"
 
 DETAIL = "mlperf_log_detail.txt"
 """LoadGen's name for the log of a test."""
-
-_Record = tuple[str, Any, Mapping[str, Any]]
-"""Key, value and metadata of a line of the detail log."""
 
 _LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
 """Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
@@ -97,8 +94,17 @@ def read_damaged_detail(path: Path) -> DetailLog:
     return DetailLog(values=detail.values, errors=(*detail.errors, *damage), warnings=detail.warnings)
 
 
+class _Record(NamedTuple):
+    """A line of the detail log."""
+
+    key: str
+    value: Any
+    is_error: bool
+    is_warning: bool
+
+
 def _read_records(path: Path) -> Iterator[_Record]:
-    """Yield key, value and metadata of each line that is marked as a record."""
+    """Yield each line that is marked as a record."""
     with _open_log(path) as file:
         for number, line in enumerate(file, 1):
             if line.startswith(MARKER):
@@ -108,12 +114,12 @@ def _read_records(path: Path) -> Iterator[_Record]:
 def _collect(records: Iterator[_Record]) -> DetailLog:
     values: dict[str, Any] = {}
     errors, warnings = [], []
-    for key, value, metadata in records:
-        values.setdefault(key, value)
-        if metadata.get("is_error"):
-            errors.append(str(value))
-        elif metadata.get("is_warning"):
-            warnings.append(str(value))
+    for record in records:
+        values.setdefault(record.key, record.value)
+        if record.is_error:
+            errors.append(str(record.value))
+        elif record.is_warning:
+            warnings.append(str(record.value))
     return DetailLog(values=values, errors=tuple(errors), warnings=tuple(warnings))
 
 
@@ -259,13 +265,13 @@ def _open_log(path: Path) -> TextIO:
 
 
 def _record(line: str, path: Path, number: int) -> _Record:
-    """Return key, value and metadata of a line."""
+    """Take a line apart."""
     try:
         record = parse_json(line[len(MARKER) :], allows_nan=True)
         key, value, metadata = record["key"], record["value"], record.get("metadata", {})
         if not isinstance(key, str) or not isinstance(metadata, dict):
             raise TypeError
-        return key, value, metadata
+        return _Record(key, value, bool(metadata.get("is_error")), bool(metadata.get("is_warning")))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(f"corrupt LoadGen log: line {number} of {path} is invalid.", hint="Run it again.") from None
 

@@ -77,7 +77,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         if rates:
             assert job.plan.instances != "auto"
             counts = dataclasses.replace(counts, instances=job.plan.instances, instance_sweep_samples_per_s=rates)
-        runtime = facts.entries("runtime", ready.runtime)
+        runtime = facts.runtime(ready.runtime)
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
         channel.progress("spot check")

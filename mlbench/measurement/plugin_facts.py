@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem
 from mlbench.engine_statistics import statistics_from_json, statistics_to_json
 from mlbench.errors import describe_error
 from mlbench.execution.plain_values import plain_entries
+from mlbench.runtime_facts import runtime_from_json, runtime_to_json
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,10 @@ class PluginFacts:
     def statistics(self, question: Callable[[], EngineStatistics]) -> EngineStatistics:
         """Return an engine's statistics, as far as they can be stored; the rest is named in `missing`."""
         return statistics_from_json(self.entries("engine", lambda: statistics_to_json(question())))
+
+    def runtime(self, question: Callable[[], RuntimeFacts]) -> RuntimeFacts:
+        """Return what a backend says of its runtime, as far as it can be stored; the rest is named in `missing`."""
+        return runtime_from_json(self.entries("runtime", lambda: runtime_to_json(question())))
 
     def section(self, name: str, question: Callable[[], _Section | None], reason: Callable[[], str]) -> _Section | None:
         """Return a part of the record, or None: ``reason`` says why where there is no answer."""

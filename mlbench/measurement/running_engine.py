@@ -12,6 +12,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
 from mlbench.execution.engine_choice import engine_of
@@ -42,7 +43,7 @@ class RunningEngine:
     """Loads samples in the engine's process."""
     vary: Callable[[Mapping[int, Variation]], Dataset]
     """Makes variations of loaded samples in the engine's process; valid until the next call."""
-    runtime: Callable[[], Mapping[str, Any]]
+    runtime: Callable[[], RuntimeFacts]
     """Observes the runtime that the engine uses."""
     peak_memory_bytes: Callable[[], int]
     """Peak memory of all its processes, including this one."""

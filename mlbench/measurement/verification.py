@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mlbench.discovery import Plugins
 from mlbench.documents import refuse_odd_values
@@ -73,6 +73,7 @@ _SHOWN = 120
 _NAMED_BY = {"verdict.rules": ("rule",), "accuracy.targets": ("score", "name")}
 """Lists whose entries have a name as key."""
 _MISSING = object()
+_Entry = TypeVar("_Entry", bound=Any)
 
 
 @dataclass(slots=True)
@@ -139,11 +140,11 @@ def _compare(said: Any, found: Any, path: str, outcome: Verification) -> None:
         )
 
 
-def _by_name(entries: list[Any], path: str) -> dict[Any, Any]:
+def _by_name(entries: list[_Entry], path: str) -> dict[str, _Entry]:
     """Return a list's entries by key: their names, otherwise their positions."""
     keys = _NAMED_BY.get(path, ())
     named = {"@".join(filter(None, (str(each[key]) for key in keys))): each for each in entries if keys}
-    return named if len(named) == len(entries) else dict(enumerate(entries))
+    return named if len(named) == len(entries) else {str(position): each for position, each in enumerate(entries)}
 
 
 def _is_same(said: Any, found: Any, tolerance: float) -> bool:

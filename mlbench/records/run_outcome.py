@@ -17,7 +17,7 @@ from mlbench.records.run_record import (
     VerdictRecord,
     WorkRecord,
 )
-from mlbench.records.stored import Statistics, Stored
+from mlbench.records.stored import Runtime, Statistics, Stored
 
 
 class RunOutcome(Stored):
@@ -40,7 +40,7 @@ class RunOutcome(Stored):
     load: dict[str, JsonValue]
     limits: dict[str, JsonValue]
     engine: Statistics
-    runtime: dict[str, JsonValue]
+    runtime: Runtime
     fingerprints: dict[str, str]
 
     @classmethod

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
 
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
-from mlbench.records.stored import Count, Score, Statistics, Stored
+from mlbench.records.stored import Count, Runtime, Score, Statistics, Stored
 
 _MOST_BYTES = 64 << 20
 """Largest size of a record; a larger file is not a record."""
@@ -310,7 +311,7 @@ class RunRecord(Stored):
     """The numbers of the rules in force."""
     engine: Statistics = Field(default_factory=EngineStatistics)
     """The engine's statistics."""
-    runtime: dict[str, JsonValue] = Field(default_factory=dict)
+    runtime: Runtime = Field(default_factory=RuntimeFacts)
     """The backend's facts about its runtime."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """Hashes of ``data``, ``weights`` and each ``graph <name>``."""

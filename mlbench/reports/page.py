@@ -21,6 +21,7 @@ from mlbench.reports.console import (
 from mlbench.reports.explanation import next_step, sentence
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
+from mlbench.runtime_facts import runtime_to_json
 
 
 def page(record: RunRecord) -> str:
@@ -54,7 +55,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
         yield from ("", "Machine", *_machine(record))
     yield from ("", "Engine")
     yield from (
-        f"  {key:<22} {value}" for key, value in {**statistics_to_json(record.engine), **record.runtime}.items()
+        f"  {key:<22} {value}"
+        for key, value in {**statistics_to_json(record.engine), **runtime_to_json(record.runtime)}.items()
     )
     yield from ("", "Conditions", *_conditions(record))
     yield from ("", "Settings that are not defaults")

@@ -204,7 +204,7 @@ class _Labels:
 
     @staticmethod
     def _facts(record: RunRecord) -> dict[str, str]:
-        chosen = [(key, f"{key}={value}") for key, value in hand_set(record).items()]
+        chosen = [(key, f"{key}={each.value}") for key, each in hand_set(record).items()]
         return {
             "profile": record.profile,
             "tier": record.tier,

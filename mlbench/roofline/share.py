@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.records.run_record import RooflineRecord, WorkRecord
 from mlbench.roofline.ceilings import Ceilings
 
@@ -14,7 +14,7 @@ ONCE = "run `mlbench roofline` once: the ceilings of this machine are not known"
 def share_of(
     work: WorkRecord | None,
     precision: str,
-    runtime: Mapping[str, Any],
+    runtime: RuntimeFacts,
     ceilings: Ceilings | None,
     instances: int = 1,
 ) -> tuple[RooflineRecord | None, str]:
@@ -22,12 +22,12 @@ def share_of(
 
     The nearer ceiling is the one that alone would take longer for the work of a sample.
     """
-    device = runtime.get("device")
+    device = runtime.device
     if not ceilings:
         return None, ONCE
     if not work or not work.samples_per_s:
         return None, "the work per sample is unknown"
-    if not isinstance(device, str):
+    if device is None:
         return None, "the backend does not report its device"
     used = device if instances == 1 or device == "cpu" else f"{instances} x {device}"  # each may have one of its own
     found = next((each for each in ceilings.devices if each.device == used), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench.contracts.workload import Profile
 from mlbench.rules.official import (
@@ -37,12 +37,12 @@ class Tier(StrEnum):
     @property
     def reason(self) -> str:
         """The tier's purpose, in a few words."""
-        return str(_table()[self]["reason"])
+        return _rows()[self].reason
 
     @property
     def min_duration_ms(self) -> int:
         """How long a performance run lasts at least."""
-        return int(_table()[self].get("min_duration_ms", OFFICIAL_MIN_DURATION_MS))
+        return _rows()[self].min_duration_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     Raises:
         UsageError: v4.1 has no rules of that name.
     """
-    rules, row, is_mini = official_rules(workload.rules), _table()[tier], profile is Profile.MINI
+    rules, row, is_mini = official_rules(workload.rules), _rows()[tier], profile is Profile.MINI
     official = official_limits(rules, scenario)
     is_by_latency = scenario.sends_rate and rules.tokens is not Tokens.MEASURED
     own_ms = workload.mini_server_latency_ms if is_mini and is_by_latency else None
@@ -91,7 +91,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     return replace(
         official,
         min_duration_ms=tier.min_duration_ms,
-        min_query_count=row["min_query_count"].get(scenario.loadgen, official.min_query_count),
+        min_query_count=row.min_query_count.get(scenario.loadgen, official.min_query_count),
         offline_min_samples=_offline_min_samples(rules, row, dataset) if is_offline else None,
         performance_sample_count=min(rules.performance_sample_count, dataset.count if is_mini else rules.samples),
         server_latency_ms=own_ms or official.server_latency_ms,
@@ -116,12 +116,24 @@ def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
     )
 
 
-def _offline_min_samples(rules: WorkloadRules, row: Mapping[str, Any], dataset: Dataset) -> int:
-    if row["offline_min_samples"] == "performance set":
+def _offline_min_samples(rules: WorkloadRules, row: _Row, dataset: Dataset) -> int:
+    if row.offline_min_samples == "performance set":
         return min(dataset.performance_count, rules.offline_min_samples)
     return rules.offline_min_samples
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """What ``tiers.toml`` says of a tier."""
+
+    reason: str
+    min_duration_ms: int = OFFICIAL_MIN_DURATION_MS
+    offline_min_samples: str
+    min_query_count: Mapping[str, int]
+    """By LoadGen's name of the scenario; the rules' where it is missing."""
+
+
 @cache
-def _table() -> Mapping[str, Any]:
-    return tomllib.loads(resources.files("mlbench.rules").joinpath("tiers.toml").read_text(encoding="utf-8"))
+def _rows() -> Mapping[Tier, _Row]:
+    table = tomllib.loads(resources.files("mlbench.rules").joinpath("tiers.toml").read_text(encoding="utf-8"))
+    return {Tier(name): _Row(**row) for name, row in table.items()}

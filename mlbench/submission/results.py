@@ -93,7 +93,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
         samples=samples,
         load=_load(detail.values, scenario),
         limits=dataclasses.asdict(sources.limits),
-        runtime=dict(runtime_of(sources.description)),
+        runtime=runtime_of(sources.description),
         environment=environment_of(owner, sources.description),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file
+from mlbench.documents import is_file, read_json_object
 from mlbench.errors import DataError, printable
 from mlbench.loadgen.logs import DetailLog, read_detail
 from mlbench.rules.rounds import recognise_round
@@ -18,7 +19,6 @@ from mlbench.rules.tiers import RunLimits, official_limits
 from mlbench.submission.accuracy import AccuracyTest, read_accuracy_test
 from mlbench.submission.configuration import read_equal_issue
 from mlbench.submission.rounds import explain_other_round
-from mlbench.submission.systems import read_description
 from mlbench.submission.tree import ACCURACY, DETAIL, Benchmark, ResultEntry, benchmark_of, scenario_of
 
 _Read = TypeVar("_Read")
@@ -89,6 +89,7 @@ def read_sources(entry: ResultEntry) -> Sources:
     if limits.equal_issue:
         configured, missing = read_equal_issue(entry, benchmark.rules.name, scenario.loadgen)
         unread += [Unread.because(conf, error) for conf, error in missing]
+    read = functools.partial(read_json_object, what="description")
     return Sources(
         entry=entry,
         benchmark=benchmark,
@@ -97,8 +98,8 @@ def read_sources(entry: ResultEntry) -> Sources:
         limits=limits,
         targets=targets,
         test=_if_readable(lambda path: read_accuracy_test(path.parent, required), entry.accuracy / ACCURACY, unread),
-        description=_if_readable(read_description, entry.system_file, unread) or {},
-        implementation=_if_readable(read_description, entry.measurement_file, unread) or {},
+        description=_if_readable(read, entry.system_file, unread) or {},
+        implementation=_if_readable(read, entry.measurement_file, unread) or {},
         equal_issue=configured,
         unread=unread,
     )

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from mlbench.documents import read_json_object
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.records.accelerators import Accelerator
 from mlbench.records.cpu import Cpu
 from mlbench.records.environment import Allowance, Environment
@@ -22,15 +21,6 @@ _LONGEST_COUNT = 4
 
 _MOST_OF_A_SYSTEM = 1_000_000
 """Cores or accelerators of all its nodes; each accelerator is listed."""
-
-
-def read_description(file: Path) -> dict[str, Any]:
-    """Return a JSON object.
-
-    Raises:
-        DataError: the file is missing, or holds none.
-    """
-    return read_json_object(file, what="description")
 
 
 def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
@@ -70,9 +60,10 @@ def environment_of(owner: str, description: Mapping[str, Any]) -> Environment:
     )
 
 
-def runtime_of(description: Mapping[str, Any]) -> dict[str, str]:
+def runtime_of(description: Mapping[str, Any]) -> RuntimeFacts:
     """Return the software that a submitter names; versions are part of free text there."""
-    return {key: str(description[key]) for key in ("framework", "other_software_stack") if description.get(key)}
+    names = ("framework", "other_software_stack")
+    return RuntimeFacts(extra={name: str(description[name]) for name in names if description.get(name)})
 
 
 def _accelerator(name: str) -> Accelerator:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mlbench.contracts.graph import Dim, Executable, Graph, TensorSpec
+from mlbench.contracts.graph import Array, Dim, Executable, Graph, TensorSpec
 from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.errors import UsageError
 from mlbench.execution.arrays import host_array
@@ -34,7 +34,7 @@ class CappedGraph(WrappedGraph):
         self.state = _cap_specs(graph.state, caps)
 
 
-def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]], graph: Graph) -> Executable:
+def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Array]], graph: Graph) -> Executable:
     """Return what makes calls with more rows than a graph takes in several, and puts their outputs together.
 
     Rows are the first axis of all outputs and of all inputs that vary at all, and no other axis; inputs of one shape
@@ -48,13 +48,13 @@ def in_pieces(run: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]], grap
         return run
     split, most = [spec.name for spec in varying], rows.largest
 
-    def run_in_pieces(inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Any]:
+    def run_in_pieces(inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
         count = len(inputs[split[0]])
         if count <= most:
             return run(inputs)
         import numpy as np
 
-        parts: list[Mapping[str, Any]] = []
+        parts: list[Mapping[str, Array]] = []
         for start in range(0, count, most):
             part = {name: inputs[name][start : start + most] for name in split}
             parts.append(run({**inputs, **part}))

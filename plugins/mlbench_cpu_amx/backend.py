@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
-from mlbench import Executable, Graph, GraphBackend, Precision, Probe, UsageError
+from mlbench import Executable, Graph, GraphBackend, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import cores_each, find_versions, machine_flags
 from mlbench_cpu_amx.allocator import find_allocator
 from mlbench_cpu_amx.compiler import cxx, has_cxx
@@ -73,21 +73,23 @@ class CpuAmx(GraphBackend):
 
         return Package(package_of(graph, precision, isa), graph, self._report)
 
-    def observe(self) -> Mapping[str, Any]:
+    def observe(self) -> RuntimeFacts:
         """Return how torch was set up, and which kernels oneDNN says it ran."""
         import torch
 
-        return {
-            "device": "cpu",
-            "threads": self.options.threads or torch.get_num_threads(),
-            "isa": choose_instruction_set(self.options.isa, machine_flags()),
-            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-            "onednn": INTRODUCTION.version,
-            "onednn_isa": INTRODUCTION.isa,
-            "kernels": self._report.kernels,
-            "allocator": find_allocator(),
-            **find_versions("torch", "torchao"),
-        }
+        return RuntimeFacts(
+            device="cpu",
+            extra={
+                "threads": self.options.threads or torch.get_num_threads(),
+                "isa": choose_instruction_set(self.options.isa, machine_flags()),
+                "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+                "onednn": INTRODUCTION.version,
+                "onednn_isa": INTRODUCTION.isa,
+                "kernels": self._report.kernels,
+                "allocator": find_allocator(),
+                **find_versions("torch", "torchao"),
+            },
+        )
 
     def _choose_isa(self, precision: Precision) -> str:
         """Return the instruction set to compile for."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
-from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, UsageError
+from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, RuntimeFacts, UsageError
 from mlbench_endpoint.options import EndpointOptions
 
 EXAMPLE = "--set backend.url=http://localhost:8000/v1"
@@ -58,9 +57,11 @@ class Endpoint(Backend):
         form = request_format(model, kind=options.prompt, extra=_fields(options.extra))
         return EndpointEngine(options, targets, model.program, form)
 
-    def observe(self) -> Mapping[str, Any]:
+    def observe(self) -> RuntimeFacts:
         """Return facts that cannot be observed; the settings, without any key, are in the record already."""
-        return {"precision": "according to the user; the server does not report it", "devices": None}
+        return RuntimeFacts(
+            devices="unknown", extra={"precision": "according to the user; the server does not report it"}
+        )
 
 
 def _targets(urls: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
-from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, UsageError
+from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import cores_each, find_versions, first_line
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
@@ -108,20 +108,22 @@ class OnnxRuntime(GraphBackend):
         session = self._session(file, graph, place)
         return HostSession(session, graph) if place.memory == "cpu" else BoundSession(session, graph, place)
 
-    def observe(self) -> Mapping[str, Any]:
+    def observe(self) -> RuntimeFacts:
         """Return which ONNX Runtime it was, and what it can run on here."""
         import onnxruntime
 
         provider = usable_provider(self.options.provider)
-        return {
-            **({"device": "cpu"} if provider == "CPUExecutionProvider" else {}),
-            "provider": provider,
-            "device_index": self.options.device,
-            "available_providers": onnxruntime.get_available_providers(),
-            "threads": self.options.threads or "one per physical core, shared out among the workers",
-            "onnxruntime": onnxruntime.__version__,
-            "operators": self._operators,
-        }
+        return RuntimeFacts(
+            device="cpu" if provider == "CPUExecutionProvider" else None,
+            extra={
+                "provider": provider,
+                "device_index": self.options.device,
+                "available_providers": onnxruntime.get_available_providers(),
+                "threads": self.options.threads or "one per physical core, shared out among the workers",
+                "onnxruntime": onnxruntime.__version__,
+                "operators": self._operators,
+            },
+        )
 
     def _file(self, graph: Graph, precision: Precision) -> Path:
         """Return the graph's ONNX file in this precision."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mlbench import Executable, Graph, Precision, Probe, UsageError
+from mlbench import Executable, Graph, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import TorchBackend
 from mlbench_rocm.devices import architectures, hip_version, obstacles
 from mlbench_rocm.options import RocmOptions
@@ -80,15 +80,16 @@ class Rocm(TorchBackend):
             torch.cuda.tunable.set_filename(os.devnull)  # else what it found is left in the current folder
             torch.cuda.tunable.enable(True)
 
-    def observe(self) -> Mapping[str, Any]:
+    def observe(self) -> RuntimeFacts:
         """Return how torch was set up, and what it chose."""
         import torch
 
-        return {
-            **super().observe(),
+        found = super().observe()
+        chosen = {
             "hip": torch.version.hip,
             "architectures": architectures(),
             "matrix_library": str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2],
             "attention_library": str(torch.backends.cuda.preferred_rocm_fa_library()).rpartition(".")[2],
             "tune": torch.cuda.tunable.is_enabled(),
         }
+        return replace(found, extra={**found.extra, **chosen})

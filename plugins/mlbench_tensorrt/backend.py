@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from mlbench import Engine, EnginePlan, Executable, Graph, GraphBackend, Model, Precision, Probe, UsageError
+from mlbench import (
+    Engine,
+    EnginePlan,
+    Executable,
+    Graph,
+    GraphBackend,
+    Model,
+    Precision,
+    Probe,
+    RuntimeFacts,
+    UsageError,
+)
 from mlbench.toolkit import CappedGraph, find_versions, graph_engine, in_pieces, onnx_identity, shape_ranges
 from mlbench_tensorrt.options import TensorRtOptions
 
@@ -100,17 +110,16 @@ class TensorRt(GraphBackend):
             return quantize_onnx(graph, scheme, per_channel=self.options.per_channel and not is_fp8)
         return lower_onnx(graph, precision)
 
-    def observe(self) -> Mapping[str, Any]:
+    def observe(self) -> RuntimeFacts:
         """Return which TensorRT it was, and on what."""
         import tensorrt
         import torch
 
         major, minor = torch.cuda.get_device_capability(self.options.device)
-        return {
-            "device": torch.cuda.get_device_name(self.options.device),
-            "compute_capability": f"{major}.{minor}",
-            "tensorrt": tensorrt.__version__,
-        }
+        return RuntimeFacts(
+            device=torch.cuda.get_device_name(self.options.device),
+            extra={"compute_capability": f"{major}.{minor}", "tensorrt": tensorrt.__version__},
+        )
 
 
 def usable_device(number: int) -> int:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import tensorrt
 import torch
 
 from mlbench import GraphError
 from mlbench.toolkit import build_once
-from mlbench_tensorrt.request import EngineRequest
+from mlbench_tensorrt.request import EngineRequest, Platform
 
 PLAN = "engine.plan"
 TIMINGS = "timing.cache"
@@ -36,16 +35,16 @@ def engine_of(request: EngineRequest) -> tensorrt.ICudaEngine:
     return engine
 
 
-def platform(device: int) -> Mapping[str, Any]:
+def platform(device: int) -> Platform:
     """Return the key of an engine and its timings: the GPU and the version of TensorRT."""
     properties = torch.cuda.get_device_properties(device)
-    return {
-        "tensorrt": tensorrt.__version__,
-        "gpu": properties.name,
-        "compute_capability": [properties.major, properties.minor],
-        "multiprocessors": properties.multi_processor_count,
-        "memory_bytes": properties.total_memory,
-    }
+    return Platform(
+        tensorrt=tensorrt.__version__,
+        gpu=properties.name,
+        compute_capability=(properties.major, properties.minor),
+        multiprocessors=properties.multi_processor_count,
+        memory_bytes=properties.total_memory,
+    )
 
 
 def _build(request: EngineRequest, folder: Path) -> None:
@@ -67,7 +66,7 @@ def _build(request: EngineRequest, folder: Path) -> None:
     for name, ranges in request.ranges.items():
         profile.set_shape(name, ranges.smallest, ranges.usual, ranges.largest)
     config.add_optimization_profile(profile)
-    timings = build_once("tensorrt-timings", platform(request.device), lambda fresh: None) / TIMINGS
+    timings = build_once("tensorrt-timings", asdict(platform(request.device)), lambda fresh: None) / TIMINGS
     known = config.create_timing_cache(timings.read_bytes() if timings.is_file() else b"")
     config.set_timing_cache(known, ignore_mismatch=False)
     plan = builder.build_serialized_network(network, config)

@@ -11,6 +11,17 @@ from mlbench.toolkit import ShapeRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """The key of an engine and its timings: the GPU and the version of TensorRT."""
+
+    tensorrt: str
+    gpu: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRequest:
     """A file and how it is to be compiled."""
 
@@ -22,7 +33,7 @@ class EngineRequest:
     optimization_level: int
     workspace_mb: int
 
-    def key(self, platform: Mapping[str, Any]) -> Mapping[str, Any]:
+    def key(self, platform: Platform) -> Mapping[str, Any]:
         """Return all that decides the engine: neither the file's place nor the GPU's number, but what they hold.
 
         Args:
@@ -33,5 +44,5 @@ class EngineRequest:
             "ranges": {name: asdict(ranges) for name, ranges in self.ranges.items()},
             "optimization_level": self.optimization_level,
             "workspace_mb": self.workspace_mb,
-            "platform": platform,
+            "platform": asdict(platform),
         }

@@ -26,9 +26,11 @@ def test_the_command_for_a_comparison_has_the_tier_and_profile_of_the_run_and_pa
 
 def test_an_invalid_run_names_the_rule_that_failed_and_its_fix(a_late_run):
     run = a_late_run()
-    assert sentence(run).endswith("500 samples/s, but the run is INVALID: latency_limit failed.")
-    assert next_step(run) == "Lower load.target_qps."
-    assert ("INVALID", "failed: latency_limit") in explain(run)
+    assert sentence(run).endswith(
+        "148 samples/s, but the run is INVALID: loadgen_result, latency_limit, early_stopping failed."
+    )
+    assert next_step(run).startswith("Reduce target QPS to improve latency.")
+    assert ("INVALID", "failed: loadgen_result, latency_limit, early_stopping") in explain(run)
 
 
 def test_a_run_that_failed_says_how_and_where(a_run):
@@ -50,9 +52,9 @@ def test_the_page_of_a_run_begins_with_the_sentence_and_what_to_do(a_late_run):
 
 def test_each_part_of_a_servers_line_is_explained(a_server_run):
     explained = dict(explain(a_server_run()))
-    assert explained["500 samples/s"].endswith("at random arrival times")
-    assert explained["p99 40.0 ms"] == "99 of 100 were answered within this time"
-    assert "harness 20.0 us" in explained
+    assert explained["18.5 samples/s"].endswith("at random arrival times")
+    assert explained["p99 59.1 ms"] == "99 of 100 were answered within this time"
+    assert "harness 1.34 ms" in explained
 
 
 @pytest.mark.slow

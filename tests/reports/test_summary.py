@@ -1,9 +1,16 @@
 """The summary of a set of runs, as a sentence, a table and Markdown."""
 
+from pathlib import Path
+
 import pytest
 
+from mlbench import BatchStatistics, GenerationStatistics
+from mlbench.reports.console import one_line
+from mlbench.reports.page import page
 from mlbench.reports.summary import Content, headline, summarise
 from mlbench.reports.summary_markdown import summary_markdown
+
+STORED = sorted(file.stem for file in (Path(__file__).parents[1] / "data" / "records").glob("*.json"))
 
 
 def summary_of(*runs):
@@ -90,10 +97,10 @@ def test_sides_of_a_comparison_stay_apart(a_server_run):
 def test_markdown_says_the_verdict_the_fix_and_that_it_is_no_mlperf_result(a_server_run, a_late_run):
     text = summary_markdown(Content(title="nightly", summary=summary_of(a_server_run(0), a_late_run(number=1))))
     assert text.startswith("# nightly\n\n**1 of 2 runs does not count: 1 INVALID.**\n")
-    assert "latency_limit: 70.0 ms, limit 50.0 ms. Lower load.target_qps." in text
+    assert "latency_limit: 3.42 s, limit 100 ms. Lower load.target_qps below 400, or answer within 100 ms." in text
     header, rule, row = (line for line in text.splitlines() if line.startswith("|"))
     assert header.count("|") == rule.count("|") == row.count("|")
-    assert "500 samples/s" in row
+    assert "18.5 samples/s" in row
     assert "not reviewed by MLCommons" in text
 
 
@@ -101,3 +108,31 @@ def test_markdown_takes_hostile_names_as_text(a_server_run):
     text = summary_markdown(Content(title="a | <b>", summary=summary_of(a_server_run(workload="x|<script>"))))
     assert "<" not in text
     assert r"x\|&lt;script>" in text
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_every_stored_run_has_a_line_a_page_and_a_row(stored_run, name):
+    run = stored_run(name)
+    assert f"{run.workload} {run.backend} {run.scenario}" in one_line(run)
+    assert page(run).startswith(f"{run.workload} on {run.backend} ({run.precision}, {run.scenario})")
+    assert run.workload in summary_markdown(Content(title="", summary=summary_of(run)))
+
+
+@pytest.mark.parametrize(
+    ("workload", "engine"),
+    [
+        ("resnet50", BatchStatistics),
+        ("retinanet", BatchStatistics),
+        ("3d-unet", BatchStatistics),
+        ("bert", BatchStatistics),
+        ("dlrm-v2", BatchStatistics),
+        ("stable-diffusion-xl", BatchStatistics),
+        ("gptj", GenerationStatistics),
+        ("llama2-70b", GenerationStatistics),
+        ("mixtral-8x7b", GenerationStatistics),
+    ],
+)
+def test_a_run_of_each_workload_is_stored_on_an_engine_of_its_kind(stored_run, workload, engine):
+    runs = [run for run in map(stored_run, STORED) if run.workload == workload and run.backend != "endpoint"]
+    assert runs
+    assert all(type(run.engine) is engine for run in runs)

@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from mlbench import RuntimeFacts
 from mlbench.records.environment import observe_environment
 from mlbench.records.run_record import WorkRecord
 from mlbench.roofline.ceilings import Ceilings, ProbeRequest, ceilings_file, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
 
 WORK = WorkRecord(graphs=[], operations_per_sample=2e9, bytes_per_sample=1e8, samples_per_s=10.0, useful_share=None)
-CPU = {"device": "cpu"}
+CPU, GPU = RuntimeFacts(device="cpu"), RuntimeFacts(device="NVIDIA H200")
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def test_few_operations_on_many_bytes_are_bound_by_memory(ceilings):
         (WORK.model_copy(update={"samples_per_s": None}), "fp32", CPU, "the work per sample is unknown"),
         (WORK, "int8", CPU, "no ceiling at int8: no such product"),
         (WORK, "fp8", CPU, "no ceiling at fp8: not measured"),
-        (WORK, "fp32", {}, "the backend does not report its device"),
-        (WORK, "fp32", {"device": "NVIDIA H200"}, "the ceilings of NVIDIA H200 are not known"),
+        (WORK, "fp32", RuntimeFacts(), "the backend does not report its device"),
+        (WORK, "fp32", GPU, "the ceilings of NVIDIA H200 are not known"),
     ],
 )
 def test_where_there_is_no_share_the_reason_is_told(ceilings, work, precision, runtime, reason):
@@ -68,9 +69,9 @@ def test_instances_share_a_cpu_but_may_have_a_gpu_each(ceilings):
     assert share.share == 0.2
     gpu = ceilings.devices[0].model_copy(update={"device": "NVIDIA H200"})
     known = ceilings.model_copy(update={"devices": [gpu]})
-    assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known)[0].share == 0.2
+    assert share_of(WORK, "fp32", GPU, known)[0].share == 0.2
     reason = "the ceilings of 2 x NVIDIA H200 are not known"
-    assert share_of(WORK, "fp32", {"device": "NVIDIA H200"}, known, instances=2) == (None, reason)
+    assert share_of(WORK, "fp32", GPU, known, instances=2) == (None, reason)
 
 
 def test_a_machine_that_was_never_measured_is_said_to_be():

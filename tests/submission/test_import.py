@@ -77,7 +77,7 @@ def test_what_the_submitter_says_is_kept_and_what_nobody_says_is_unknown(add, on
     assert record.precision == "int8"
     assert record.imported.path == "closed/Acme/results/anvil_8/resnet50/Offline"
     assert record.imported.description == SYSTEM
-    assert record.runtime == {"framework": "AnvilRT 2.1", "other_software_stack": "driver 5.5"}
+    assert record.runtime.extra == {"framework": "AnvilRT 2.1", "other_software_stack": "driver 5.5"}
     environment = record.environment
     assert [each.name for each in environment.accelerators] == ["Anvil A1"] * 8  # two nodes of four
     assert (environment.cpu.model, environment.cpu.sockets, environment.cpu.cores) == ("AMD EPYC 9374F", 4, 128)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench import Dim, GraphCalls, Profile, Variant, Weights
+from mlbench import DECODE, Dim, GraphCalls, Profile, Variant, Weights
 from mlbench.discovery import Plugins
 
 pytest.importorskip("torch")
@@ -47,5 +47,5 @@ def test_a_token_of_mixtral_is_multiplied_with_the_two_experts_that_it_chooses()
     router, experts = 2 * 128 * 8, 2 * (3 * 2 * 128 * 96)
     vocabulary = 2 * 128 * 768
     angles = 2 * 16  # of the position; some versions of transformers take a product of matrices for it
-    counted = operations(mini_graphs("mixtral-8x7b")["decode"], rows=1, span=16)
+    counted = operations(mini_graphs("mixtral-8x7b")[DECODE], rows=1, span=16)
     assert counted - 3 * (projections + attention + router + experts) - vocabulary in (0, angles)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from mlbench_recipes.language_reference import answers
 
-from mlbench import DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
+from mlbench import DECODE, DataError, EnginePlan, LoggedReply, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
@@ -162,7 +162,7 @@ def test_random_weights_have_the_sizes_of_the_shipped_ones(mini):
     assert {name: graph.state for name, graph in trained.items()} == {
         name: graph.state for name, graph in random.items()
     }
-    assert trained["decode"].fingerprint != random["decode"].fingerprint
+    assert trained[DECODE].fingerprint != random[DECODE].fingerprint
 
 
 def test_the_longest_prompt_and_answer_fit_the_positions(mini):
@@ -194,7 +194,7 @@ def test_a_changed_byte_in_a_shipped_file_is_noticed(mini, tmp_path, name):
     with pytest.raises(DataError, match=f"corrupt or another version: .*{name}"):
         profile.dataset()
         profile.tokenizer()
-        profile.graphs(Weights.TRAINED)["decode"].module()
+        profile.graphs(Weights.TRAINED)[DECODE].module()
 
 
 def test_a_missing_shipped_file_is_named(mini, tmp_path):

@@ -16,6 +16,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
 from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import describe_error
@@ -26,8 +27,9 @@ from mlbench.execution.instances.instance import Instance
 from mlbench.execution.instances.messages import Message, numbers
 from mlbench.execution.instances.resource_check import cores_for
 from mlbench.execution.instances.sample_store import SampleStore
-from mlbench.execution.instances.statistics import add_calls, add_statistics, alike
+from mlbench.execution.instances.statistics import add_calls, add_statistics
 from mlbench.execution.variations import Variation
+from mlbench.runtime_facts import merge_runtimes, runtime_from_json
 
 logger = logging.getLogger(__name__)
 
@@ -144,9 +146,9 @@ class ReplicatedEngine(Engine):
         reasons = self._told("replay_graphs")
         return next((reason for reason in reasons if reason), "an instance has ended" if None in reasons else "")
 
-    def runtime(self) -> Mapping[str, Any]:
+    def runtime(self) -> RuntimeFacts:
         """Return what the backend observes in the instances."""
-        return alike([facts for facts in self._told("runtime") if facts is not None])
+        return merge_runtimes([runtime_from_json(each) for each in self._told("runtime") if each is not None])
 
     def vary(self, variations: Mapping[int, Variation]) -> Dataset:
         """Have samples made of loaded ones, in all instances, until this is called again; return where they are."""

@@ -27,6 +27,7 @@ from mlbench.execution.instances.messages import Line, Message, NoMessageError, 
 from mlbench.execution.plain_values import plain_entries
 from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
+from mlbench.runtime_facts import runtime_to_json
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ class _Served:
             case "replay_graphs":
                 answer = self._engine.replay_graphs()
             case "runtime":
-                answer, reason = plain_entries(self._part.backend.observe())
+                answer, reason = plain_entries(runtime_to_json(self._part.backend.observe()))
                 answer |= {"not_stored": reason} if reason else {}
             case _:
                 answer = peak_bytes()

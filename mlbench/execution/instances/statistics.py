@@ -65,11 +65,3 @@ def add_calls(calls: Iterable[GraphCalls]) -> Sequence[GraphCalls]:
         )
         for call in calls
     )
-
-
-def alike(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the facts that all parts agree on; the others, where there are any, as a list ``by_instance``."""
-    first = parts[0] if parts else {}
-    same = {name: value for name, value in first.items() if all(part.get(name) == value for part in parts)}
-    differing = [{name: value for name, value in part.items() if name not in same} for part in parts]
-    return {**same, "by_instance": differing} if any(differing) else same

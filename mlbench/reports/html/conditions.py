@@ -15,6 +15,7 @@ from mlbench.reports.html.work_charts import mean_batch, useful_share, waiting
 from mlbench.reports.published import place_lines
 from mlbench.reports.summary import Combination, Summary
 from mlbench.reports.units import percent, plural, quantity, size, three_digits
+from mlbench.runtime_facts import runtime_to_json
 
 _MEDIANS = ("50.00_percentile_per_query_latency", "50.00_percentile_latency")
 
@@ -187,7 +188,7 @@ def details_of(run: RunRecord) -> Mapping[str, Mapping[str, str]]:
         "Settings that are not defaults": chosen,
         "How LoadGen drove it": run.load,
         "Engine": statistics_to_json(run.engine),
-        "Runtime": run.runtime,
+        "Runtime": runtime_to_json(run.runtime),
         "Fingerprints": {name: value[:16] for name, value in run.fingerprints.items()},
     }
     return {

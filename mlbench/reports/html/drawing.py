@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlbench.reports.html.table import HtmlTable
@@ -18,9 +18,10 @@ from mlbench.reports.plain_text import single_line
 
 if TYPE_CHECKING:
     import altair
+    from _typeshed import DataclassInstance
 
 Row = dict[str, Any]
-"""A mark's data, and its ``text``: the tooltip."""
+"""A mark's data, and its ``text``: the tooltip. One that passes between functions is a dataclass."""
 
 WIDTH, HEIGHT = 340, 230
 """In pixels: a phone's width, so that nothing has to shrink there."""
@@ -73,23 +74,27 @@ class Palette:
         """Return the shape as an SVG path around the origin."""
         return _SHAPES[self.shape(series)]
 
-    def encodings(self) -> Mapping[str, Any]:
-        """Return colour and shape by the field ``series``, without a legend: the page has one for all charts."""
+    def colour_channel(self) -> altair.Color:
+        """Return the colour by the field ``series``, without a legend: the page has one for all charts."""
         import altair
 
         domain = list(self.series)
-        colours, shapes = ([each(name) for name in domain] for each in (self.colour, self.shape))
-        return {
-            "color": altair.Color("series:N").scale(domain=domain, range=colours).legend(None),
-            "shape": altair.Shape("series:N").scale(domain=domain, range=shapes).legend(None),
-        }
+        return altair.Color("series:N").scale(domain=domain, range=list(map(self.colour, domain))).legend(None)
+
+    def shape_channel(self) -> altair.Shape:
+        """Return the shape by the field ``series``, without a legend."""
+        import altair
+
+        domain = list(self.series)
+        return altair.Shape("series:N").scale(domain=domain, range=list(map(self.shape, domain))).legend(None)
 
 
-def points(rows: Sequence[Row]) -> altair.Chart:
+def points(rows: Sequence[Row | DataclassInstance]) -> altair.Chart:
     """Return a chart over rows."""
     import altair
 
-    return altair.Chart(altair.InlineData(values=list(rows))).encode(description="text:N")
+    values = [asdict(row) if is_dataclass(row) else row for row in rows]
+    return altair.Chart(altair.InlineData(values=values)).encode(description="text:N")
 
 
 def svg_of(*layers: Any, height: int = HEIGHT) -> str:

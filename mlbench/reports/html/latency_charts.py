@@ -106,7 +106,10 @@ def _percentile_figure(
     ]
     every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
     base = points(rows).encode(
-        x=_percentile_axis(), y=time_axis(altair.Y, "ns", every_ns, f"{kind.axis}, logarithmic"), **palette.encodings()
+        x=_percentile_axis(),
+        y=time_axis(altair.Y, "ns", every_ns, f"{kind.axis}, logarithmic"),
+        color=palette.colour_channel(),
+        shape=palette.shape_channel(),
     )
     layers = [base.mark_line(aria=False, point=False), base.mark_point()]
     if limit_ns:
@@ -175,25 +178,25 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
     rows = [row for each in served for row in _load_rows(each, colours[each.system], percentile)]
     if not rows:
         return None
-    unit = rows[0]["unit"]
-    rows = [row for row in rows if row["unit"] == unit]
+    unit = rows[0].unit
+    rows = [row for row in rows if row.unit == unit]
     ceilings = _ceilings(combinations, unit, colours)
     limit_ns = _limit_ns([run for each in served for run in each.runs], SAMPLE)
-    highest = max(row["rate"] for row in (*rows, *ceilings))
+    highest = max([row.rate for row in rows] + [row.rate for row in ceilings])
     rate = (
         altair.X("rate:Q")
         .title(f"completed {unit}")
         .scale(domain=[0, highest * 1.05], nice=False)
         .axis(tickCount=5, format=",~f")
     )
-    every_ns = [row["ns"] for row in rows] + ([limit_ns] if limit_ns else [])
+    every_ns = [row.ns for row in rows] + ([limit_ns] if limit_ns else [])
     latency = time_axis(altair.Y, "ns", every_ns, f"{_name(percentile)} latency, logarithmic")
-    base = points(rows).encode(x=rate, y=latency, **palette.encodings())
+    base = points(rows).encode(x=rate, y=latency, color=palette.colour_channel(), shape=palette.shape_channel())
     curve = base.mark_line(aria=False, point=False, opacity=0.5)
     layers: list[object] = [*([curve] if len(served) > len(colours) else []), base.mark_point()]
     if ceilings:
         upright = points(ceilings).mark_rule(opacity=0.6)
-        layers.insert(0, upright.encode(x=rate, color=palette.encodings()["color"]))
+        layers.insert(0, upright.encode(x=rate, color=palette.colour_channel()))
     if limit_ns:
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     return Figure(
@@ -203,36 +206,60 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
         numbers=table(
             f"{scenario} runs: throughput and {_name(percentile)} latency",
             ["series", "run", "throughput#", f"{_name(percentile)} latency#"],
-            [[row["name"], row["run"], quantity(row["rate"], unit), duration(row["ns"])] for row in rows],
+            [[row.name, row.run, quantity(row.rate, unit), duration(row.ns)] for row in rows],
         ),
     )
 
 
-def _describe(ceilings: Sequence[Row]) -> str:
-    names = ", ".join(dict.fromkeys(row["scenario"] for row in ceilings))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunAtRate:
+    """A run that was sent a rate."""
+
+    series: str
+    """Whose colour and curve it has."""
+    name: str
+    """Of its own series."""
+    rate: float
+    unit: str
+    ns: float
+    """Its latency."""
+    run: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ceiling:
+    """What a system reached with all samples at once."""
+
+    series: str
+    rate: float
+    scenario: str
+    text: str
+
+
+def _describe(ceilings: Sequence[_Ceiling]) -> str:
+    names = ", ".join(dict.fromkeys(row.scenario for row in ceilings))
     return f" The upright line is what its system reached in {names}." if names else ""
 
 
-def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[Row]:
+def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[_RunAtRate]:
     for run in combination.counted:
         ns = percentiles_of(run, SAMPLE).get(percentile)
-        if ns and run.result:
+        if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
             text = f"{combination.series}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
             short = run.run_id.rpartition("-")[2]
-            row = {"series": series, "name": combination.series, "rate": rate, "unit": unit, "ns": ns}
-            yield {**row, "run": short, "text": text}
+            yield _RunAtRate(series=series, name=combination.series, rate=rate, unit=unit, ns=ns, run=short, text=text)
 
 
-def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[Row]:
+def _ceilings(combinations: Sequence[Combination], unit: str, colours: Mapping[str, str]) -> list[_Ceiling]:
     """Return the newest rate with all samples at once of each system that served."""
     found = []
     for each in combinations:
         if not each.newest.scenario_facts.sends_all_at_once or each.system not in colours or not each.counted:
             continue
         result = each.counted[-1].result
-        if result and result.unit == unit:
+        if result and result.value is not None and result.unit == unit:
             text = f"{each.series}: {each.scenario} {quantity(result.value, unit)}"
-            row = {"series": colours[each.system], "rate": result.value, "text": text}
-            found.append({**row, "scenario": each.scenario})
+            found.append(_Ceiling(series=colours[each.system], rate=result.value, scenario=each.scenario, text=text))
     return found

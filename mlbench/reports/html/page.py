@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any
 
@@ -17,6 +18,7 @@ from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
 from mlbench.reports.html.speedups import speedup_table
+from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.plain_text import terminal_text
 from mlbench.reports.published import SOURCE
 from mlbench.reports.summary import (
@@ -40,11 +42,11 @@ def html_page(content: Content) -> str:
     Raises:
         UsageError: what draws it is not installed.
     """
-    environment = _environment()
+    environment, page = _environment(), _page(content)
     script = _resource("report.js")
     return str(
         environment.get_template("report.html.jinja").render(
-            **_values(content),
+            **{each.name: getattr(page, each.name) for each in fields(page)},
             style=_resource("report.css"),
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -78,35 +80,94 @@ def _resource(name: str) -> str:
     return resources.files("mlbench.reports.html").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _values(content: Content) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What the template fills in, under the names that it uses."""
+
+    title: str
+    headline: str
+    lede: str
+    period: str
+    tiers: Sequence[str]
+    has_mini: bool
+    imported: int
+    conformant: int
+    disclaimer: str
+    problems: Sequence[results.Problem]
+    results: HtmlTable
+    speedups: HtmlTable | None
+    comparison: _ComparisonPart | None
+    cost: HtmlTable | None
+    cost_notes: Sequence[str]
+    palette: Palette
+    workloads: Sequence[_WorkloadPart]
+    machines: HtmlTable
+    spread: str
+    published: Sequence[str]
+    published_source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ComparisonPart:
+    headline: str
+    tone: str
+    figure: Figure | None
+    table: HtmlTable
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkloadPart:
+    name: str
+    figures: Sequence[Figure]
+    series: Sequence[str]
+    work: HtmlTable
+    work_notes: Sequence[str]
+    details: Sequence[_RunDetails]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunDetails:
+    link: str
+    name: str
+    middle: str
+    standing: str
+    is_good: bool
+    run_id: str
+    runs: HtmlTable
+    rules: HtmlTable | None
+    groups: Mapping[str, Mapping[str, str]]
+
+
+def _page(content: Content) -> _Page:
     summary, comparison = content.summary, content.comparison
     palette = Palette(summary.series)
     first, last = (pick(run.created for run in summary.runs) for pick in (min, max))
-    return {
-        "title": content.title,
-        "headline": headline(summary),
-        "lede": _lede(summary),
-        "period": f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+    return _Page(
+        title=content.title,
+        headline=headline(summary),
+        lede=_lede(summary),
+        period=f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
         if first != last
         else f"{first:%Y-%m-%d %H:%M} UTC",
-        "tiers": [TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
-        "has_mini": any(run.profile == "mini" for run in summary.runs),
-        "imported": sum(1 for run in summary.runs if run.imported),
-        "conformant": sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
-        "disclaimer": DISCLAIMER,
-        "problems": list(results.problems(summary)),
-        "results": results.results_table(summary),
-        "speedups": speedup_table(summary),
-        "comparison": _comparison_values(comparison) if comparison else None,
-        "cost": results.cost_table(content.cost) if content.cost else None,
-        "cost_notes": cost_notes(content.cost) if content.cost else [],
-        "palette": palette,
-        "workloads": [_workload_values(name, content, palette) for name in summary.workloads],
-        "machines": conditions.machines_table(summary),
-        "spread": conditions.spread_line(summary),
-        "published": conditions.notes_on_published(summary),
-        "published_source": SOURCE,
-    }
+        tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
+        has_mini=any(run.profile == "mini" for run in summary.runs),
+        imported=sum(1 for run in summary.runs if run.imported),
+        conformant=sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
+        disclaimer=DISCLAIMER,
+        problems=list(results.problems(summary)),
+        results=results.results_table(summary),
+        speedups=speedup_table(summary),
+        comparison=_comparison_part(comparison) if comparison else None,
+        cost=results.cost_table(content.cost) if content.cost else None,
+        cost_notes=cost_notes(content.cost) if content.cost else [],
+        palette=palette,
+        workloads=[_workload_part(name, content, palette) for name in summary.workloads],
+        machines=conditions.machines_table(summary),
+        spread=conditions.spread_line(summary),
+        published=conditions.notes_on_published(summary),
+        published_source=SOURCE,
+    )
 
 
 def _lede(summary: Summary) -> str:
@@ -124,40 +185,40 @@ def _is_unsure(comparison: Comparison) -> bool:
     return not verdicts_of(comparison).keys().isdisjoint({SpeedVerdict.SUSPECTED, SpeedVerdict.CANNOT_TELL})
 
 
-def _comparison_values(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "headline": comparison_headline(comparison),
-        "tone": "bad" if comparison.is_worse else "" if _is_unsure(comparison) else "good",
-        "figure": run_charts.comparison_figure(comparison),
-        "table": results.comparison_rows_table(comparison),
-        "notes": list(comparison_notes(comparison)),
-    }
+def _comparison_part(comparison: Comparison) -> _ComparisonPart:
+    return _ComparisonPart(
+        headline=comparison_headline(comparison),
+        tone="bad" if comparison.is_worse else "" if _is_unsure(comparison) else "good",
+        figure=run_charts.comparison_figure(comparison),
+        table=results.comparison_rows_table(comparison),
+        notes=list(comparison_notes(comparison)),
+    )
 
 
-def _workload_values(name: str, content: Content, palette: Palette) -> dict[str, Any]:
+def _workload_part(name: str, content: Content, palette: Palette) -> _WorkloadPart:
     combinations = content.summary.of_workload(name)
     links = results.links_of(content.summary)
-    return {
-        "name": name,
-        "figures": _figures(combinations, palette, content),
-        "series": list(dict.fromkeys(each.series for each in combinations)),
-        "work": conditions.work_table(combinations),
-        "work_notes": conditions.work_notes(combinations),
-        "details": [
-            {
-                "link": links[each.name],
-                "name": f"{each.series}, {each.scenario}",
-                "middle": each.middle(),
-                "standing": not_counted(len(each.bad), len(each.runs)) if each.bad else standing(each.newest),
-                "is_good": not each.bad,
-                "run_id": each.newest.run_id,
-                "runs": results.runs_table(each),
-                "rules": results.rules_table(each.newest),
-                "groups": conditions.details_of(each.newest),
-            }
+    return _WorkloadPart(
+        name=name,
+        figures=_figures(combinations, palette, content),
+        series=list(dict.fromkeys(each.series for each in combinations)),
+        work=conditions.work_table(combinations),
+        work_notes=conditions.work_notes(combinations),
+        details=[
+            _RunDetails(
+                link=links[each.name],
+                name=f"{each.series}, {each.scenario}",
+                middle=each.middle(),
+                standing=not_counted(len(each.bad), len(each.runs)) if each.bad else standing(each.newest),
+                is_good=not each.bad,
+                run_id=each.newest.run_id,
+                runs=results.runs_table(each),
+                rules=results.rules_table(each.newest),
+                groups=conditions.details_of(each.newest),
+            )
             for each in combinations
         ],
-    }
+    )
 
 
 def _figures(combinations: Sequence[Combination], palette: Palette, content: Content) -> list[Figure]:

@@ -11,7 +11,7 @@ from mlbench.comparison.compare import Comparison, Judged
 from mlbench.comparison.measures import Measure, measures_of
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.html.drawing import FAINT, INK, SOFT, WARN, WIDTH, Figure, Palette, Row, points, svg_of, time_axis
+from mlbench.reports.html.drawing import FAINT, INK, SOFT, WARN, WIDTH, Figure, Palette, points, svg_of, time_axis
 from mlbench.reports.html.table import table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import quantity
@@ -65,19 +65,28 @@ class _Point:
     def value(self) -> str:
         return quantity(self.measure.value, self.measure.unit)
 
-    def row(self, told: str) -> Row:
-        """Return what is drawn of it; times are milliseconds to Vega."""
+    def mark(self, told: str) -> _Mark:
+        """Return what is drawn of it."""
         when = self.run.created.timestamp() * 1000
-        return {"series": self.series, "when": when, "value": self.measure.value, "text": f"{self.series}, {told}"}
+        return _Mark(series=self.series, when=when, value=self.measure.value, text=f"{self.series}, {told}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    series: str
+    when: float
+    """In milliseconds, as Vega counts."""
+    value: float
+    text: str
 
 
 def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, steps: Collection[str]) -> Figure:
     import altair
 
     first = found[0].measure
-    rows = [each.row(f"{each.run.created:%Y-%m-%d %H:%M}: {each.value}") for each in found]
-    marked = [each.row(f"step at {each.run.created:%Y-%m-%d %H:%M}") for each in found if each.run.run_id in steps]
-    span_ms = max(row["when"] for row in rows) - min(row["when"] for row in rows)
+    rows = [each.mark(f"{each.run.created:%Y-%m-%d %H:%M}: {each.value}") for each in found]
+    marked = [each.mark(f"step at {each.run.created:%Y-%m-%d %H:%M}") for each in found if each.run.run_id in steps]
+    span_ms = max(row.when for row in rows) - min(row.when for row in rows)
     moment = (
         altair.X("when:T")
         .title("begin of the run, UTC")
@@ -85,14 +94,14 @@ def _history_figure(scenario: str, found: Sequence[_Point], palette: Palette, st
         .axis(tickCount=4, format="%H:%M" if span_ms < _TWO_DAYS_MS else "%Y-%m-%d", labelOverlap=True)
     )
     if first.unit == "ns":
-        value = time_axis(altair.Y, "value", [row["value"] for row in rows], f"{first.name}, logarithmic")
+        value = time_axis(altair.Y, "value", [row.value for row in rows], f"{first.name}, logarithmic")
     else:
         value = altair.Y("value:Q").title(first.unit).scale(zero=True).axis(tickCount=5, format=",~f")
-    base = points(rows).encode(x=moment, y=value, **palette.encodings())
+    base = points(rows).encode(x=moment, y=value, color=palette.colour_channel(), shape=palette.shape_channel())
     layers = [base.mark_line(aria=False, point=False, opacity=0.5), base.mark_point()]
     if marked:
         upright = points(marked).mark_rule(strokeDash=[2, 3])
-        layers.append(upright.encode(x=moment, color=palette.encodings()["color"]))
+        layers.append(upright.encode(x=moment, color=palette.colour_channel()))
     direction = "Higher" if first.higher_is_better else "Lower"
     title = f"{scenario}: {first.name}, run by run"
     return Figure(
@@ -116,17 +125,17 @@ def comparison_figure(comparison: Comparison) -> Figure | None:
     import altair
 
     every = ((f"{cell.name}, {each.measure}", each) for cell in comparison.cells for each in cell.speeds)
-    rows = [_effect_row(name, each) for name, each in every if each.effect]
+    rows = [_effect(name, each) for name, each in every if each.effect]
     if not rows:
         return None
     ratio = _ratio_axis(rows, comparison.margin)
-    place = altair.Y("name:N").title(None).sort([row["name"] for row in rows]).axis(None)
+    place = altair.Y("name:N").title(None).sort([row.name for row in rows]).axis(None)
     verdicts = [str(verdict) for verdict in _TONES]
     colour = altair.Color("verdict:N").scale(domain=verdicts, range=list(_TONES.values())).legend(None)
     shape = altair.Shape("verdict:N").scale(domain=verdicts, range=list(_SIGNS)).legend(None)
     margin = {"low": 1 / (1 + comparison.margin), "high": 1 + comparison.margin, "text": "margin"}
     base = points(rows).encode(y=place)
-    bounded = points([row for row in rows if row["low"] is not None]).encode(y=place, color=colour)
+    bounded = points([row for row in rows if row.low is not None]).encode(y=place, color=colour)
     return Figure(
         title="Speed against the base",
         note="The point is the ratio, the line its 95 % interval. Right of 1 is faster. "
@@ -144,16 +153,16 @@ def comparison_figure(comparison: Comparison) -> Figure | None:
         numbers=table(
             "Speed against the base",
             ["what", "speed#", "interval#", "verdict"],
-            [[row["name"], f"x {row['ratio']:.3f}", row["interval"], row["verdict"]] for row in rows],
+            [[row.name, f"x {row.ratio:.3f}", row.interval, row.verdict] for row in rows],
         ),
     )
 
 
-def _ratio_axis(rows: Sequence[Row], margin: float) -> altair.X:
+def _ratio_axis(rows: Sequence[_Effect], margin: float) -> altair.X:
     """Return a logarithmic axis around 1 that holds all intervals, and the band of the margin."""
     import altair
 
-    known = [row[key] for row in rows for key in ("low", "ratio", "high") if row[key] is not None]
+    known = [each for row in rows for each in (row.low, row.ratio, row.high) if each is not None]
     reach = max(*(abs(math.log(value)) for value in known), math.log(1 + 2 * margin)) * 1.1
     low, high = math.exp(-reach), math.exp(reach)
     is_wide = reach > math.log(3)
@@ -166,15 +175,28 @@ def _ratio_axis(rows: Sequence[Row], margin: float) -> altair.X:
     )
 
 
-def _effect_row(name: str, each: Judged) -> Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Effect:
+    """A ratio with its interval, None where that is not known."""
+
+    name: str
+    ratio: float
+    low: float | None
+    high: float | None
+    interval: str
+    verdict: str
+    text: str
+
+
+def _effect(name: str, each: Judged) -> _Effect:
     assert each.effect
     is_known = math.isfinite(each.effect.high) and each.effect.low > 0
-    return {
-        "name": name,
-        "ratio": each.effect.ratio,
-        "low": each.effect.low if is_known else None,
-        "high": each.effect.high if is_known else None,
-        "interval": f"{each.effect.low:.3f} to {each.effect.high:.3f}" if is_known else "unknown",
-        "verdict": str(each.verdict),
-        "text": f"{name}: x {each.effect.ratio:.3f}, {each.verdict}",
-    }
+    return _Effect(
+        name=name,
+        ratio=each.effect.ratio,
+        low=each.effect.low if is_known else None,
+        high=each.effect.high if is_known else None,
+        interval=f"{each.effect.low:.3f} to {each.effect.high:.3f}" if is_known else "unknown",
+        verdict=str(each.verdict),
+        text=f"{name}: x {each.effect.ratio:.3f}, {each.verdict}",
+    )

@@ -37,16 +37,19 @@ def sweep_figure(combinations: Sequence[Combination], palette: Palette) -> Figur
     ]
     chosen = [row for row in rows if row["batch"] == found[row["series"]].batch]
     sizes = sorted({row["batch"] for row in rows})
-    encodings = {
-        "x": altair.X("batch:Q")
-        .scale(type="log", base=2, nice=False, padding=12)
-        .title("batch size")
-        .axis(values=sizes),
-        "y": altair.Y("rate:Q").title(unit).scale(zero=True).axis(tickCount=5, format=",~f"),
-        **palette.encodings(),
-    }
-    base = points(rows).encode(**encodings)
-    ring = points(chosen).encode(**encodings).mark_point(size=150, filled=False, strokeWidth=1.5, aria=False)
+    base, ring = (
+        points(some).encode(
+            x=altair.X("batch:Q")
+            .scale(type="log", base=2, nice=False, padding=12)
+            .title("batch size")
+            .axis(values=sizes),
+            y=altair.Y("rate:Q").title(unit).scale(zero=True).axis(tickCount=5, format=",~f"),
+            color=palette.colour_channel(),
+            shape=palette.shape_channel(),
+        )
+        for some in (rows, chosen)
+    )
+    ring = ring.mark_point(size=150, filled=False, strokeWidth=1.5, aria=False)
     return Figure(
         title="Batch size",
         note="What each batch size reached during warm-up. A ring marks the one that was chosen.",
@@ -85,7 +88,6 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
         for series, shares in found.items()
         for first, share in shares.items()
     ]
-    encodings = palette.encodings()
     bars = points(rows).encode(
         x=altair.X("bin:N")
         .title("in flight together" if counts_steps else "samples in a batch")
@@ -93,7 +95,7 @@ def occupancy_figure(combinations: Sequence[Combination], palette: Palette, scen
         .axis(labelAngle=0, grid=False),
         xOffset=altair.XOffset("series:N").scale(domain=list(found)),
         y=altair.Y("share:Q").title(f"share of {what}").axis(format="%", tickCount=5),
-        color=encodings["color"],
+        color=palette.colour_channel(),
     )
     title = f"{scenario}: how full batches were"
     return Figure(
@@ -160,7 +162,11 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
     score = altair.Y("score:N").title(None).scale(domain=names).axis(grid=False, labelLimit=130)
     ticks = points(marks).mark_tick(color=SOFT, thickness=2, size=28).encode(x=share, y=score)
     offset = altair.YOffset("series:N").scale(domain=list(palette.series))
-    dots = points(rows).encode(x=share, y=score, yOffset=offset, **palette.encodings()).mark_point()
+    dots = (
+        points(rows)
+        .encode(x=share, y=score, yOffset=offset, color=palette.colour_channel(), shape=palette.shape_channel())
+        .mark_point()
+    )
     return Figure(
         title="Accuracy",
         note="Required scores, a point per scenario, compared with the target. A point left of its mark is a miss.",

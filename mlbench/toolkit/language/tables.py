@@ -39,21 +39,19 @@ def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] =
         DataError: the file cannot be read, is of another format, holds no row, or lacks a column or an entry; an entry
             is not text, or no list of token ids, or empty.
     """
-    rows_or_columns = _read_json(path) if path.suffix == ".json" else read_pickled_table(path)
-    columns = {name: _column(rows_or_columns, name, path) for name in (*texts, *tokens)}
+    if path.suffix == ".json":
+        found = read_json(path, what="table", limit_bytes=DATA_BYTES, allows_nan=True)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+            raise DataError(f"{path} is not a list of objects.")
+    else:
+        found = read_pickled_table(path)
+    columns = {name: _column(found, name, path) for name in (*texts, *tokens)}
     if not all(columns.values()):
         raise DataError(f"{path} holds no row.")
     return ColumnTable(
         texts={name: [_text(entry, row, name, path) for row, entry in enumerate(columns[name])] for name in texts},
         tokens={name: [_ids(entry, row, name, path) for row, entry in enumerate(columns[name])] for name in tokens},
     )
-
-
-def _read_json(path: Path) -> list[Mapping[str, Any]]:
-    rows = read_json(path, what="table", limit_bytes=DATA_BYTES, allows_nan=True)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} is not a list of objects.")
-    return rows
 
 
 def _column(table: list[Mapping[str, Any]] | Mapping[str, list[Any]], name: str, path: Path) -> list[Any]:

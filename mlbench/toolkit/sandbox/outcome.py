@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Self
@@ -63,9 +63,9 @@ class Report:
     wall_ns: int = 0
     error: str = ""
 
-    def to_message(self) -> Mapping[str, object]:
-        """Return what `from_message` reads."""
-        return asdict(self)
+    def to_message(self) -> bytes:
+        """Return what `from_message` reads: JSON."""
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_message(cls, message: object) -> Self:

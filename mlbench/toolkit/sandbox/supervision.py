@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import select
 import signal
@@ -59,7 +58,7 @@ def supervise(job: SandboxJob, control: socket.socket, stdin: int, stdout: int, 
     except Exception as error:  # any unforeseen error is reported
         report = Report(error=f"{type(error).__name__}: {error}"[:_PAGE_BYTES])
     with contextlib.suppress(OSError):  # the reader is gone
-        control.send(json.dumps(report.to_message()).encode())
+        control.send(report.to_message())
 
 
 class _Supervision:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.graph import Executable, Graph, Precision
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import GraphError, UsageError, first_line
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.torch_backend.options import TorchOptions
@@ -74,18 +74,20 @@ class TorchBackend(GraphBackend):
             reason = first_line(error)
             raise GraphError(f"graph {graph.name} does not load on {device}: {reason}.") from error
 
-    def observe(self) -> Mapping[str, Any]:
+    def observe(self) -> RuntimeFacts:
         """Return how torch was set up on this machine."""
         import torch
 
         device = self.device()
-        return {
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "threads": torch.get_num_threads(),
-            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-            "mkldnn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
-            "torch": torch.__version__,
-        }
+        return RuntimeFacts(
+            device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+            extra={
+                "threads": torch.get_num_threads(),
+                "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+                "mkldnn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
+                "torch": torch.__version__,
+            },
+        )
 
 
 def usable_device(name: str) -> torch.device:

@@ -30,6 +30,7 @@ from mlbench import (
     PowerMeter,
     Probe,
     ReplySpec,
+    RuntimeFacts,
     Target,
     Workload,
     hookimpl,
@@ -95,7 +96,7 @@ class Odd(Faulty):
         return OddZeros(self._happen)
 
     def observe(self):
-        return {"device": "cpu", "handle": object(), "threads": np.int64(4)}
+        return RuntimeFacts(device="cpu", extra={"handle": object(), "threads": np.int64(4)})
 
 
 class Mute(Faulty):

@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 from mlbench import (
+    DECODE,
+    LENGTH,
+    PREFILL,
+    SLOTS,
     Decoding,
     Dim,
     EnginePlan,
@@ -25,7 +29,6 @@ from mlbench import (
     Samples,
     TensorSpec,
 )
-from mlbench.contracts.generation import LENGTH, SLOTS
 from mlbench.execution.engine_choice import engine_of
 
 VOCABULARY = 24
@@ -104,7 +107,7 @@ class Executable:
         ids, columns = inputs["input_ids"], inputs["columns"]
         assert columns.tolist() == list(range(len(columns)))
         assert len(columns) <= state.shape[1], "columns beyond the cache"
-        if self.name == "prefill":
+        if self.name == PREFILL:
             rows, ends = inputs["slots"], inputs["positions"] + inputs["last"] + 1
             assert len(set(rows.tolist())) == len(rows)
             places = inputs["positions"][:, None] + np.arange(ids.shape[1])
@@ -174,7 +177,7 @@ def graph(name, longest, rows):
         Dim(name=each, smallest=1, usual=1, largest=most) for each, most in ((SLOTS, rows), (LENGTH, longest))
     )
     row = Dim(name="rows", smallest=1, usual=1, largest=rows)
-    ids = (row, Dim(name="tokens", smallest=1, usual=1, largest=longest)) if name == "prefill" else (row,)
+    ids = (row, Dim(name="tokens", smallest=1, usual=1, largest=longest)) if name == PREFILL else (row,)
     return SimpleNamespace(
         name=name,
         inputs=(TensorSpec(name="input_ids", shape=ids, dtype="int64"),),
@@ -232,7 +235,7 @@ class World:
         self.prompts = prompts
         self.backend = TokenBackend(self.decoding.choices, plain=plain)
         self.dataset = SimpleNamespace(sample=lambda index: self.prompts[index])
-        graphs = {name: graph(name, columns or self.decoding.longest, rows) for name in ("prefill", "decode")}
+        graphs = {name: graph(name, columns or self.decoding.longest, rows) for name in (PREFILL, DECODE)}
         self.model = Model(name="tokens", graphs=graphs, program=Tokens(self.decoding), weights_fingerprint="none")
 
     def engine(self, **plan):

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from mlbench import CacheCounts, Prompt, UsageError
+from mlbench import DECODE, PREFILL, CacheCounts, Prompt, UsageError
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.execution.composed_engine import ComposedEngine
 from mlbench.execution.generation.engine import GenerationEngine
@@ -54,7 +54,7 @@ def test_first_tokens_are_reported_before_the_answers_that_begin_with_them(world
 def test_a_first_token_comes_while_the_others_are_still_running(world, kept):
     made = world([Prompt(tokens=np.array([5, 6]))], min_new_tokens=24)
     running = threading.Event()
-    made.backend.fails = lambda name, number: running.wait(60) if name == "decode" else None
+    made.backend.fails = lambda name, number: running.wait(60) if name == DECODE else None
     reply = kept(1)
     with made.engine(batch=1) as engine:
         engine.submit(made.samples(0), reply)
@@ -111,7 +111,7 @@ def test_long_prompts_are_read_in_pieces_between_the_steps_of_those_that_run(wor
     reply = kept(2)
 
     def long_one_comes_while_the_short_one_runs(name, number):
-        if name == "decode":
+        if name == DECODE:
             made.backend.fails = lambda name, number: None
             engine.submit(made.samples(1, first=1001), reply)
 
@@ -120,9 +120,9 @@ def test_long_prompts_are_read_in_pieces_between_the_steps_of_those_that_run(wor
         engine.submit(made.samples(0, first=1000), reply)
         assert reply.wait().answers == made.compute_outputs()
     calls = [name for name, _, _ in made.backend.calls]
-    assert calls[:14] == ["prefill", "decode"] * 7
-    assert "prefill" not in calls[14:]
-    assert [shape for name, shape, _ in made.backend.calls if name == "prefill"] == [(1, 2)] + [(1, 10)] * 6
+    assert calls[:14] == [PREFILL, DECODE] * 7
+    assert PREFILL not in calls[14:]
+    assert [shape for name, shape, _ in made.backend.calls if name == PREFILL] == [(1, 2)] + [(1, 10)] * 6
 
 
 def test_no_more_than_the_needed_part_of_the_cache_is_looked_at(world):
@@ -136,7 +136,7 @@ def test_few_sequences_are_decoded_in_few_rows(world):
     made = world(20, max_new_tokens=40)
     with made.engine(batch=16) as engine:
         made.answered(engine)
-    rows = [shape[0] for name, shape, _ in made.backend.calls if name == "decode"]
+    rows = [shape[0] for name, shape, _ in made.backend.calls if name == DECODE]
     assert set(rows) <= {1, 2, 3, 4, 6, 8, 12, 16}
     assert rows[-1] <= 2  # the last that run have moved together
 
@@ -186,7 +186,7 @@ def test_a_decode_call_that_fails_fails_those_that_run_and_no_others(world):
     made = world(12)
 
     def fails(name, number):
-        if name == "decode" and number >= 5:
+        if name == DECODE and number >= 5:
             made.backend.fails = lambda name, number: None
             raise RuntimeError("device lost\nand found again")
 
@@ -220,7 +220,7 @@ def test_a_row_of_nans_fails_its_sequence_and_no_other(world):
     made = world(6)
 
     def spoils(name, number, outputs):
-        if name == "decode" and number == 6:
+        if name == DECODE and number == 6:
             outputs["log_probabilities"][1] = np.nan
         return outputs
 
@@ -235,7 +235,7 @@ def test_a_prompt_that_ends_in_nans_fails_its_sequence_and_no_other(world):
     made = world(6)
 
     def spoils(name, number, outputs):
-        if name == "prefill":
+        if name == PREFILL:
             made.backend.spoils = lambda name, number, outputs: outputs
             outputs["log_probabilities"][0] = np.nan
         return outputs

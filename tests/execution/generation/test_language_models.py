@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlbench import Decoding, EnginePlan, Model, Prompt, Samples
+from mlbench import PREFILL, Decoding, EnginePlan, Model, Prompt, Samples
 from mlbench.execution.engine_choice import engine_of
 
 torch = pytest.importorskip("torch")
@@ -100,7 +100,7 @@ def test_random_networks_answer_random_prompts_as_generate_does(workload, settin
     config = {**golden(workload, "config"), "vocab_size": 48, "initializer_range": 0.6}
     graphs = importlib.import_module(f"mlbench_{workload}.graphs").NETWORK.random_graphs(config, decoding)
     prompts = random_prompts(30, seed=3, stop=stop)
-    network = graphs["prefill"].module().network
+    network = graphs[PREFILL].module().network
     with torch.inference_mode():
         network.get_output_embeddings().weight[list(decoding.end_tokens)] *= 1.5  # so that answers end
     program = TokenProgram(decoding)

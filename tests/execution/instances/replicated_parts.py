@@ -22,6 +22,7 @@ from mlbench import (
     Model,
     Probe,
     ReplySpec,
+    RuntimeFacts,
     UsageError,
 )
 from mlbench.conformance.known_answers import TokenLists, scoring_model
@@ -112,7 +113,7 @@ class Doubling(GraphBackend):
         return run
 
     def observe(self):
-        return {"device": "cpu", "number": self.number}
+        return RuntimeFacts(device="cpu", extra={"number": self.number})
 
 
 class Speaking(Engine):
@@ -194,7 +195,7 @@ class GarblingBackend(Doubling):
         return Garbling()
 
     def observe(self):
-        return {"device": "cpu", "handle": object()}
+        return RuntimeFacts(device="cpu", extra={"handle": object()})
 
 
 def garbling(payload):

@@ -13,7 +13,17 @@ import numpy as np
 import psutil
 import pytest
 
-from mlbench import DataError, EnginePlan, EngineStatistics, GraphError, Reply, ReplySpec, Samples, UsageError
+from mlbench import (
+    DataError,
+    EnginePlan,
+    EngineStatistics,
+    GraphError,
+    Reply,
+    ReplySpec,
+    RuntimeFacts,
+    Samples,
+    UsageError,
+)
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.cores import Core
 from mlbench.execution.failures import FailureKind, ProcessEndedError
@@ -173,7 +183,9 @@ def test_what_an_instance_is_doing_slowly_the_others_do_meanwhile(three):
 
 
 def test_each_instance_tells_what_it_observes(three):
-    assert three.runtime() == {"device": "cpu", "by_instance": [{"number": 0}, {"number": 1}, {"number": 2}]}
+    assert three.runtime() == RuntimeFacts(
+        device="cpu", extra={"by_instance": [{"number": 0}, {"number": 1}, {"number": 2}]}
+    )
 
 
 def test_calls_and_memory_are_added_up(three):
@@ -303,7 +315,7 @@ def test_an_instance_that_is_killed_is_named_its_samples_fail_and_the_others_go_
         assert len(asked(engine, *range(100, 120)).answers) == 20
         (dead,) = (each for each in engine.statistics().by_instance if each.ended)
         assert dead.ended == reason
-        assert engine.runtime()["device"] == "cpu"
+        assert engine.runtime().device == "cpu"
 
 
 def test_one_that_dies_idle_invalidates_the_run_and_all_samples_are_answered():
@@ -364,7 +376,7 @@ def test_what_an_instance_cannot_tell_of_itself_is_named():
     with warm("garbling", 2) as engine:
         assert engine.statistics().by_instance[0].counted.extra["sizes"] == {"8": 3}
         assert engine.statistics().extra["not_stored"] == "rate is nan"
-        assert engine.runtime() == {"device": "cpu", "not_stored": "handle is a object"}
+        assert engine.runtime() == RuntimeFacts(device="cpu", extra={"not_stored": "handle is a object"})
 
 
 def is_gone(pid):

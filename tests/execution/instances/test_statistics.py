@@ -1,7 +1,7 @@
 """Sums checked in the head."""
 
 from mlbench import BatchStatistics, CacheCounts, DecodeCounts, EngineStatistics, GenerationStatistics, GraphCalls
-from mlbench.execution.instances.statistics import add_calls, add_statistics, alike
+from mlbench.execution.instances.statistics import add_calls, add_statistics
 
 
 def test_counts_are_added_and_settings_kept_where_they_are_the_same():
@@ -60,10 +60,3 @@ def test_equal_calls_are_one():
         ("g", (8, 3), 2),
         ("h", (4, 3), 1),
     ]
-
-
-def test_facts_that_differ_are_told_by_instance():
-    assert alike([{"a": 1, "b": 2}, {"a": 1, "b": 2}]) == {"a": 1, "b": 2}
-    assert alike([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == {"a": 1, "by_instance": [{"b": 2}, {"b": 3}]}
-    assert alike([]) == {}
-    assert alike([{"a": 1}, {}]) == {"by_instance": [{"a": 1}, {}]}

@@ -11,6 +11,7 @@ from mlbench_cpu_amx.instruction_sets import list_available
 from mlbench_cpu_amx.options import CpuAmxOptions
 
 from mlbench import Dim, Precision, TensorSpec
+from mlbench.runtime_facts import runtime_to_json
 from mlbench.toolkit import ModuleGraph, machine_flags
 
 torch = pytest.importorskip("torch")
@@ -69,7 +70,7 @@ def test_one_package_serves_all_sizes(precision: Precision, error: float):
     backend, double = compiled(precision)
     for rows in (1, 3, 300):
         np.testing.assert_allclose(double({"x": ramp(rows)})["y"], 2 * ramp(rows), atol=error)
-    assert json.dumps(backend.observe())
+    assert json.dumps(runtime_to_json(backend.observe()))
 
 
 def test_a_package_is_compiled_once(monkeypatch):
@@ -114,10 +115,10 @@ def test_other_threads_run_during_a_call():
 KERNELS = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from test_packages import CpuAmx, CpuAmxOptions, Precision, doubling_graph, ramp
-backend = CpuAmx().configured(CpuAmxOptions(threads=1, isa=sys.argv[2]))
+from test_packages import CpuAmx, CpuAmxOptions, Precision, doubling_graph, ramp, runtime_to_json
+backend = CpuAmx().with_options(CpuAmxOptions(threads=1, isa=sys.argv[2]))
 backend.compile(doubling_graph(), Precision.BF16)({"x": ramp(512)})
-print(json.dumps(backend.observe()))
+print(json.dumps(runtime_to_json(backend.observe())))
 """
 
 

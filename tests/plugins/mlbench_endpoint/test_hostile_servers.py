@@ -25,7 +25,7 @@ from mlbench import Decoding, EnginePlan, Model, Prompt, Samples, UnavailableErr
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest, run_benchmark
+from mlbench.runner import RunRequest, resolve, run_benchmark
 from mlbench.toolkit.language import TokenProgram
 
 web = pytest.importorskip("aiohttp.web")
@@ -492,7 +492,8 @@ def test_a_run_whose_server_cuts_prompts_is_invalid_by_name(tmp_path):
             overrides=overrides,
             results=tmp_path,
         )
-        record = run_benchmark(request, Plugins.discover())
+        plugins = Plugins.discover()
+        record = run_benchmark(resolve(request, plugins), plugins)
     failed = {rule.rule: rule.measured for rule in record.verdict.rules if not rule.passed}
     assert failed["prompts_whole"] == record.engine.truncated_prompts >= 96
     assert not record.verdict.is_valid

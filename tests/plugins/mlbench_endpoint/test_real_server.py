@@ -21,7 +21,7 @@ from mlbench import EnginePlan, Profile, Samples, Variant, Weights
 from mlbench.conformance.recording import RecordingReply
 from mlbench.discovery import Plugins
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest, run_benchmark
+from mlbench.runner import RunRequest, resolve, run_benchmark
 
 for package in ("aiohttp", "fastapi", "openai", "uvicorn"):  # the last three are `transformers serve`'s
     pytest.importorskip(package, reason="transformers serve needs transformers[serving]")
@@ -131,7 +131,8 @@ def test_a_run_whose_server_is_killed_is_invalid_and_names_a_sample(servers, tmp
         overrides={**overrides, "load.min_query_count": "96"},
         results=tmp_path,
     )
-    record = run_benchmark(request, Plugins.discover(), listen)
+    plugins = Plugins.discover()
+    record = run_benchmark(resolve(request, plugins), plugins, listen)
     assert killed
     assert record.status == "completed"
     assert not record.verdict.is_valid

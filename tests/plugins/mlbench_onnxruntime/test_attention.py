@@ -7,7 +7,7 @@ import pytest
 from mlbench_onnxruntime.attention import with_fused_attention
 from mlbench_onnxruntime.backend import OnnxRuntime
 
-from mlbench import Dim, Precision, TensorSpec
+from mlbench import DECODE, PREFILL, Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph
 
 torch = pytest.importorskip("torch")
@@ -52,7 +52,7 @@ def decode_graph(kind: str) -> ModuleGraph:
     )
     state = (slots, HEADS, length, SIZE)
     return ModuleGraph(
-        "decode",
+        DECODE,
         inputs=(
             TensorSpec(name="new", shape=(rows, HEADS, 1, SIZE), dtype="float32"),
             TensorSpec(name="positions", shape=(rows,), dtype="int64"),
@@ -155,6 +155,6 @@ def test_a_fused_graph_has_the_weights_of_its_own_checkpoint(beside):
 
 def test_a_graph_of_another_name_is_left_as_it_is(graphs):
     graph = decode_graph("divided")
-    graph.name = "prefill"
+    graph.name = PREFILL
     file = graphs["divided"].onnx()
     assert with_fused_attention(file, graph) == file

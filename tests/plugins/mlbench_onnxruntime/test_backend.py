@@ -116,7 +116,7 @@ def test_what_a_provider_lacks_is_named_and_what_the_loading_prints_stays_out_of
 def test_who_runs_which_operators_is_told_in_the_record(product: Path):
     made = backend()
     made.with_options(made.options).compile(FileGraph(product, []), Precision.FP32)
-    assert made.observe()["operators"] == {"product": {"CPUExecutionProvider": 1}}
+    assert made.observe().extra["operators"] == {"product": {"CPUExecutionProvider": 1}}
 
 
 def test_a_graph_that_a_device_leaves_to_the_cpu_altogether_is_refused():

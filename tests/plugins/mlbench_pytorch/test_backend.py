@@ -73,7 +73,7 @@ def test_it_observes_the_threads_it_was_told_to_use():
         facts = made.observe()
     finally:
         torch.set_num_threads(before)
-    assert (facts["device"], facts["threads"]) == ("cpu", 1)
+    assert (facts.device, facts.extra["threads"]) == ("cpu", 1)
 
 
 @pytest.mark.slow

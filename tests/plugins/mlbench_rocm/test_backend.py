@@ -133,7 +133,7 @@ def torch_as_it_was():
 def test_the_chosen_libraries_are_what_torch_then_prefers():
     made = rocm(device="cpu", matrix_library="hipblaslt", attention_library="ck", tune=True)
     made.choose_libraries()
-    facts = made.observe()
+    facts = made.observe().extra
     assert (facts["matrix_library"], facts["attention_library"], facts["tune"]) == ("Cublaslt", "Ck", True)
 
 

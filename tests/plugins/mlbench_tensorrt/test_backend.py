@@ -1,14 +1,14 @@
 """What can be known of the TensorRT backend without TensorRT: its files, shapes, keys and refusals."""
 
 import importlib.metadata
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from mlbench_tensorrt.backend import TensorRt
 from mlbench_tensorrt.options import TensorRtOptions
-from mlbench_tensorrt.request import EngineRequest
+from mlbench_tensorrt.request import EngineRequest, Platform
 
 from mlbench import (
     Decoding,
@@ -75,7 +75,13 @@ def test_the_core_is_told_of_the_caps():
     assert (after.rows, after.pieces, after.columns) == (4, 4, 20)
 
 
-PLATFORM = {"tensorrt": "10.13.0", "gpu": "NVIDIA H200", "compute_capability": [9, 0]}
+PLATFORM = Platform(
+    tensorrt="10.13.0",
+    gpu="NVIDIA H200",
+    compute_capability=(9, 0),
+    multiprocessors=132,
+    memory_bytes=150_000_000_000,
+)
 
 
 @pytest.fixture
@@ -106,7 +112,7 @@ def test_an_engine_is_built_again_for_whatever_decides_it(request_, tmp_path):
         replace(request_, ranges={"x": ShapeRange((1,), (2,), (8,))}).key(PLATFORM),
         replace(request_, optimization_level=5).key(PLATFORM),
         replace(request_, workspace_mb=64).key(PLATFORM),
-        *(request_.key({**PLATFORM, name: "other"}) for name in PLATFORM),
+        *(request_.key(replace(PLATFORM, **{each.name: "other"})) for each in fields(PLATFORM)),
     ]
     assert all(keys.count(key) == 1 for key in keys)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlbench import DataError, Decoding, Precision
+from mlbench import DECODE, PREFILL, DataError, Decoding, Precision
 from mlbench.toolkit import file_sha256
 from mlbench.toolkit.onnx_quantization import saturates
 
@@ -59,13 +59,13 @@ class Runner:
             "last": np.array([len(piece) - 1 for piece in pieces]),
             "columns": np.arange(positions.max() + tokens),
         }
-        return self._spread(*self.outputs("prefill", inputs))
+        return self._spread(*self.outputs(PREFILL, inputs))
 
     def decode(self, tokens, positions, span=0):
         """Take a token for each of the first slots, and return (rows, vocabulary) log-probabilities."""
         columns = np.arange(span or max(positions) + 1)
         inputs = {"input_ids": np.array(tokens), "positions": np.array(positions), "columns": columns}
-        return self._spread(*self.outputs("decode", inputs))
+        return self._spread(*self.outputs(DECODE, inputs))
 
     def _spread(self, tokens, log_probabilities):
         assert (np.diff(log_probabilities, axis=1) <= 0).all()
@@ -79,7 +79,7 @@ class ModuleRunner(Runner):
 
     def __init__(self, graphs, slots=6):
         self.modules = {name: graph.module() for name, graph in graphs.items()}
-        self.state = [torch.zeros(shape_of(spec, slots)) for spec in graphs["prefill"].state]
+        self.state = [torch.zeros(shape_of(spec, slots)) for spec in graphs[PREFILL].state]
 
     def outputs(self, name, inputs):
         with torch.inference_mode():
@@ -93,7 +93,7 @@ class CompiledRunner(Runner):
 
     def __init__(self, graphs, backend, precision, slots=6):
         self.executables = {name: backend.compile(graph, precision) for name, graph in graphs.items()}
-        self.state = self.executables["prefill"].new_state({"slots": slots, "length": LENGTH})
+        self.state = self.executables[PREFILL].new_state({"slots": slots, "length": LENGTH})
 
     def outputs(self, name, inputs):
         outputs = self.executables[name](inputs, self.state)
@@ -122,7 +122,7 @@ def runner(graphs):
 
 def without_cache(graphs, sequence):
     """Return what Hugging Face's own forward says follows each token of a sequence."""
-    network = graphs["prefill"].module().network
+    network = graphs[PREFILL].module().network
     with torch.inference_mode():
         return network(torch.tensor([sequence]), use_cache=False).logits[0].log_softmax(-1).numpy()
 
@@ -204,7 +204,7 @@ def test_a_call_writes_its_own_rows_and_columns_only(runner, workload):
 def test_of_equally_likely_tokens_the_lowest_ids_come_first(workload):
     decoding = Decoding(end_tokens=(2,), max_new_tokens=64, longest=LENGTH, beams=4)
     graphs = network_of(workload).random_graphs(golden(workload, "config"), decoding)
-    module = graphs["prefill"].module()
+    module = graphs[PREFILL].module()
     head = module.network.get_output_embeddings()
     with torch.inference_mode():
         head.weight.zero_()
@@ -222,19 +222,19 @@ def prefill_inputs(pieces):
 
 
 def test_the_modules_of_a_model_share_one_network_and_a_second_pair_another(graphs):
-    prefill, decode = graphs["prefill"].module(), graphs["decode"].module()
+    prefill, decode = graphs[PREFILL].module(), graphs[DECODE].module()
     assert prefill.network is decode.network
-    second_decode, second_prefill = graphs["decode"].module(), graphs["prefill"].module()
+    second_decode, second_prefill = graphs[DECODE].module(), graphs[PREFILL].module()
     assert second_prefill.network is second_decode.network
     assert second_prefill.network is not prefill.network
 
 
 def test_a_network_that_nobody_uses_is_let_go(graphs):
-    prefill = graphs["prefill"].module()
+    prefill = graphs[PREFILL].module()
     watch = weakref.ref(prefill.network)
     del prefill
     assert watch() is None
-    assert graphs["decode"].module().network is not None
+    assert graphs[DECODE].module().network is not None
 
 
 def test_state_is_keys_and_values_of_each_layer(graphs, workload):
@@ -265,7 +265,7 @@ def copied(workload, tmp_path):
 
 
 def module_of(workload, folder, **checksums):
-    return network_of(workload).build_graphs(folder, EVERYTHING, fingerprint="x", **checksums)["decode"].module()
+    return network_of(workload).build_graphs(folder, EVERYTHING, fingerprint="x", **checksums)[DECODE].module()
 
 
 def test_a_folder_of_another_architecture_is_refused_at_once(workload, copied):

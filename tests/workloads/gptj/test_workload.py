@@ -11,7 +11,7 @@ from mlbench_gptj.graphs import OFFICIAL_CONFIG
 from mlbench_gptj.workload import GptJ, GptJOptions
 from safetensors.torch import save_file
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DECODE, DataError, Profile, UsageError, Variant, Weights
 
 DATA, FOLDER = Path("cnn_eval.json"), Path("checkpoint-final")
 
@@ -43,12 +43,12 @@ def test_random_weights_run_without_files_and_claim_no_accuracy():
     assert workload.metric(variant, dataset) is None
     model = workload.model(variant)
     assert (model.program.decoding.end_tokens, model.files) == ((50256,), None)
-    assert len(model.graphs["decode"].state) == 2 * 28
+    assert len(model.graphs[DECODE].state) == 2 * 28
 
 
 def test_fewer_layers_are_another_model():
     model = GptJ().model(full(Weights.RANDOM, layers=2))
-    assert len(model.graphs["decode"].state) == 2 * 2
+    assert len(model.graphs[DECODE].state) == 2 * 2
     assert model.weights_fingerprint != GptJ().model(full(Weights.RANDOM)).weights_fingerprint
 
 

@@ -11,7 +11,7 @@ from mlbench_llama2_70b.graphs import OFFICIAL_CONFIG
 from mlbench_llama2_70b.workload import Llama2, Llama2Options
 from safetensors.torch import save_file
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DECODE, DataError, Profile, UsageError, Variant, Weights
 
 DATA, FOLDER = Path("data.pkl"), Path("Llama-2-70b-chat-hf")
 
@@ -43,12 +43,12 @@ def test_random_weights_run_without_files_and_claim_no_accuracy():
     assert workload.metric(variant, dataset) is None
     model = workload.model(variant)
     assert model.files is None
-    assert len(model.graphs["decode"].state) == 2 * 80
+    assert len(model.graphs[DECODE].state) == 2 * 80
 
 
 def test_fewer_layers_are_another_model():
     model = Llama2().model(full(Weights.RANDOM, layers=2))
-    assert len(model.graphs["decode"].state) == 2 * 2
+    assert len(model.graphs[DECODE].state) == 2 * 2
     assert model.weights_fingerprint != Llama2().model(full(Weights.RANDOM)).weights_fingerprint
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from mlbench_mixtral_8x7b.graphs import NETWORK, OFFICIAL_CONFIG
 
-from mlbench import Decoding
+from mlbench import DECODE, Decoding
 
 DECODING = Decoding(end_tokens=(2,), max_new_tokens=1024, longest=2048)
 SMALL = {
@@ -28,7 +28,7 @@ def test_the_official_configuration_is_mixtral_8x7b():
 
 
 def test_the_cache_holds_the_heads_that_query_heads_share():
-    state = NETWORK.random_graphs(OFFICIAL_CONFIG, DECODING)["decode"].state
+    state = NETWORK.random_graphs(OFFICIAL_CONFIG, DECODING)[DECODE].state
     assert len(state) == 2 * 32
     assert {(spec.shape[1], spec.shape[3]) for spec in state} == {(8, 128)}
 

@@ -11,7 +11,7 @@ from mlbench_mixtral_8x7b.graphs import OFFICIAL_CONFIG
 from mlbench_mixtral_8x7b.workload import Mixtral, MixtralOptions
 from safetensors.torch import save_file
 
-from mlbench import DataError, Profile, UsageError, Variant, Weights
+from mlbench import DECODE, DataError, Profile, UsageError, Variant, Weights
 
 DATA, FOLDER = Path("data.pkl"), Path("Mixtral-8x7B-Instruct-v0.1")
 
@@ -43,12 +43,12 @@ def test_random_weights_run_without_files_and_claim_no_accuracy():
     assert workload.metric(variant, dataset) is None
     model = workload.model(variant)
     assert model.files is None
-    assert len(model.graphs["decode"].state) == 2 * 32
+    assert len(model.graphs[DECODE].state) == 2 * 32
 
 
 def test_fewer_layers_are_another_model():
     model = Mixtral().model(full(Weights.RANDOM, layers=2))
-    assert len(model.graphs["decode"].state) == 2 * 2
+    assert len(model.graphs[DECODE].state) == 2 * 2
     assert model.weights_fingerprint != Mixtral().model(full(Weights.RANDOM)).weights_fingerprint
 
 

@@ -1,0 +1,25 @@
+"""What a backend says of its runtime after a run: a record keeps it, and the roofline and published results read it.
+
+A record holds it as one JSON object with the names of the fields below, those of ``extra`` beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+UNKNOWN: Literal["unknown"] = "unknown"
+"""Instead of a number: the backend cannot tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeFacts:
+    """Facts about a runtime. None: the backend does not say."""
+
+    device: str | None = None
+    """``cpu``, or the accelerator's name as torch gives it: the run is held against its ceilings."""
+    devices: int | Literal["unknown"] | None = None
+    """How many accelerators the whole run used; None: one for each instance. A record has null for `UNKNOWN`."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """What only this backend knows, such as threads, instruction set and versions: JSON values by name."""

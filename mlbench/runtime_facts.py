@@ -1,0 +1,47 @@
+"""Facts about a runtime as JSON values: how a record holds them, and how they travel between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
+from mlbench.documents import JsonObject
+
+
+def runtime_to_json(facts: RuntimeFacts) -> JsonObject:
+    """Return facts as one JSON object, their ``extra`` beside the fields; what was not said is left out.
+
+    The values are as the backend gave them: whether JSON can hold them is for the caller to see.
+
+    Raises:
+        TypeError: a backend returned something else.
+    """
+    if not isinstance(facts, RuntimeFacts):
+        raise TypeError(f"Backend.observe returned a {type(facts).__name__}, not RuntimeFacts")
+    found: dict[str, Any] = {} if facts.device is None else {"device": facts.device}
+    if facts.devices is not None:
+        found["devices"] = None if facts.devices == UNKNOWN else facts.devices
+    return found | dict(facts.extra)
+
+
+def runtime_from_json(values: JsonObject) -> RuntimeFacts:
+    """Return the facts that a JSON object holds; what has another form than the field of its name is in ``extra``."""
+    device, devices = values.get("device"), values.get("devices")
+    has_device = isinstance(device, str)
+    has_devices = "devices" in values and (devices is None or isinstance(devices, int))
+    known = {name for name, is_known in (("device", has_device), ("devices", has_devices)) if is_known}
+    return RuntimeFacts(
+        device=device if has_device else None,
+        devices=(UNKNOWN if devices is None else devices) if has_devices else None,
+        extra={name: value for name, value in values.items() if name not in known},
+    )
+
+
+def merge_runtimes(parts: Sequence[RuntimeFacts]) -> RuntimeFacts:
+    """Return the facts that all instances agree on; the others, where there are any, as a list ``by_instance``."""
+    values = [runtime_to_json(part) for part in parts]
+    first = values[0] if values else {}
+    same = {name: value for name, value in first.items() if all(each.get(name) == value for each in values)}
+    differing = [{name: value for name, value in each.items() if name not in same} for each in values]
+    return runtime_from_json({**same, "by_instance": differing} if any(differing) else same)
