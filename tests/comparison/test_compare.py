@@ -254,7 +254,7 @@ def two_sessions(runs, base, new):
 DAY = timedelta(days=1)
 
 
-def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_nobody_knows_how_much_sessions_differ(runs):
+def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_the_spread_of_sessions_is_unknown(runs):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     comparison = compare(base, new)
     (judged,) = comparison.cells[0].speeds
@@ -315,7 +315,7 @@ def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs, earlier):
     assert (judged.verdict, judged.spread.count) == (SpeedVerdict.SLOWER, 21)  # twenty nights and the base
 
 
-def test_a_machine_that_goes_back_and_forth_by_itself_is_no_regression(runs, earlier):
+def test_a_machine_that_alternates_between_speeds_is_no_regression(runs, earlier):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     history = earlier(base[0], nights=[1, 0.9, 1, 1, 0.9, 0.9, 1, 0.9, 1, 1, 0.9, 1])
     assert only_verdict(compare(base, new, history=history)) is SpeedVerdict.CANNOT_TELL
@@ -357,7 +357,7 @@ def test_a_pair_that_broke_is_left_out_whole(runs, a_failure):
         assert cell.speeds[0].verdict is SpeedVerdict.SAME
 
 
-def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
+def test_a_base_made_again_in_turns_is_what_speeds_are_compared_with(runs):
     before, _ = two_sessions(runs, [150, 151, 149, 150, 150], STEADY)
     again, new = in_turns(runs, [100, 97, 94, 90], [100, 97, 94, 90])
     again = [run.model_copy(update={"run_id": f"again-{run.run_id}"}) for run in again]

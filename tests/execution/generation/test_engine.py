@@ -234,7 +234,7 @@ def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
         assert made.answered(engine).answers == made.compute_outputs()
 
 
-def test_requests_wait_for_company_until_a_flush(world, kept):
+def test_requests_wait_for_others_until_a_flush(world, kept):
     made = world(3)
     reply = kept(3)
     with made.engine(max_wait_us=60_000_000) as engine:
@@ -245,7 +245,7 @@ def test_requests_wait_for_company_until_a_flush(world, kept):
         reply.wait()
 
 
-def test_requests_wait_for_company_no_longer_than_told(world, kept):
+def test_requests_wait_for_others_no_longer_than_set(world, kept):
     made = world(3)
     with made.engine(max_wait_us=1000) as engine:
         reply = kept(3)

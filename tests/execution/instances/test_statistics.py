@@ -62,7 +62,7 @@ def test_equal_calls_are_one():
     ]
 
 
-def test_facts_that_differ_are_told_by_instance():
+def test_facts_that_differ_are_reported_by_instance():
     assert alike([{"a": 1, "b": 2}, {"a": 1, "b": 2}]) == {"a": 1, "b": 2}
     assert alike([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == {"a": 1, "by_instance": [{"b": 2}, {"b": 3}]}
     assert alike([]) == {}
