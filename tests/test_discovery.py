@@ -337,7 +337,7 @@ def test_a_plugin_with_damaged_metadata_works(install, tmp_path, file):
     assert observe_environment().libraries
 
 
-def test_a_plugin_that_exits_when_it_hears_of_a_run_is_warned_of(install, tmp_path, caplog):
+def test_a_plugin_that_exits_when_it_is_notified_of_a_run_is_warned_of(install, tmp_path, caplog):
     install("quick", "from mlbench import hookimpl\n@hookimpl\ndef mlbench_run_stored(folder): exit(0)\n")
     Plugins.discover().notify_stored(tmp_path)
     assert f"plugin quick (quick-plugin) did not take {tmp_path.name}: SystemExit" in caplog.text

@@ -50,7 +50,7 @@ def test_what_is_json_is_read_as_python_reads_it(text, value):
         ('"\\ud800"', "half of a surrogate pair"),
     ],
 )
-def test_what_nobody_could_work_with_is_refused(text, told):
+def test_unusable_values_are_refused(text, told):
     with pytest.raises(ValueError, match=told):
         parse_json(text)
 
@@ -72,7 +72,7 @@ def test_nan_is_read_where_it_is_asked_for():
         ("a = 1\na = 2", "Cannot overwrite a value"),
     ],
 )
-def test_toml_that_nobody_could_work_with_is_refused(text, told):
+def test_unusable_toml_is_refused(text, told):
     with pytest.raises(ValueError, match=told):
         parse_toml(text)
 
@@ -188,5 +188,5 @@ def test_a_message_has_an_end():
         (KeyError("x"), "'x'"),
     ],
 )
-def test_of_an_error_the_first_line_is_told_or_its_type(error, line):
+def test_of_an_error_the_first_line_is_reported_or_its_type(error, line):
     assert first_line(error) == line

@@ -206,7 +206,7 @@ def test_on_a_full_disk_the_record_is_printed_and_the_logs_are_kept(with_faulty,
     assert "Traceback" not in done.stderr
 
 
-def test_pipes_in_place_of_a_runs_files_hold_nobody_up(with_faulty, tmp_path):
+def test_pipes_in_place_of_a_runs_files_block_no_command(with_faulty, tmp_path):
     done = with_faulty(*faulty_arguments("lay_pipes", "odd"), "--json")
     assert done.exit_code == 1
     assert [record["backend"] for record in json.loads(done.stdout)] == ["odd"]

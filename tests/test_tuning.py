@@ -123,6 +123,6 @@ def test_settings_survive_the_way_to_another_process(settings):
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_layer(settings, files, told):
+def test_what_is_wrong_is_reported_with_its_layer(settings, files, told):
     with pytest.raises(UsageError, match=told):
         settings(**files)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from mlbench.contracts.load_pattern import Arrivals
+from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
 from mlbench.contracts.scenario import ComparedBy, Scenario
 from mlbench.records.stored import Stored
 
@@ -60,37 +60,21 @@ def facts_of_older(fields: Mapping[str, Any]) -> ScenarioRecord:
     return _BEFORE_FORMAT_3.get(name, _UNNAMED) if isinstance(name, str) else _UNNAMED
 
 
-_UNNAMED = ScenarioRecord(loadgen=UNKNOWN, arrivals=None, percentile=None, has_estimate=False, compared_by="result")
-_BEFORE_FORMAT_3: Mapping[str, ScenarioRecord] = {
-    each.loadgen: each
-    for each in (
-        ScenarioRecord(
-            loadgen="SingleStream",
-            arrivals=Arrivals.ONE_BY_ONE,
-            percentile=0.90,
-            has_estimate=True,
-            compared_by="result",
-        ),
-        ScenarioRecord(
-            loadgen="MultiStream",
-            arrivals=Arrivals.ONE_BY_ONE,
-            percentile=0.99,
-            has_estimate=True,
-            compared_by="result",
-        ),
-        ScenarioRecord(
-            loadgen="Server",
-            arrivals=Arrivals.AT_A_RATE,
-            percentile=0.99,
-            has_estimate=False,
-            compared_by="latency",
-        ),
-        ScenarioRecord(
-            loadgen="Offline",
-            arrivals=Arrivals.ALL_AT_ONCE,
-            percentile=None,
-            has_estimate=False,
-            compared_by="result",
-        ),
+_PERCENTILES = {"SingleStream": 0.90, "MultiStream": 0.99, "Server": 0.99, "Offline": None}
+"""Percentiles of the latency that the official scenarios reported before format 3."""
+
+
+def _official(loadgen: str, percentile: float | None) -> ScenarioRecord:
+    """Return what one of the official scenarios meant before format 3."""
+    arrivals = LOAD_PATTERNS[loadgen].arrivals
+    return ScenarioRecord(
+        loadgen=loadgen,
+        arrivals=arrivals,
+        percentile=percentile,
+        has_estimate=arrivals is Arrivals.ONE_BY_ONE,
+        compared_by="latency" if arrivals is Arrivals.AT_A_RATE else "result",
     )
-}
+
+
+_UNNAMED = ScenarioRecord(loadgen=UNKNOWN, arrivals=None, percentile=None, has_estimate=False, compared_by="result")
+_BEFORE_FORMAT_3 = {name: _official(name, percentile) for name, percentile in _PERCENTILES.items()}

@@ -112,44 +112,20 @@ def offline_samples(facts: RunFacts) -> RuleResult | None:
 
 def latency_limit(facts: RunFacts) -> RuleResult | None:
     """In Server the percentile latency is within the limit, and LoadGen was given no larger limit."""
-    limit_ms = facts.limits.server_latency_ms
-    if limit_ms is None:
-        return None
-    return _latency(
-        facts,
-        rule="latency_limit",
-        measured=facts.detail.get(f"result_{_percent(facts)}_percentile_latency_ns"),
-        asked=facts.detail.get("effective_target_latency_ns"),
-        limit_ms=limit_ms,
-    )
+    keys = (f"result_{_percent(facts)}_percentile_latency_ns", "effective_target_latency_ns")
+    return _latency(facts, "latency_limit", facts.limits.server_latency_ms, keys)
 
 
 def ttft(facts: RunFacts) -> RuleResult | None:
     """In Server the percentile time to first token is strictly below its limit."""
-    if facts.limits.ttft_ms is None:
-        return None
-    return _latency(
-        facts,
-        rule="ttft",
-        measured=facts.detail.get(f"result_first_token_{_percent(facts)}_percentile_latency_ns"),
-        asked=facts.detail.get("requested_server_ttft_latency"),
-        limit_ms=facts.limits.ttft_ms,
-        is_strict=True,
-    )
+    keys = (f"result_first_token_{_percent(facts)}_percentile_latency_ns", "requested_server_ttft_latency")
+    return _latency(facts, "ttft", facts.limits.ttft_ms, keys, is_strict=True)
 
 
 def tpot(facts: RunFacts) -> RuleResult | None:
     """In Server the percentile time per output token is strictly below its limit."""
-    if facts.limits.tpot_ms is None:
-        return None
-    return _latency(
-        facts,
-        rule="tpot",
-        measured=facts.detail.get(f"result_time_per_output_token_{_percent(facts)}_percentile_ns"),
-        asked=facts.detail.get("requested_server_tpot_latency"),
-        limit_ms=facts.limits.tpot_ms,
-        is_strict=True,
-    )
+    keys = (f"result_time_per_output_token_{_percent(facts)}_percentile_ns", "requested_server_tpot_latency")
+    return _latency(facts, "tpot", facts.limits.tpot_ms, keys, is_strict=True)
 
 
 def _percentile(facts: RunFacts) -> float:
@@ -161,10 +137,13 @@ def _percent(facts: RunFacts) -> str:
     return f"{100 * _percentile(facts):.2f}"
 
 
-def _latency(  # noqa: PLR0913 - a latency, its limit, and the limit that LoadGen was given
-    facts: RunFacts, *, rule: str, measured: int | None, asked: int | None, limit_ms: int, is_strict: bool = False
-) -> RuleResult:
-    limit = limit_ms * NS_PER_MS
+def _latency(
+    facts: RunFacts, rule: str, limit_ms: int | None, keys: tuple[str, str], *, is_strict: bool = False
+) -> RuleResult | None:
+    """Apply a limit to the measured latency and to LoadGen's own limit, which are in its log under these keys."""
+    if limit_ms is None:
+        return None
+    limit, (measured, asked) = limit_ms * NS_PER_MS, map(facts.detail.get, keys)
     is_limit_set = asked is not None and 0 < asked <= limit
     is_in_time = measured is not None and (measured < limit if is_strict else measured <= limit)
     passed = is_limit_set and is_in_time and facts.detail.get("result_perf_constraints_met") is True

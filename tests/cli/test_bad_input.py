@@ -84,7 +84,7 @@ def test_a_broken_settings_file_is_refused(mlbench, results, tmp_path):
     assert_refused(mlbench("run", "bert", "--backend", "null"), "unknown setting 'load.speed' (system", results)
 
 
-def test_a_plugin_that_raises_at_import_is_refused_by_name_and_hurts_nobody_else(
+def test_a_plugin_that_raises_at_import_is_refused_by_name_and_affects_no_other(
     mlbench, results, tmp_path, monkeypatch
 ):
     (tmp_path / "fast_plugin.py").write_text("raise OSError('libfast.so.3 is missing')")

@@ -102,7 +102,7 @@ def test_on_a_terminal_somebody_is_asked_and_only_a_yes_measures(mlbench, made, 
     assert ("faster" in done.stdout) == bool(runs)
 
 
-def test_nobody_is_asked_for_what_a_program_reads(mlbench, made, monkeypatch):
+def test_with_json_no_question_is_asked(mlbench, made, monkeypatch):
     monkeypatch.setattr(compare_command, "_has_terminal", lambda: True)
     json.loads(mlbench("compare", "pytorch", "acme", "--json", input="y\n").stdout)
     assert not made

@@ -113,7 +113,7 @@ def test_a_new_backend_is_installed_and_passes_the_kit_and_its_badge_says_so(ins
         (["null", "--badge", "/nowhere/badge.svg"], "file cannot be written: /nowhere/badge.svg"),
     ],
 )
-def test_a_check_that_cannot_be_made_is_told_in_one_line_and_leaves_no_badge(tmp_path, monkeypatch, arguments, told):
+def test_a_check_that_cannot_run_is_reported_in_one_line_and_leaves_no_badge(tmp_path, monkeypatch, arguments, told):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
     done = plugin("check", *arguments)

@@ -163,7 +163,7 @@ def test_a_page_says_what_throughputs_cost(mlbench, store, drawn, tmp_path):
         (["--cost", "small=good", "--price", "prices.toml"], "price file cannot be read"),
     ],
 )
-def test_costs_that_cannot_be_told_are_refused_in_one_line(mlbench, store, tmp_path, arguments, told):
+def test_costs_that_are_unknown_are_refused_in_one_line(mlbench, store, tmp_path, arguments, told):
     store("good", 100)
     done = mlbench("report", "good", "-o", tmp_path / "report.html", *arguments)
     assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1), done.output

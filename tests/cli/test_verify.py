@@ -77,7 +77,7 @@ def test_an_honest_record_is_given_again(one_run, record, plugins):
     assert outcome.confirmed > 150
 
 
-def test_prompts_that_the_record_counts_as_cut_are_held_against_its_verdict(one_run, record, plugins):
+def test_prompts_that_the_record_counts_as_cut_are_checked_against_its_verdict(one_run, record, plugins):
     record["engine"]["truncated_prompts"] = 3
     (difference,) = [each for each in verify(record, one_run, plugins).differences if "prompts_whole" in each]
     assert difference.startswith("verdict.rules.prompts_whole: the record says nothing, the run folder {")
@@ -261,7 +261,7 @@ def test_a_forged_id_does_not_agree_with_loadgens_clock(one_run, tmp_path, recor
     assert "when LoadGen began" in difference
 
 
-def test_a_folder_under_another_name_is_told(one_run, tmp_path, record, plugins):
+def test_a_folder_under_another_name_is_reported(one_run, tmp_path, record, plugins):
     folder = shutil.copytree(one_run, tmp_path / "best")
     assert verify(record, folder, plugins).differences == [
         f"run_id: the record says {record['run_id']}, the run folder best"

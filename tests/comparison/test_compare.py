@@ -2,61 +2,12 @@ from datetime import timedelta
 
 import pytest
 
-from mlbench import IncomparableRunsError, UsageError
+from mlbench import IncomparableRunsError
 from mlbench.comparison.compare import compare
 from mlbench.comparison.measures import measures_of
 from mlbench.comparison.verdicts import SpeedVerdict
 
 STEADY = [100, 101, 99, 100, 100]
-
-QUIET_NIGHTS = [1, 1.003, 0.997, 1.001, 0.999] * 4
-"""Means of sessions, over their level: they differ by 0.2 % where nothing changed."""
-
-
-def earlier(record, nights=QUIET_NIGHTS):
-    """Return a run a night, up to the day before this one, and like it but for the speed."""
-    made = []
-    for days, factor in enumerate(reversed(nights), 1):
-        result = record.result.model_copy(
-            update={
-                "value": record.result.value * factor,
-                "latency_ns": {name: round(ns * factor) for name, ns in record.result.latency_ns.items()},
-            }
-        )
-        energy = record.energy and record.energy.model_copy(
-            update={"joules_per_sample": record.energy.joules_per_sample * factor}
-        )
-        night = {"run_id": f"{days}-days-ago", "created": record.created - timedelta(days=days)}
-        made.append(record.model_copy(update={**night, "result": result, "energy": energy}))
-    return made[::-1]
-
-
-def compare_after_quiet_nights(base, new, **more):
-    """Compare, knowing from earlier nights of both kinds of run how little sessions differ."""
-    completed = [record for record in (*base, *new) if record.status == "completed"]
-    kinds = {(record.workload, record.backend, str(record.settings)): record for record in completed[::-1]}
-    history = [night for kind in kinds.values() for night in earlier(kind)]
-    return compare(base, new, history=history, **more)
-
-
-@pytest.fixture
-def runs(a_run):
-    """Make a run per value."""
-
-    def runs(values, *, unit="samples/s", higher_is_better=True, **changes):
-        made = []
-        for number, value in enumerate(values):
-            result = {
-                "value": value,
-                "unit": unit,
-                "higher_is_better": higher_is_better,
-                "latency_ns": {},
-                "counts": {"queries": 1},
-            }
-            made.append(a_run(run_id=f"run-{number}", result=result, **changes))
-        return made
-
-    return runs
 
 
 def only_verdict(comparison):
@@ -65,7 +16,7 @@ def only_verdict(comparison):
     return judged.verdict
 
 
-def test_a_ten_percent_loss_is_a_regression_and_one_percent_is_noise(runs):
+def test_a_ten_percent_loss_is_a_regression_and_one_percent_is_noise(runs, compare_after_quiet_nights):
     slower = compare_after_quiet_nights(runs(STEADY), runs([90, 91, 89, 90, 90]))
     assert only_verdict(slower) is SpeedVerdict.SLOWER
     assert slower.is_worse
@@ -85,7 +36,7 @@ def energies(runs, values, **changes):
     ]
 
 
-def test_ten_percent_more_energy_for_a_sample_is_worse(runs):
+def test_ten_percent_more_energy_for_a_sample_is_worse(runs, compare_after_quiet_nights):
     base, new = energies(runs, [2.0, 2.01, 1.99, 2.0]), energies(runs, [2.2, 2.21, 2.19, 2.2])
     comparison = compare_after_quiet_nights(base, new)
     (cell,) = comparison.cells
@@ -103,13 +54,13 @@ def test_energy_of_other_parts_of_a_machine_is_not_compared(runs):
         assert [each.measure for each in cell.speeds] == ["throughput"]
 
 
-def test_ten_percent_more_is_faster_and_no_regression(runs):
+def test_ten_percent_more_is_faster_and_no_regression(runs, compare_after_quiet_nights):
     comparison = compare_after_quiet_nights(runs(STEADY), runs([110, 111, 109, 110, 110]))
     assert only_verdict(comparison) is SpeedVerdict.FASTER
     assert not comparison.is_worse
 
 
-def test_more_latency_is_slower(runs):
+def test_more_latency_is_slower(runs, compare_after_quiet_nights):
     base, new = (
         runs(values, unit="ns", higher_is_better=False, scenario="SingleStream")
         for values in ([5e6, 5.01e6, 4.99e6], [5.5e6, 5.51e6, 5.49e6])
@@ -117,7 +68,7 @@ def test_more_latency_is_slower(runs):
     assert only_verdict(compare_after_quiet_nights(base, new)) is SpeedVerdict.SLOWER
 
 
-def test_a_sure_change_within_the_margin_is_the_same(runs):
+def test_a_sure_change_within_the_margin_is_the_same(runs, compare_after_quiet_nights):
     comparison = compare_after_quiet_nights(runs(STEADY), runs([97, 97.1, 96.9, 97, 97]), margin=0.05)
     assert only_verdict(comparison) is SpeedVerdict.SAME
     assert (
@@ -126,7 +77,7 @@ def test_a_sure_change_within_the_margin_is_the_same(runs):
     )
 
 
-def test_noisy_nights_cannot_tell_and_say_why_and_what_would_have_been_seen(runs):
+def test_noisy_nights_cannot_tell_and_say_why_and_what_would_have_been_seen(runs, earlier):
     base, new = runs([100] * 5), runs([92] * 5)
     history = earlier(base[0], nights=[1, 1.06, 0.95, 1.04, 0.96, 1.05, 0.94, 0.99, 1.03, 0.98] * 2)
     (judged,) = compare(base, new, history=history).cells[0].speeds
@@ -143,14 +94,16 @@ def test_one_run_against_one_cannot_tell_but_shows_the_ratio(runs):
     assert "--repeat 5" in judged.reason
 
 
-def test_repeats_in_two_heaps_cannot_tell(runs):
+def test_bimodal_repeats_are_inconclusive(runs, compare_after_quiet_nights):
     two_heaps = [100, 100.1, 99.9, 100.05, 104, 104.1, 103.9, 104.05]
     (judged,) = compare_after_quiet_nights(runs([102] * 8), runs(two_heaps)).cells[0].speeds
     assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert "are bimodal" in judged.reason
 
 
-def test_one_run_against_one_has_no_verdict_even_where_latencies_show_the_spread_within_a_run(a_run):
+def test_one_run_against_one_has_no_verdict_although_latencies_show_a_spread_within_it(
+    a_run, compare_after_quiet_nights
+):
     def stream(factor):
         latencies = {"min": 4.0, "50.00_percentile": 4.9, "90.00_percentile": 5.0, "95.00_percentile": 5.1, "max": 5.2}
         result = {
@@ -168,7 +121,7 @@ def test_one_run_against_one_has_no_verdict_even_where_latencies_show_the_spread
     assert only_verdict(compare_after_quiet_nights(stream(1), stream(1.5))) is SpeedVerdict.SLOWER
 
 
-def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run):
+def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run, compare_after_quiet_nights):
     def server(p99_ms, qps):
         result = {
             "value": qps,
@@ -214,7 +167,7 @@ def spikes(a_run):
     return spikes
 
 
-def test_a_scenario_that_is_not_installed_is_compared_by_what_its_records_say(spikes):
+def test_a_scenario_that_is_not_installed_is_compared_by_what_its_records_say(spikes, compare_after_quiet_nights):
     (judged,) = compare_after_quiet_nights(spikes(10, 10.1, 9.9), spikes(12, 12.1, 11.9)).cells[0].speeds
     assert (judged.measure, judged.verdict) == ("95th percentile latency", SpeedVerdict.SLOWER)
     by_result = {"compared_by": "result"}
@@ -276,54 +229,6 @@ def test_a_missing_cell_is_worse_and_an_added_one_is_not(runs):
     assert not compare(runs(STEADY), both).is_worse
 
 
-@pytest.mark.parametrize(
-    ("fact", "change"),
-    [
-        ("backend", {"backend": "onnxruntime"}),
-        ("tier", {"tier": "dev"}),
-        ("profile", {"profile": "full"}),
-        ("precision", {"precision": "int8"}),
-        ("settings", {"settings": {"execution.batch": {"value": 8, "layer": "command line"}}}),
-        ("data", {"fingerprints": {"data": "other"}}),
-        ("model", {"fingerprints": {"weights": "other"}}),
-        ("seeds", {"seeds": {"qsl": 1, "sample_index": 2, "schedule": 3}}),
-        ("loadgen", {"loadgen_version": "other"}),
-    ],
-)
-def test_a_fact_that_must_match_refuses_unless_compared_across(runs, fact, change):
-    base, new = runs(STEADY), runs(STEADY, **change)
-    with pytest.raises(IncomparableRunsError, match=rf"{fact} differs: .* --across {fact}"):
-        compare_after_quiet_nights(base, new)
-    comparison = compare_after_quiet_nights(base, new, across=[fact])
-    assert only_verdict(comparison) is SpeedVerdict.SAME
-    assert fact in {difference.fact for difference in comparison.cells[0].differences}
-
-
-def test_other_hardware_refuses(runs, environment):
-    cpu = environment.cpu.model_copy(update={"model": "Another"})
-    other = environment.model_copy(update={"cpu": cpu})
-    with pytest.raises(IncomparableRunsError, match=r"hardware differs: .*Another"):
-        compare(runs(STEADY), runs(STEADY, environment=other))
-
-
-def test_library_versions_may_differ_and_are_listed(runs, environment):
-    older = environment.model_copy(update={"libraries": {"torch": "2.9.0"}})
-    newer = environment.model_copy(update={"libraries": {"torch": "2.15.0"}})
-    (cell,) = compare(runs(STEADY, environment=older), runs(STEADY, environment=newer)).cells
-    assert "torch differs: 2.9.0, then 2.15.0" in map(str, cell.differences)
-
-
-def test_a_side_that_mixes_hardware_refuses(runs, environment):
-    other = environment.model_copy(update={"machine": "another"})
-    with pytest.raises(IncomparableRunsError, match="the new side mixes runs of different hardware"):
-        compare(runs(STEADY), [*runs(STEADY), *runs(STEADY, environment=other)])
-
-
-def test_an_unknown_fact_is_refused(runs):
-    with pytest.raises(UsageError, match="unknown fact 'colour'"):
-        compare(runs(STEADY), runs(STEADY), across=["colour"])
-
-
 def test_many_comparisons_of_equals_hardly_ever_alarm(runs):
     import numpy as np
 
@@ -349,7 +254,7 @@ def two_sessions(runs, base, new):
 DAY = timedelta(days=1)
 
 
-def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_nobody_knows_how_much_sessions_differ(runs):
+def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_the_spread_of_sessions_is_unknown(runs):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     comparison = compare(base, new)
     (judged,) = comparison.cells[0].speeds
@@ -388,7 +293,7 @@ def test_one_run_is_less_certain_than_five(runs):
     assert one.error == pytest.approx(0.0255 * (1 - 1 / 5) ** 0.5, rel=0.01)
 
 
-def test_other_machines_settings_and_later_runs_say_nothing_about_the_spread(runs, environment):
+def test_other_machines_settings_and_later_runs_say_nothing_about_the_spread(runs, environment, earlier):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     elsewhere = environment.model_copy(update={"machine": "another"})
     strangers = [
@@ -401,7 +306,7 @@ def test_other_machines_settings_and_later_runs_say_nothing_about_the_spread(run
     assert only_verdict(compare(base, new, history=earlier(base[0]))) is SpeedVerdict.SLOWER
 
 
-def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs):
+def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs, earlier):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     slow_nights = [run.model_copy(update={"created": run.created + 8 * DAY}) for run in earlier(new[0])[-7:]]
     tonight = [run.model_copy(update={"created": run.created + 9 * DAY}) for run in new]
@@ -410,7 +315,7 @@ def test_a_loss_that_lasts_for_nights_is_not_taken_for_noise(runs):
     assert (judged.verdict, judged.spread.count) == (SpeedVerdict.SLOWER, 21)  # twenty nights and the base
 
 
-def test_a_machine_that_goes_back_and_forth_by_itself_is_no_regression(runs):
+def test_a_machine_that_alternates_between_speeds_is_no_regression(runs, earlier):
     base, new = two_sessions(runs, STEADY, [90, 91, 89, 90, 90])
     history = earlier(base[0], nights=[1, 0.9, 1, 1, 0.9, 0.9, 1, 0.9, 1, 1, 0.9, 1])
     assert only_verdict(compare(base, new, history=history)) is SpeedVerdict.CANNOT_TELL
@@ -452,7 +357,7 @@ def test_a_pair_that_broke_is_left_out_whole(runs, a_failure):
         assert cell.speeds[0].verdict is SpeedVerdict.SAME
 
 
-def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
+def test_a_base_made_again_in_turns_is_what_speeds_are_compared_with(runs):
     before, _ = two_sessions(runs, [150, 151, 149, 150, 150], STEADY)
     again, new = in_turns(runs, [100, 97, 94, 90], [100, 97, 94, 90])
     again = [run.model_copy(update={"run_id": f"again-{run.run_id}"}) for run in again]
@@ -467,11 +372,11 @@ def test_a_base_made_again_in_turns_is_what_speeds_are_held_against(runs):
 # what is not judged
 
 
-def test_a_sure_gain_within_the_margin_is_not_called_faster(runs):
+def test_a_sure_gain_within_the_margin_is_not_called_faster(runs, compare_after_quiet_nights):
     assert only_verdict(compare_after_quiet_nights(runs(STEADY), runs([103] * 5))) is SpeedVerdict.SAME
 
 
-def test_a_target_that_the_base_missed_too_is_not_newly_missed(runs, a_run):
+def test_a_target_that_the_base_missed_too_is_not_newly_missed(runs, a_run, compare_after_quiet_nights):
     missed = a_run().accuracy.model_dump() | {"is_met": False, "scores": {"acc": 50.0}}
     comparison = compare_after_quiet_nights(runs(STEADY, accuracy=missed), runs(STEADY, accuracy=missed))
     assert not comparison.cells[0].is_less_accurate
@@ -488,7 +393,7 @@ def test_a_cell_whose_base_has_no_valid_run_is_not_lost_and_not_judged(runs, a_f
     assert comparison.judged_count == 0
 
 
-def test_one_crashed_repeat_is_named_and_the_others_are_compared(runs, a_failure):
+def test_one_crashed_repeat_is_named_and_the_others_are_compared(runs, a_failure, compare_after_quiet_nights):
     known = {"fingerprints": {"data": "one", "weights": "two"}, "loadgen_version": "5.0"}
     crashed = a_failure.model_copy(update={"run_id": "crashed"})
     for base, new in ((STEADY, [99] * 5), ([99] * 5, STEADY)):
@@ -498,85 +403,4 @@ def test_one_crashed_repeat_is_named_and_the_others_are_compared(runs, a_failure
         assert not comparison.is_worse
 
 
-def with_scores(a_run, scores, **target):
-    record = a_run().accuracy.model_dump()
-    targets = [record["targets"][0] | {"score": name} | target for name in scores]
-    return record | {"scores": scores, "targets": targets}
-
-
-def test_a_score_that_falls_inside_its_target_is_worse(runs, a_run):
-    def scored(value):
-        return runs(STEADY, accuracy=with_scores(a_run, {"acc": value}))
-
-    comparison = compare(scored(98.99), scored(98.01))
-    assert comparison.is_worse
-    assert not comparison.cells[0].misses_target
-    assert comparison.cells[0].scores[0].change == pytest.approx(-0.0099, abs=1e-4)
-    assert not compare(scored(98.99), scored(98.01), accuracy_margin=0.02).is_worse
-    assert not compare(scored(98.01), scored(98.99)).is_worse
-    assert compare(scored(98.99), scored(98.60)).is_worse is False  # 0.4 %
-
-
-def test_the_worst_of_a_score_is_the_lowest_and_of_a_distance_the_highest(runs, a_run):
-    def scored(name, values, **target):
-        accuracies = [with_scores(a_run, {name: value}, **target) for value in values]
-        return [run for accuracy in accuracies for run in runs([100], accuracy=accuracy)]
-
-    (score,) = compare(scored("acc", [90, 95]), scored("acc", [94, 95])).cells[0].scores
-    assert (score.base, score.new, score.is_worse) == (90, 94, False)
-    for name, target in (("FID_SCORE", {}), ("wer", {"lower_is_better": True})):
-        (score,) = compare(scored(name, [23.1, 23.2], **target), scored(name, [23.2, 23.9], **target)).cells[0].scores
-        assert (score.base, score.new, score.is_worse) == (23.2, 23.9, True)
-        assert not compare(scored(name, [23.9], **target), scored(name, [23.1], **target)).is_worse
-
-
-def test_accuracy_that_was_not_run_is_not_judged(runs):
-    comparison = compare_after_quiet_nights(runs(STEADY), runs(STEADY, accuracy=None))
-    assert comparison.not_judged == ("resnet50 pytorch Offline fp32, acc: accuracy was not run",)
-    assert (comparison.judged_count, comparison.is_worse, comparison.is_blind) == (1, False, False)
-
-
 # facts
-
-
-@pytest.mark.parametrize("layer", ["suite", "command line", "system /etc/mlbench.toml"])
-def test_what_a_person_set_separates_runs_whatever_the_file(runs, layer):
-    settings = {"execution.batch": {"value": 8, "layer": layer}}
-    with pytest.raises(IncomparableRunsError, match=r"settings differs: .*32.*, then .*8.* --across settings"):
-        compare(runs(STEADY), runs(STEADY, settings=settings))
-
-
-@pytest.mark.parametrize("layer", ["workload resnet50", "backend pytorch", "scenario Offline"])
-def test_what_a_plugin_tunes_must_match_and_follows_a_backend_that_is_compared_across(runs, layer):
-    def tuned(value, **changes):
-        return runs(STEADY, settings={"execution.batch": {"value": value, "layer": layer}}, **changes)
-
-    with pytest.raises(IncomparableRunsError, match=r"tuning differs: .*16.*, then .*32.* --across tuning"):
-        compare(tuned(16), tuned(32))
-    for across, new in (("tuning", tuned(32)), ("backend", tuned(32, backend="onnxruntime"))):
-        (cell,) = compare(tuned(16), new, across=[across]).cells
-        assert "tuning" in {difference.fact for difference in cell.differences}
-
-
-def test_defaults_that_changed_separate_nothing(runs):
-    by_default = {"execution.batch": {"value": 8, "layer": "default"}}
-    assert len(compare(runs(STEADY, settings={}), runs(STEADY, settings=by_default)).cells) == 1
-
-
-def test_a_cpu_quota_is_other_hardware(runs, environment):
-    limited = environment.model_copy(update={"allowance": environment.allowance.model_copy(update={"cpu_quota": 2.0})})
-    with pytest.raises(IncomparableRunsError, match=r"hardware differs: .*quota 2.*--across hardware"):
-        compare(runs(STEADY), runs(STEADY, environment=limited))
-
-
-def test_the_image_and_commits_may_differ_and_are_listed(runs, environment):
-    def built(image, commit):
-        allowance = environment.allowance.model_copy(update={"container": "podman", "image": image})
-        commits = {"mlbench": "a" * 40, "acme-backend": commit}
-        return runs(STEADY, environment=environment.model_copy(update={"allowance": allowance, "commits": commits}))
-
-    (cell,) = compare(built("acme:1", "b" * 40), built("acme:2", "c" * 40)).cells
-    assert {
-        "image differs: acme:1, then acme:2",
-        f"commit of acme-backend differs: {'b' * 12}, then {'c' * 12}",
-    } == set(map(str, cell.differences))

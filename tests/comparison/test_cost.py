@@ -92,7 +92,7 @@ def test_an_instance_without_a_price_names_those_that_have_one(runs):
         (PRICE_FILE + "[prices]\nsmall = 1\n", "prices: Extra inputs are not permitted"),
     ],
 )
-def test_a_broken_price_file_is_told_by_the_place(tmp_path, text, told):
+def test_a_broken_price_file_is_recognised_by_the_place(tmp_path, text, told):
     (tmp_path / "prices.toml").write_text(text)
     with pytest.raises(UsageError) as caught:
         read_prices(tmp_path / "prices.toml")

@@ -70,7 +70,7 @@ def test_the_same_repeats_give_the_same_interval():
     assert effect_of(base, new, higher_is_better=True) == effect_of(base, new, higher_is_better=True)
 
 
-def test_two_heaps_of_repeats_are_noticed_and_one_heap_is_not():
+def test_bimodal_repeats_are_noticed_and_others_are_not():
     rng = np.random.default_rng(1)
     assert is_bimodal([*rng.normal(100, 1, 5), *rng.normal(140, 1, 5)])
     assert not any(is_bimodal(rng.normal(100, 1, 10)) for _ in range(20))

@@ -125,7 +125,7 @@ def test_a_backend_that_lets_state_in_and_out_passes_every_check_of_state(on_tri
     check(on_trial("plain"))
 
 
-def test_a_backend_that_returns_no_state_is_told_which_output_is_missing(on_trial):
+def test_a_backend_that_returns_no_state_names_which_output_is_missing(on_trial):
     with pytest.raises(PluginError, match=r"compiled without its state: there is no output 'keys.next'"):
         state_checks.keeps_state_between_calls(on_trial("stateless"))
 

@@ -134,7 +134,7 @@ def test_a_failed_check_tells_what_is_demanded_what_came_and_what_to_do():
         (["null", "--set", "backend.delay_ms=soon"], "backend.delay_ms is 'soon' (command line)"),
     ],
 )
-def test_a_request_that_cannot_be_carried_out_is_told_in_one_line_with_exit_status_2(arguments, message):
+def test_a_request_that_cannot_be_carried_out_is_reported_in_one_line_with_exit_status_2(arguments, message):
     result = CliRunner().invoke(main, ["check", *arguments])
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {message}")

@@ -57,7 +57,7 @@ def test_a_batch_never_mixes_two_tests():
     assert (first.reply, second.reply) == (REPLY, OTHER_REPLY)
 
 
-def test_a_batch_that_waits_for_company_leaves_when_full():
+def test_a_batch_that_waits_for_others_leaves_when_full():
     queue = BatchQueue(batch=2, max_wait_us=60_000_000)
     queue.put(samples(1), REPLY)
     adder = threading.Timer(0.05, queue.put, (samples(2), REPLY))
@@ -66,14 +66,14 @@ def test_a_batch_that_waits_for_company_leaves_when_full():
     adder.join()
 
 
-def test_a_batch_that_waits_for_company_leaves_when_flushed():
+def test_a_batch_that_waits_for_others_leaves_when_flushed():
     queue = BatchQueue(batch=2, max_wait_us=60_000_000)
     queue.put(samples(1), REPLY)
     queue.flush()
     assert taken(queue) == [1]
 
 
-def test_a_batch_that_waits_for_company_leaves_when_its_time_is_up():
+def test_a_batch_that_waits_for_others_leaves_when_its_time_is_up():
     queue = BatchQueue(batch=2, max_wait_us=10_000)
     queue.put(samples(1), REPLY)
     assert taken(queue) == [1]
@@ -125,7 +125,7 @@ def test_a_flush_is_for_the_samples_before_it_and_not_for_those_that_come_later(
     assert clock.now_s == 160
 
 
-def test_the_wait_for_company_is_counted_from_the_first_arrival(clock):
+def test_the_wait_for_others_is_counted_from_the_first_arrival(clock):
     queue = BatchQueue(batch=8, max_wait_us=60_000_000)
     queue.put(samples(1), REPLY)
     clock.now_s += 50

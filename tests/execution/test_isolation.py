@@ -241,7 +241,7 @@ def test_steps_of_a_batch_are_heard_in_their_stage_but_not_every_one(tmp_path):
     assert len(heard) < 20
 
 
-def test_a_crash_is_told_by_its_signal_with_stage_and_the_end_of_the_log(tmp_path):
+def test_a_crash_is_recognised_by_its_signal_with_stage_and_the_end_of_the_log(tmp_path):
     failure = isolated(segfault, tmp_path)
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.message) == (FailureKind.CRASH, "the process was ended by SIGSEGV")
@@ -250,13 +250,13 @@ def test_a_crash_is_told_by_its_signal_with_stage_and_the_end_of_the_log(tmp_pat
 
 
 @pytest.mark.parametrize("status", [0, 7])
-def test_a_process_that_leaves_early_is_told_even_with_status_zero(tmp_path, status):
+def test_a_process_that_leaves_early_is_reported_even_with_status_zero(tmp_path, status):
     failure = isolated(leave, tmp_path, {"status": status})
     assert failure.kind is FailureKind.EXIT
     assert f"status {status}" in failure.message
 
 
-def test_an_exception_is_told_with_its_traceback_in_the_log(tmp_path):
+def test_an_exception_is_reported_with_its_traceback_in_the_log(tmp_path):
     failure = isolated(raise_value_error, tmp_path)
     assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, "ValueError: bad operator")
     assert "Traceback" in failure.log_tail
@@ -265,7 +265,7 @@ def test_an_exception_is_told_with_its_traceback_in_the_log(tmp_path):
 @pytest.mark.parametrize(
     ("function", "name"), [(press_ctrl_c, "KeyboardInterrupt"), (raise_base_exception, "BaseException")]
 )
-def test_an_error_that_is_no_exception_is_told_too(tmp_path, function, name):
+def test_an_error_that_is_no_exception_is_reported_too(tmp_path, function, name):
     failure = isolated(function, tmp_path)
     assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, f"{name}: of its own")
     assert "Traceback" in failure.log_tail
@@ -290,7 +290,7 @@ def test_a_missing_library_is_named_with_the_install_line(tmp_path):
 
 
 @pytest.mark.parametrize("function", [raise_memory_error, raise_allocator_error])
-def test_want_of_memory_is_told_as_such(tmp_path, function):
+def test_running_out_of_memory_is_reported_as_such(tmp_path, function):
     assert isolated(function, tmp_path).kind is FailureKind.OUT_OF_MEMORY
 
 
@@ -398,7 +398,7 @@ def test_a_byte_in_an_error_that_is_no_text_is_replaced(tmp_path):
     assert (failure.kind, failure.message) == (FailureKind.EXCEPTION, "ValueError: byte ?")
 
 
-def test_an_error_that_has_no_text_is_told_by_its_class(tmp_path):
+def test_an_error_that_has_no_text_is_recognised_by_its_class(tmp_path):
     failure = isolated(raise_what_has_no_text, tmp_path)
     assert failure.message == "Untold: (its text cannot be read: RuntimeError)"
 

@@ -55,7 +55,7 @@ def ends_of(replayed, rows, steps):
     return sum(np.isin(each["tokens"][:, 0], DECODING.end_tokens) for each in given)
 
 
-def test_steps_are_computed_once_for_any_number_of_rows_and_end_answers_as_often_as_told():
+def test_steps_are_computed_once_for_any_number_of_rows_and_end_answers_as_often_as_set():
     steps = Steps()
     replayed = ReplayedGeneration(steps, DECODING, usual_answer=24, ends=True)
     ends = ends_of(replayed, rows=50, steps=2000)

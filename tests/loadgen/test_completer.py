@@ -75,7 +75,7 @@ def test_replies_that_are_timed_go_one_by_one(told, refused):
     assert [[each[0] for each in responses] for _, responses in told] == [[1, 2], [3], [4], [5], [6]]
 
 
-def test_a_reply_on_the_thread_that_issues_is_told_at_once(told, refused):
+def test_a_reply_on_the_thread_that_issues_is_reported_at_once(told, refused):
     completer = Completer(refused, gather_s=0.001)
     completer.complete(samples(1), np.zeros((1, 3), np.float32))
     assert told == [("answers", [(1, 12, None)])]

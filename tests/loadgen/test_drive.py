@@ -266,7 +266,7 @@ class ForgetsWhatItWasAsked(Doubles):
 
 
 @pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda each: each.name)
-def test_what_an_engine_does_to_its_samples_reaches_nobody_else(tmp_path, scenario):
+def test_what_an_engine_does_to_its_samples_affects_no_other(tmp_path, scenario):
     traffic = run(ForgetsWhatItWasAsked(), tmp_path, scenario)
     assert traffic.faults == []
     assert traffic.issued == traffic.answered >= 70

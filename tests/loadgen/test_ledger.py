@@ -52,7 +52,7 @@ def test_a_sample_twice_in_one_answer_is_closed_once(ledger):
     assert ledger.answered() == ledger.issued == 2
 
 
-def test_an_answer_nobody_asked_for_closes_nothing(ledger):
+def test_an_unrequested_answer_closes_nothing(ledger):
     opened(ledger, 1)
     assert closed(ledger, 7) == []
     assert ledger.answered() == 0

@@ -251,7 +251,7 @@ def test_an_accuracy_log_cut_anywhere_is_refused_in_one_line(tmp_path, lost):
     assert "\n" not in str(caught.value)
 
 
-def test_the_short_form_of_a_submission_is_told_apart_from_damage(tmp_path):
+def test_the_short_form_of_a_submission_is_distinguished_from_damage(tmp_path):
     entry = '{{ "seq_id" : {0}, "qsl_idx" : {0}, "data" : "{1}" }}'
     text = "[\n" + ",\n".join(entry.format(number, "AB" * 40) for number in range(200)) + "\n]\n"
     for head in (4096, text.index("\n", 4096), text.index("\n", 4096) + 1):

@@ -83,7 +83,7 @@ def test_what_moves_is_not_over(watch):
         assert not look_after(STALL_S)
 
 
-def test_a_dataset_that_loads_samples_is_not_held_against_the_engine_and_gives_no_sign_of_life(watch):
+def test_a_dataset_that_loads_samples_is_not_the_engines_fault_and_gives_no_sign_of_life(watch):
     subject = Subject()
     look_after = watch(subject)
     subject.qsl.is_busy, subject.given = True, []

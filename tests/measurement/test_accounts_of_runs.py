@@ -79,7 +79,7 @@ def test_a_run_tells_its_work_and_its_share_of_a_known_machine(mlbench, known_ma
 
 
 @pytest.mark.slow
-def test_rows_of_padding_are_work_and_are_told(mlbench, known_machine):
+def test_rows_of_padding_are_work_and_are_reported(mlbench, known_machine):
     """497 samples in batches of 8, each filled up: 63 batches, 504 rows."""
     settings = ("--set", "execution.batching=fixed", "--set", "execution.batch=8", *QUICK)
     _, record = mlbench("run", "resnet50", "--backend", "pytorch", "--scenario", "Offline", *settings)
@@ -110,7 +110,7 @@ def test_energy_is_that_of_the_test_alone(mlbench, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_not_measured_is_told_with_its_reason(mlbench, known_machine):
+def test_what_is_not_measured_is_reported_with_its_reason(mlbench, known_machine):
     arguments = ("run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--power", "none", *QUICK)
     _, record = mlbench(*arguments)
     assert (record.energy, record.work, record.roofline) == (None, None, None)

@@ -66,7 +66,7 @@ def test_queries_of_a_size_are_sent_one_after_another_and_the_last_may_be_smalle
 
 
 @pytest.mark.parametrize("query", [None, 1])
-def test_an_engine_is_told_that_nothing_more_comes(query):
+def test_an_engine_is_reported_that_nothing_more_comes(query):
     engine = Squaring()
     ask(engine, Numbers(), [1, 2], query=query, timeout_s=5)
     assert engine.flushes == 1

@@ -153,7 +153,7 @@ def test_a_sample_that_fails_in_a_repeated_trial_is_left_to_the_test(engine):
     assert repeated(engine, SLOW, seen_per_s=150) is SLOW
 
 
-def test_the_speed_of_the_accuracy_test_is_what_a_trial_is_held_against(clock, engine, monkeypatch):
+def test_the_speed_of_the_accuracy_test_is_what_a_trial_is_compared_with(clock, engine, monkeypatch):
     """40 samples in 0.2 s, after a trial that said 13 in a second."""
 
     def drive(tests, mode, load, **more):

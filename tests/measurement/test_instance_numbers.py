@@ -36,7 +36,7 @@ def test_no_more_are_tried_where_more_are_clearly_slower():
     assert list(tried({1: 50.0, 2: 100.0, 4: 86.0, 8: 500.0, 16: 1.0})) == [1, 2, 4, 8, 16]
 
 
-def test_a_rate_is_held_against_the_best_and_not_against_the_last():
+def test_a_rate_is_compared_with_the_best_and_not_against_the_last():
     """Each step loses less than 15 %, both together more."""
     assert list(tried({1: 100.0, 2: 90.0, 4: 80.0, 8: 1000.0})) == [1, 2, 4]
 

@@ -74,7 +74,7 @@ def test_an_instance_that_crashes_makes_the_run_invalid_and_is_named(mlbench, mo
 
 @pytest.mark.slow
 @needs_two_cores
-def test_a_graph_that_cannot_be_compiled_is_told_as_it_is_without_instances(mlbench, monkeypatch):
+def test_a_graph_that_cannot_be_compiled_is_reported_as_it_is_without_instances(mlbench, monkeypatch):
     monkeypatch.syspath_prepend(str(PLUGIN))
     monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
     done, records = mlbench("resnet50", "--backend", "lacking", "--no-accuracy", instances=2)

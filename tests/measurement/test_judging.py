@@ -172,7 +172,7 @@ def test_the_metric_may_write_what_is_to_be_seen_beside_the_accuracy_log(judged,
     ("wants_accuracy", "reason"),
     [(False, "no accuracy test was asked for"), (True, "trained weights make no claim of accuracy")],
 )
-def test_without_a_metric_no_accuracy_is_claimed_and_the_reason_is_told(judged, wants_accuracy, reason):
+def test_without_a_metric_no_accuracy_is_claimed_and_the_reason_is_reported(judged, wants_accuracy, reason):
     judgement = judged(None, wants_accuracy=wants_accuracy)
     assert judgement.accuracy is None
     assert judgement.verdict.is_accurate is None
@@ -221,7 +221,7 @@ def test_errors_in_loadgens_log_make_the_run_invalid(judged, folder):
     ("counted", "extra", "measured", "passed"),
     [(0, {}, 0, True), (3, {}, 3, False), (-1, {}, "-1", False), (None, {"truncated_prompts": "all"}, "'all'", False)],
 )
-def test_prompts_that_the_engine_cut_are_held_against_the_run(judged, counted, extra, measured, passed):
+def test_prompts_that_the_engine_cut_are_checked_against_the_run(judged, counted, extra, measured, passed):
     statistics = EngineStatistics(truncated_prompts=counted, extra=extra)
     found = rule(judged(Right(), statistics=statistics), "prompts_whole")
     assert (found.measured, found.passed) == (measured, passed)
@@ -250,7 +250,7 @@ def test_what_was_seen_in_the_engine_afterwards_is_judged(judged):
     assert rule(judgement, "answers_follow_content").measured == 0.25
 
 
-def test_why_nothing_was_asked_of_the_engine_is_told(judged):
+def test_why_nothing_was_asked_of_the_engine_is_reported(judged):
     assert "no reply was kept" in judged(Right(), spots=(None, "no reply was kept")).verdict.not_applied.values()
 
 
@@ -293,7 +293,7 @@ def keep_tokens(folder, *entries):
 WHOLE = {"qsl_idx": 2, "data": "020000000200000002000000", "token_data": "02000000", "token_count": 3}
 
 
-def test_answers_of_both_tests_are_held_against_what_was_reported_of_them(token_folder):
+def test_answers_of_both_tests_are_compared_with_what_was_reported_of_them(token_folder):
     keep_tokens(token_folder, WHOLE)
     found = tokens_found(token_folder, SERVER)
     assert (found.checked, found.faults, found.cut) == (33, [], [])

@@ -194,7 +194,7 @@ def test_a_rate_that_an_accuracy_test_reached_raises_the_estimate_and_never_lowe
     assert found.rate_per_s == 1e12
 
 
-def test_the_parent_process_is_told_of_a_test_before_it_begins(tests_of):
+def test_the_parent_process_is_reported_of_a_test_before_it_begins(tests_of):
     tests = tests_of(OFFLINE)
     tests.drive_accuracy(pace_of())
     stage, facts = tests.channel.told[0]

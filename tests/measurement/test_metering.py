@@ -92,7 +92,7 @@ def test_what_was_not_counted_has_no_share_of_the_energy():
     assert (found.joules_per_sample, found.joules_per_token) == (None, None)
 
 
-def test_what_each_meter_leaves_out_is_told_with_its_name():
+def test_what_each_meter_leaves_out_is_reported_with_its_name():
     found = values(metering("auto", Steady("cpu", leaves_out="fans"), Steady("gpu"), Steady("tpu", leaves_out="disks")))
     assert found.leaves_out == "cpu: fans; tpu: disks"
 
@@ -143,13 +143,13 @@ def test_a_meter_that_cannot_begin_lets_the_test_go_on():
         ("auto", [Breaking("cpu")], "a meter failed: OSError: the counter is gone"),
     ],
 )  # fmt: skip
-def test_where_nothing_is_measured_the_reason_is_told(power, meters, reason):
+def test_where_nothing_is_measured_the_reason_is_reported(power, meters, reason):
     metered = metering(power, *meters)
     assert values(metered) is None
     assert metered.reason == reason
 
 
-def test_without_a_meter_nobody_waits_to_see_the_machine_idle():
+def test_without_a_meter_no_idle_power_is_measured():
     waited = []
     metering("auto").watch_idle(waited.append)
     assert waited == []

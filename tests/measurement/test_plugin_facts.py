@@ -60,7 +60,7 @@ def test_the_reason_of_a_failure_is_kept_and_not_replaced_by_a_general_one():
     assert facts.missing == {"energy": "RuntimeError: no counters"}
 
 
-def test_reasons_of_one_fact_are_told_together():
+def test_reasons_of_one_fact_are_reported_together():
     facts = PluginFacts()
     facts.answer("work", fail, otherwise=None)
     facts.entries("work", lambda: {"rate": float("inf")})

@@ -315,14 +315,14 @@ def test_a_first_token_takes_a_step(examined):
     assert found.steps == [pytest.approx(1)]
 
 
-def test_answers_too_short_to_be_timed_accuse_nobody(examined, clock, monkeypatch):
+def test_answers_too_short_to_be_timed_accuse_no_engine(examined, clock, monkeypatch):
     monkeypatch.setattr(f"{__name__}.COMPUTED_NS", 100)
     monkeypatch.setattr(f"{__name__}.REMEMBERED_NS", 1)
     _, timed = examined(ByContent, Rows())
     assert (timed.repeated, timed.claimed, timed.reason) == (None, None, "answers come too fast to be timed")
 
 
-def test_a_burst_that_does_not_fill_the_engine_is_not_held_against_the_result(examined):
+def test_a_burst_that_does_not_fill_the_engine_is_not_compared_with_the_result(examined):
     _, timed = examined(OnlyWhileMeasured, Rows(), samples_per_s=0.05)
     assert timed.claimed is None
 

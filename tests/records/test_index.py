@@ -55,7 +55,7 @@ print(count)
 
 
 @pytest.mark.slow
-def test_processes_that_ask_while_runs_are_stored_hinder_nobody(store, cache, tmp_path):
+def test_processes_that_ask_while_runs_are_stored_block_none(store, cache, tmp_path):
     results, end = store("0"), tmp_path / "end"
     command = [sys.executable, "-c", ASKING, results, end]
     asking = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]

@@ -96,7 +96,7 @@ def test_a_lower_latency_is_a_better_place(official, a_run):
         ({"workload": "digits"}, "nothing was published for digits Offline"),
     ],
 )
-def test_a_run_that_is_not_like_the_official_ones_has_no_place_and_is_told_why(official, change, reason):
+def test_a_run_that_is_not_like_the_official_ones_has_no_place_and_the_reason_is_given(official, change, reason):
     with pytest.raises(IncomparableRunsError, match=reason):
         place_of(official(**change))
 

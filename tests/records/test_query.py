@@ -117,7 +117,7 @@ def test_a_malformed_question_names_the_tables(results, store, sql):
         ask(results, sql)
 
 
-def test_an_empty_folder_and_a_corrupt_record_are_told(results, store):
+def test_an_empty_folder_and_a_corrupt_record_are_reported(results, store):
     with pytest.raises(UsageError, match="no runs in"):
         ask(results, "SELECT 1")
     (store("one") / "record.json").write_text("{")
@@ -145,7 +145,7 @@ def test_parquet_keeps_types(results, store, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cache", "results", "runs.parquet"]
 
 
-def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left(results, store, tmp_path):
+def test_a_file_that_cannot_be_written_is_reported_and_nothing_is_left(results, store, tmp_path):
     store("one")
     with pytest.raises(UsageError, match="cannot be written"):
         export(results, tmp_path / "nowhere" / "runs.csv", "csv")
@@ -182,6 +182,6 @@ def test_other_questions_need_a_run(results, sql):
         ask(results, sql)
 
 
-def test_a_wrong_question_about_what_was_published_is_told_without_a_run(results):
+def test_a_wrong_question_about_what_was_published_is_reported_without_a_run(results):
     with pytest.raises(UsageError, match="colour"):
         ask(results, "SELECT colour FROM published")

@@ -153,7 +153,7 @@ def test_asked_for_by_its_name_it_is_refused(damaged):
         assert len(str(caught.value)) < 1000
 
 
-def test_a_mended_record_is_read_again(results, caplog, a_run):
+def test_a_repaired_record_is_read_again(results, caplog, a_run):
     file = results / BAD / "record.json"
     good = file.read_text()
     file.write_text("{")

@@ -118,7 +118,7 @@ def test_runs_come_oldest_first_and_none_where_there_is_no_folder(tmp_path, stor
     assert runs_in(tmp_path / "nowhere") == []
 
 
-def test_a_results_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
+def test_a_results_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"cannot be written: .*file.*: Not a directory. Choose another .*--results"):
         RunFolder.create(tmp_path / "file" / "results", "a-run")
@@ -184,7 +184,7 @@ def test_a_run_that_was_stored_meanwhile_is_not_made_again(tmp_path, claim, a_ru
         RunFolder.create(tmp_path, "again", Claim(key=claim.key, is_stored=lambda: True))
 
 
-def test_a_results_folder_that_a_stopped_process_has_locked_is_told(tmp_path, monkeypatch):
+def test_a_results_folder_that_a_stopped_process_has_locked_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("mlbench.records.run_folder._LOCKED_WITHIN_S", 0.1)
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)

@@ -24,7 +24,7 @@ def test_a_write_that_fails_at_the_end_leaves_no_partial_file(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_folder_that_is_missing_is_told(tmp_path):
+def test_a_folder_that_is_missing_is_reported(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
         write_whole(tmp_path / "none" / "file", "text")
 

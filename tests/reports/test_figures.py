@@ -89,7 +89,7 @@ def test_a_language_workload_shows_first_token_and_time_per_token_with_their_lim
     assert "limit 200 ms" in texts_of(per_token)
 
 
-def test_slots_prompts_and_waiting_of_a_language_workload_are_told(a_token_run):
+def test_slots_prompts_and_waiting_of_a_language_workload_are_reported(a_token_run):
     combinations, palette = drawn_of(a_token_run)
     figure = occupancy_figure(combinations, palette, "Server")
     bins = ["1", "2", "3\N{EN DASH}4", "5\N{EN DASH}8", "9\N{EN DASH}16", "17\N{EN DASH}32"]
@@ -216,7 +216,7 @@ def test_a_ratio_of_single_runs_has_no_interval_to_draw(a_server_run):
     assert rows_of(figure)[0][2] == "unknown"
 
 
-def test_costs_nobody_measured_take_no_column_and_energy_that_was_measured_does(a_server_run):
+def test_unmeasured_costs_take_no_column_and_energy_that_was_measured_does(a_server_run):
     without = [column.heading for column in work_table(drawn_of(a_server_run())[0]).columns]
     assert without == ["backend", "scenario", "harness", "mean batch", "useful work", "peak memory"]
     energy = {
@@ -231,7 +231,7 @@ def test_costs_nobody_measured_take_no_column_and_energy_that_was_measured_does(
     assert (cell.text, cell.detail) == ("0.250 J/sample", "package-0, by RAPL; without memory")
 
 
-def test_the_share_of_the_roofline_and_what_was_not_measured_are_told(a_server_run):
+def test_the_share_of_the_roofline_and_what_was_not_measured_are_reported(a_server_run):
     roofline = {
         "device": "cpu",
         "precision": "fp32",
@@ -248,7 +248,7 @@ def test_the_share_of_the_roofline_and_what_was_not_measured_are_told(a_server_r
     assert work_notes(runs) == ["energy: not measured: powercap is readable by root only"]
 
 
-def test_the_harness_is_held_against_the_median_latency(a_server_run):
+def test_the_harness_is_compared_with_the_median_latency(a_server_run):
     cell = work_table(drawn_of(a_server_run())[0]).rows[0][2]
     assert (cell.text, cell.detail) == ("1.34 ms", "6.93 % of median latency")
 
@@ -265,7 +265,7 @@ def test_machines_that_differ_stand_side_by_side_and_a_busy_hour_does_not_make_a
     assert "numbers are noisy" in next(row for row in table.rows if row[0].text == "busy")[1].text
 
 
-def test_the_spread_of_repeats_is_told(a_server_run):
+def test_the_spread_of_repeats_is_reported(a_server_run):
     assert "by up to 25.0 %" in spread_line(summarise({"": [a_server_run(0, 400.0), a_server_run(1, 500.0)]}))
     assert "not known" in spread_line(summarise({"": [a_server_run()]}))
 

@@ -15,7 +15,7 @@ def fast(a_run, backend, precision, value, score):
     return a_run(backend=backend, precision=precision, result=result, accuracy=accuracy)
 
 
-def test_each_precision_is_held_against_the_first_of_its_backend(a_run):
+def test_each_precision_is_compared_with_the_first_of_its_backend(a_run):
     assert rows(
         [
             fast(a_run, "pytorch", "fp32", 100, 90),
@@ -31,7 +31,7 @@ def test_each_precision_is_held_against_the_first_of_its_backend(a_run):
     ]
 
 
-def test_a_backend_that_stepped_in_for_a_precision_is_held_against_the_first_of_all(a_run):
+def test_a_backend_that_stepped_in_for_a_precision_is_compared_with_the_first_of_all(a_run):
     assert rows([fast(a_run, "onnxruntime", "fp32", 200, 90), fast(a_run, "pytorch", "bf16", 100, 89.1)]) == [
         ("onnxruntime", "fp32", "x 1.00", "0.00 %"),
         ("pytorch", "bf16", "x 0.50", "1.00 %"),

@@ -58,7 +58,7 @@ def texts(found):
     return [[cell.text for cell in row] for row in found.rows]
 
 
-def test_repeats_are_told_by_their_median_and_their_range(repeats):
+def test_repeats_are_reported_by_their_median_and_their_range(repeats):
     """The mean would be 130."""
     found = only(repeats(100.0, 110.0, 180.0))
     assert found.middle() == "110 samples/s"
@@ -90,7 +90,7 @@ def test_a_run_named_twice_is_one_run(repeats):
     assert len(summarise({"": [*runs, *runs]}).runs) == 2
 
 
-def test_a_run_that_does_not_count_is_in_no_number_and_is_told(repeats, a_run):
+def test_a_run_that_does_not_count_is_in_no_number_and_is_reported(repeats, a_run):
     good, bad = repeats(100.0, 500.0)
     bad = bad.model_copy(update={"verdict": a_run(verdict=invalid(good)).verdict})
     found = only([good, bad])
@@ -99,7 +99,7 @@ def test_a_run_that_does_not_count_is_in_no_number_and_is_told(repeats, a_run):
     assert (row[-1].text, row[-1].detail, row[-1].tone) == ("100 samples/s", "1 of 2 runs does not count", "bad")
 
 
-def test_what_went_wrong_is_told_of_the_newest_bad_run_and_how_many_there_are(repeats, a_run):
+def test_what_went_wrong_is_reported_of_the_newest_bad_run_and_how_many_there_are(repeats, a_run):
     old, good, new = repeats(1.0, 2.0, 3.0)
     old = old.model_copy(update={"verdict": a_run(verdict=invalid(old, "Old advice.")).verdict})
     new = new.model_copy(update={"verdict": a_run(verdict=invalid(new, "New advice.")).verdict})
@@ -248,7 +248,7 @@ def test_what_no_meter_measured_is_not_estimated(a_run):
     assert notes == ["energy: not measured: no driver"]
 
 
-def test_the_widest_spread_is_told(repeats, a_run):
+def test_the_widest_spread_is_reported(repeats, a_run):
     """10 % and 50 % apart."""
     narrow, wide = repeats(100.0, 110.0), repeats(100.0, 150.0, backend="onnxruntime")
     wide = [run.model_copy(update={"run_id": f"w-{run.run_id}"}) for run in wide]
@@ -277,7 +277,7 @@ def busy(a_run, environment, *loads, threads=4):
     return dict(rows)["busy"]
 
 
-def test_a_machine_on_which_others_were_busy_too_is_told(a_run, environment):
+def test_a_machine_on_which_others_were_busy_too_is_reported(a_run, environment):
     assert busy(a_run, environment, 1.0, 4.4) == "load average 1.00 to 4.40 on 4 threads"
     assert busy(a_run, environment, 1.0, 4.6).endswith("others were busy too, and these numbers are noisy")
     assert busy(a_run, environment, None) == "not told"

@@ -74,7 +74,7 @@ def test_a_real_run_on_a_page(real):
         assert f"not measured: {reason}" in text, name
 
 
-def test_a_percentile_of_a_rate_is_told_and_none_of_all_at_once(real, a_run):
+def test_a_percentile_of_a_rate_is_reported_and_none_of_all_at_once(real, a_run):
     assert p99(real) == "400 ms"
     assert p99(a_run()) == "-"
 
@@ -170,7 +170,7 @@ def with_accuracy(a_run, *targets, **changes):
     return a_run(accuracy=fields)
 
 
-def test_scores_that_decide_are_told_and_others_are_not(a_run):
+def test_scores_that_decide_are_reported_and_others_are_not(a_run):
     run = with_accuracy(a_run, target(98.39, 97.4), target(98.0, 98.3, name="99.9", required=False, is_met=False))
     assert accuracy(run) == "acc 98.39 >= 97.40"
     run = with_accuracy(a_run, target(90.0, 97.4, is_met=False), target(25.0, 23.0, 24.0, score="FID", is_met=False))
@@ -179,7 +179,7 @@ def test_scores_that_decide_are_told_and_others_are_not(a_run):
     assert accuracy(run) == "FID 23.50 in 23.00..24.00"
 
 
-def test_outputs_too_far_from_the_fp32_models_are_told_beside_the_scores(a_run):
+def test_outputs_too_far_from_the_fp32_models_are_reported_beside_the_scores(a_run):
     difference = {"value": 0.25, "bound": 0.01, "unit": "of the tokens", "samples": 9, "is_met": False, "bounds": {}}
     run = with_accuracy(a_run, target(98.39, 97.4), output_difference=difference)
     assert accuracy(run).endswith(", outputs 0.25 of the tokens from fp32 MISSES 0.01")
@@ -263,7 +263,7 @@ ENERGY = {
 }
 
 
-def test_energy_is_told_in_joules_per_sample_and_watts(a_run):
+def test_energy_is_reported_in_joules_per_sample_and_watts(a_run):
     """600 J in 4 s are 150 W."""
     run = a_run(energy=ENERGY)
     (energy,) = said(run, "energy")
@@ -291,7 +291,7 @@ ROOFLINE = {
 }
 
 
-def test_work_and_the_share_of_the_ceiling_are_told_with_both_ceilings(a_run):
+def test_work_and_the_share_of_the_ceiling_are_reported_with_both_ceilings(a_run):
     text = page(a_run(work=WORK | {"useful_share": 0.8}, roofline=ROOFLINE))
     assert "8.20 Gop and 102 MB at least" in text
     assert "80.0%; the rest is padding" in text
@@ -314,7 +314,7 @@ def test_an_imported_run_says_what_mlbench_did_not_see(a_run, imported):
     assert f"imported  {imported['path']}; mlbench read its logs, and did not see the run" in text
 
 
-def test_precisions_are_held_against_the_first_of_their_kind(a_run):
+def test_precisions_are_compared_with_the_first_of_their_kind(a_run):
     """110 of 100 samples/s are 1.1 times as fast; a score of 98 has lost 1 % of 98.99."""
 
     def run(precision, value, score, **changes):

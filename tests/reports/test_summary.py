@@ -32,7 +32,7 @@ def test_runs_that_do_not_count_are_counted_by_kind(a_server_run, a_late_run, a_
     assert headline(summary_of(*runs)) == ("3 of 4 runs do not count: 1 failed, 1 INVALID, 1 valid but not accurate.")
 
 
-def test_runs_nobody_scored_are_not_called_accurate(a_server_run):
+def test_unscored_runs_are_not_called_accurate(a_server_run):
     verdict = {"rules": [], "not_applied": {}, "is_valid": True, "is_accurate": None, "is_conformant": False}
     unscored = a_server_run(1, verdict=verdict, accuracy=None)
     assert headline(summary_of(unscored)) == "The run is valid; accuracy was not measured."

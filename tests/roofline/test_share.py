@@ -60,7 +60,7 @@ def test_few_operations_on_many_bytes_are_bound_by_memory(ceilings):
         (WORK, "fp32", GPU, "the ceilings of NVIDIA H200 are not known"),
     ],
 )
-def test_where_there_is_no_share_the_reason_is_told(ceilings, work, precision, runtime, reason):
+def test_where_there_is_no_share_the_reason_is_reported(ceilings, work, precision, runtime, reason):
     assert share_of(work, precision, runtime, ceilings) == (None, reason)
 
 

@@ -84,7 +84,7 @@ def test_what_a_busy_machine_does_makes_no_run_invalid(verdict_on, spots):
     assert verdict_on(spots=spots).is_valid
 
 
-def test_what_could_not_be_told_is_no_fault_and_says_why(verdict_on):
+def test_what_could_not_be_judged_is_not_a_fault_and_says_why(verdict_on):
     spots = {"repeated": None, "claimed": None, "untimed_reason": "answers come too fast to be timed", "asked": 0}
     verdict = verdict_on(spots=spots)
     assert verdict.is_valid

@@ -102,7 +102,7 @@ def test_fixes_name_the_setting_and_the_number(facts_of):
     assert "Lower load.expected_latency_ns to 21" in ran_out["min_duration"].fix, "a mean of 2.1 ms"
 
 
-def test_a_run_shorter_than_its_tier_is_told_the_duration(facts_of):
+def test_a_run_shorter_than_its_tier_names_the_duration(facts_of):
     facts = facts_of("server", "SERVER", limits={"min_duration_ms": 600_000})
     (failed,) = failures(facts).values()
     assert (failed.measured, failed.limit, failed.unit) == (1000, 600_000, "ms")

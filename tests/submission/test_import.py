@@ -70,7 +70,7 @@ def test_an_open_submitter_may_have_names_of_its_own(add, root, one):
     assert one().workload == "bert"
 
 
-def test_what_the_submitter_says_is_kept_and_what_nobody_says_is_unknown(add, one):
+def test_what_the_submitter_says_is_kept_and_missing_facts_are_unknown(add, one):
     add("offline", "Offline")
     record = one()
     assert record.backend == "Acme/anvil_8"
@@ -163,7 +163,7 @@ ROUGE = "{{'rouge1': {}, 'rouge2': 22.1184, 'rougeL': 28.7592, 'rougeLsum': 42.1
         ),
     ],
 )
-def test_scores_are_those_printed_and_held_against_the_variants_target(  # noqa: PLR0917 - one per column
+def test_scores_are_those_printed_and_compared_with_the_variants_target(  # noqa: PLR0917 - one per column
     add, one, model, line, scores, is_accurate
 ):
     add(
@@ -295,7 +295,7 @@ def test_imported_runs_can_be_asked_for(add, root, results):
     assert ask(results, sql).rows == (("resnet50", "v4.1", "Acme", 8, None, None),)
 
 
-def test_two_systems_compare_across_what_differs_and_not_without_being_told(add, root, results):
+def test_two_systems_compare_across_what_differs_and_not_without_across(add, root, results):
     add("single_stream", "SingleStream", edit=at_full_length)
     slow = add("single_stream", "SingleStream", system="anvil_4", edit=at_full_length)
     detail = slow / "performance/run_1/mlperf_log_detail.txt"

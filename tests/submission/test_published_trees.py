@@ -120,7 +120,7 @@ def test_a_result_of_another_round_does_not_take_the_rest_of_the_tree_along(tree
         (("many", None, [1]), None),
     ],
 )
-def test_a_round_is_told_by_its_seeds(seeds, name):
+def test_a_round_is_recognised_by_its_seeds(seeds, name):
     keys = (f"effective_{key}_rng_seed" for key in ("qsl", "sample_index", "schedule"))
     assert recognise_round(dict(zip(keys, seeds, strict=True))) == name
 

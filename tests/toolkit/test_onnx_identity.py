@@ -81,7 +81,7 @@ def products(file: Path, graph: Checkpoint) -> np.ndarray:
     return evaluator.run(["y"], {spec.name: given[spec.name] for spec in (*graph.inputs, *graph.state)})[0]
 
 
-def test_a_file_is_told_from_one_with_other_weights_and_from_another_of_the_same_graph(tmp_path):
+def test_a_file_is_distinguished_from_one_with_other_weights_and_from_another_of_the_same_graph(tmp_path):
     first, second = checkpoints(tmp_path)
     lowered = lower_onnx(first, Precision.FP16)
     found = [onnx_identity(first, first.onnx()), onnx_identity(second, second.onnx()), onnx_identity(first, lowered)]

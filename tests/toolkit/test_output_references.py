@@ -60,7 +60,7 @@ def test_the_same_outputs_make_the_same_bytes(profile):
     assert contents[0] == contents[1]
 
 
-def test_a_folder_in_which_nobody_wrote_outputs_has_none(profile):
+def test_a_folder_without_outputs_has_none(profile):
     assert read_output_reference(profile.files, bounds=BOUNDS, unit="") is None
 
 

@@ -194,7 +194,7 @@ print(Sandbox.available().wall)
         assert Sandbox.available(insist=True).wall is Wall.NONE
 
     @pytest.mark.parametrize("wall", Wall)
-    def test_a_keeper_that_was_killed_is_told_and_the_next_program_has_another(self, wall):
+    def test_a_keeper_that_was_killed_is_reported_and_the_next_program_has_another(self, wall):
         with Sandbox(wall) as opened:
             if wall is not Wall.NONE and (reason := weakness(opened)):
                 pytest.skip(reason)
@@ -208,7 +208,7 @@ print(Sandbox.available().wall)
                         folder.run(["true"])
             assert opened.run(["echo", "again"]).stdout == b"again\n"
 
-    def test_a_supervisor_that_was_killed_is_told(self):
+    def test_a_supervisor_that_was_killed_is_reported(self):
         with Sandbox(Wall.NONE) as opened, ThreadPoolExecutor(1) as pool:
             running = pool.submit(opened.run, ["sleep", "60"])
             while not (programs := psutil.Process(opened._keeper.pid).children(recursive=True)[1:]):
@@ -218,13 +218,13 @@ print(Sandbox.available().wall)
                 running.result()
             assert opened.run(["true"]).succeeded
 
-    def test_a_machine_without_room_is_told(self, monkeypatch):
+    def test_a_machine_without_room_is_reported(self, monkeypatch):
         with Sandbox(Wall.NONE) as opened:
             monkeypatch.setattr(opened, "_home", Path("/nowhere"))
             with pytest.raises(UnavailableError, match="cannot start a program: No such file or directory"):
                 opened.run(["true"])
 
-    def test_files_beyond_what_there_is_room_for_are_told(self):
+    def test_files_beyond_what_there_is_room_for_are_reported(self):
         with Sandbox(Wall.NAMESPACES) as opened:
             if reason := weakness(opened):
                 pytest.skip(reason)

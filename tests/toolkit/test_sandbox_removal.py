@@ -80,7 +80,7 @@ def test_folders_without_rights_go(folder, mode):
     assert not folder.exists()
 
 
-def test_what_is_no_file_goes_and_nobody_waits_for_it(folder):
+def test_what_is_no_file_is_removed_without_waiting(folder):
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.open(folder, os.O_RDONLY)
@@ -128,7 +128,7 @@ print(remove_folder(folder))
 """
 
 
-def test_what_is_mounted_below_is_not_entered_and_told(folder, tmp_path):
+def test_what_is_mounted_below_is_not_entered_but_reported(folder, tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").touch()
@@ -143,7 +143,7 @@ def test_what_is_mounted_below_is_not_entered_and_told(folder, tmp_path):
     assert not (folder / "c").exists()
 
 
-def test_a_file_that_nobody_may_remove_is_told_and_the_rest_goes(folder):
+def test_a_file_that_cannot_be_removed_is_reported_and_the_rest_goes(folder):
     (folder / "a").mkdir()
     for name in ("a/fixed", "a/file", "file"):
         (folder / name).touch()

@@ -86,7 +86,7 @@ def test_an_example_longer_than_a_batch_is_a_batch_alone():
     assert [len(batch) for batch in batches(lambda *_: Example([1] * 9, [END]), course)] == [1, 1, 1]
 
 
-def test_examples_are_told_how_much_of_the_course_is_over():
+def test_examples_know_how_much_of_the_course_is_over():
     shares = []
 
     def draw(chance, share):

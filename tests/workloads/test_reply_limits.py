@@ -74,7 +74,7 @@ def test_a_language_workload_has_the_limits_of_its_profile(profile):
 
 
 @pytest.mark.parametrize("name", ["gptj", "llama2-70b", "mixtral-8x7b"])
-def test_the_metric_of_a_mini_language_workload_is_told_its_profile(name):
+def test_the_metric_of_a_mini_language_workload_knows_its_profile(name):
     from mlbench import Variant, Weights
 
     workload = Plugins.discover().workload(name)

@@ -27,7 +27,7 @@ def test_those_for_whom_there_is_room_start_at_once():
     assert starting(admission(5, 5, 5), free=3, running=5) == 3
 
 
-def test_nobody_starts_where_there_is_no_room_or_nobody_waits():
+def test_no_request_starts_without_room_or_requests():
     assert starting(admission(5), free=0, running=8) == 0
     assert starting(admission(), free=8) == 0
 

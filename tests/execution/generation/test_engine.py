@@ -141,26 +141,6 @@ def test_few_sequences_are_decoded_in_few_rows(world):
     assert rows[-1] <= 2  # the last that run have moved together
 
 
-@pytest.mark.parametrize(
-    ("prompt", "reason"),
-    [
-        (Prompt(tokens=np.zeros(0, np.int64)), "the prompt is empty"),
-        (
-            Prompt(tokens=np.full(73, 5)),
-            "a prompt of 73 tokens and 24 new ones exceed the 96 positions of the model",
-        ),
-        (ValueError("no such sample"), "ValueError: no such sample"),
-    ],
-)
-def test_a_request_that_can_never_be_served_is_refused_and_the_others_are_answered(world, prompt, reason):
-    sound = Prompt(tokens=np.full(72, 5))
-    made = world([sound, prompt, sound])
-    with made.engine() as engine:
-        reply = made.answered(engine)
-    assert reply.failures == {1001: reason}
-    assert reply.answers == made.compute_outputs(made.samples(0)) | made.compute_outputs(made.samples(2, first=1002))
-
-
 @pytest.mark.parametrize("batch", [3, "auto"])
 def test_no_call_exceeds_what_the_graphs_take_though_the_model_has_more_positions(world, batch):
     lengths = (20, 26, 27, 5)
@@ -174,94 +154,6 @@ def test_no_call_exceeds_what_the_graphs_take_though_the_model_has_more_position
     assert max(rows for rows, _ in made.backend.sizes) <= 3
     assert max(columns for _, columns in made.backend.sizes) == 50
     assert max(columns for _, _, columns in made.backend.calls if isinstance(columns, int)) <= 50
-
-
-def test_beam_search_refuses_stop_sequences(world):
-    made = world([Prompt(tokens=np.array([5]), stop=(7, 8))], beams=2)
-    with made.engine() as engine:
-        assert made.answered(engine).failures == {1000: "a stop sequence, which beam search does not follow"}
-
-
-def test_a_decode_call_that_fails_fails_those_that_run_and_no_others(world):
-    made = world(12)
-
-    def fails(name, number):
-        if name == DECODE and number >= 5:
-            made.backend.fails = lambda name, number: None
-            raise RuntimeError("device lost\nand found again")
-
-    made.backend.fails = fails
-    with made.engine() as engine:
-        reply = made.answered(engine)
-        assert engine.statistics().failed_samples == len(reply.failures)
-    assert 1 <= len(reply.failures) <= 4
-    assert set(reply.failures.values()) == {"RuntimeError: device lost"}
-    expected = made.compute_outputs()
-    assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
-
-
-def test_rows_that_cannot_be_copied_fail_those_that_run(world):
-    made = world(12, beams=3)
-
-    def fails(name, number):
-        if name == "copy" and number >= 9:
-            made.backend.fails = lambda name, number: None
-            raise RuntimeError("no stream")
-
-    made.backend.fails = fails
-    with made.engine(batch=3) as engine:
-        reply = made.answered(engine)
-    assert 1 <= len(reply.failures) <= 3
-    assert set(reply.failures.values()) == {"RuntimeError: no stream"}
-    assert len(reply.answers) == 12 - len(reply.failures)
-
-
-def test_a_row_of_nans_fails_its_sequence_and_no_other(world):
-    made = world(6)
-
-    def spoils(name, number, outputs):
-        if name == DECODE and number == 6:
-            outputs["log_probabilities"][1] = np.nan
-        return outputs
-
-    made.backend.spoils = spoils
-    with made.engine(batch=3) as engine:
-        reply = made.answered(engine)
-    assert list(reply.failures.values()) == ["NaN in log_probabilities"]
-    assert len(reply.answers) == 5
-
-
-def test_a_prompt_that_ends_in_nans_fails_its_sequence_and_no_other(world):
-    made = world(6)
-
-    def spoils(name, number, outputs):
-        if name == PREFILL:
-            made.backend.spoils = lambda name, number, outputs: outputs
-            outputs["log_probabilities"][0] = np.nan
-        return outputs
-
-    made.backend.spoils = spoils
-    with made.engine(batch=3) as engine:
-        reply = made.answered(engine)
-    assert list(reply.failures.values()) == ["NaN in log_probabilities"]
-    assert not reply.failures.keys() & reply.firsts.keys()
-    expected = made.compute_outputs()
-    assert reply.answers == {id_: expected[id_] for id_ in expected.keys() - reply.failures.keys()}
-
-
-def test_outputs_for_another_number_of_rows_fail_the_call(world):
-    made = world(2)
-    made.backend.spoils = lambda name, number, outputs: {key: value[:1] for key, value in outputs.items()}
-    with made.engine() as engine:
-        reply = made.answered(engine)
-    assert set(reply.failures.values()) == {"ValueError: tokens (1, 2) and log_probabilities (1, 2) for 2 rows"}
-
-
-def test_an_answer_that_cannot_be_made_fails_its_sample(world):
-    made = world(3)
-    made.model.program.answer = lambda tokens: 1 / 0
-    with made.engine() as engine:
-        assert set(made.answered(engine).failures.values()) == {"ZeroDivisionError: division by zero"}
 
 
 def test_where_rows_cannot_be_added_fewer_run_at_a_time_and_all_are_answered(world):
@@ -303,7 +195,7 @@ def test_warming_up_takes_memory_for_all_slots_or_says_why_not(world):
     made.backend.room = 4 * 96
     with (
         made.engine(batch=8) as engine,
-        pytest.raises(UsageError, match=r"execution.batch is 8: no room for .* 8 rows"),
+        pytest.raises(UsageError, match=r"execution.batch is 8: out of memory for .* 8 rows"),
     ):
         engine.warm_up(made.samples())
 
@@ -342,7 +234,7 @@ def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
         assert made.answered(engine).answers == made.compute_outputs()
 
 
-def test_requests_wait_for_company_until_a_flush(world, kept):
+def test_requests_wait_for_others_until_a_flush(world, kept):
     made = world(3)
     reply = kept(3)
     with made.engine(max_wait_us=60_000_000) as engine:
@@ -353,7 +245,7 @@ def test_requests_wait_for_company_until_a_flush(world, kept):
         reply.wait()
 
 
-def test_requests_wait_for_company_no_longer_than_told(world, kept):
+def test_requests_wait_for_others_no_longer_than_set(world, kept):
     made = world(3)
     with made.engine(max_wait_us=1000) as engine:
         reply = kept(3)

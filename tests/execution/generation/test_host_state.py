@@ -87,7 +87,7 @@ def test_rows_are_copied_in_the_columns_asked_for_all_read_before_one_is_written
         np.testing.assert_array_equal(tensor, before[name])
 
 
-def test_an_executable_that_leaves_its_state_out_is_told_so():
+def test_an_executable_that_leaves_its_state_out_is_refused():
     executable = HostState(lambda inputs: {"y": 1}, graph())
     with pytest.raises(PluginError, match=r"graph sum was compiled without its state: .*'keys.next'"):
         executable({"x": np.float32(1)}, executable.new_state(SIZES))

@@ -100,7 +100,7 @@ def test_after_a_flush_all_that_is_given_out_is_marked_until_more_comes():
     assert [is_flushed for *_, is_flushed in given] == [False, True, False]
 
 
-def test_a_sample_that_comes_back_twice_is_nobodys():
+def test_a_sample_that_comes_back_twice_belongs_to_no_consumer():
     (one,), _ = consumers((1, 1))
     sharing = Dispatcher([one], None)
     sharing.put(samples(0), Noted())

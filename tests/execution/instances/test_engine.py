@@ -146,7 +146,7 @@ def test_every_sample_gets_its_own_answer_once_and_all_instances_take_part(three
     assert (counted.batch, counted.instances) == (4, 3)
 
 
-def test_ids_that_come_again_in_another_test_are_told_apart(three):
+def test_ids_that_come_again_in_another_test_are_distinguished(three):
     first, second = Kept(40), Kept(40)
     three.submit(Samples(range(40), range(100, 140), three.library), first)
     three.submit(Samples(range(40), range(200, 240), three.library), second)
@@ -161,14 +161,14 @@ def test_a_batch_that_raises_fails_its_samples_and_no_others(three):
     assert list(reply.answers) == [5000]
 
 
-def test_a_sample_that_cannot_be_loaded_is_told_once_and_the_instances_go_on(three):
+def test_a_sample_that_cannot_be_loaded_is_reported_once_and_the_instances_go_on(three):
     with pytest.raises(DataError, match=r"^number 1917 is corrupt\.$"):
         three.library.load([UNREADABLE])
     assert len(asked(three, *range(100, 130)).answers) == 30
     assert [each.counted.samples > 0 for each in three.statistics().by_instance] == [True] * 3
 
 
-def test_a_flush_reaches_samples_that_wait_for_company_in_the_instances():
+def test_a_flush_reaches_samples_that_wait_for_others_in_the_instances():
     with warm("doubling", 2, batching="dynamic", batch=8, max_wait_us=600_000_000) as engine:
         assert len(asked(engine, *range(100, 105)).answers) == 5
         assert len(asked(engine, *range(100, 200)).answers) == 100, "the last go out after the flush"

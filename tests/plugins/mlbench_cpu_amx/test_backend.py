@@ -126,6 +126,6 @@ def test_int8_of_a_graph_with_state_is_refused(monkeypatch):
         ("7f21 r-xp 0 08:01 12 /usr/lib/x86_64-linux-gnu/libc.so.6", "libc"),
     ],
 )
-def test_a_preloaded_allocator_is_told_by_the_mapped_files(tmp_path: Path, line: str, allocator: str):
+def test_a_preloaded_allocator_is_recognised_by_the_mapped_files(tmp_path: Path, line: str, allocator: str):
     (tmp_path / "maps").write_text(f"5581 r--p 0 08:01 11 /usr/bin/python3.11\n{line}\n")
     assert find_allocator(tmp_path / "maps") == allocator

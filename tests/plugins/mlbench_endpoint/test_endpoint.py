@@ -308,7 +308,7 @@ def test_warming_up_shows_that_prompts_are_refused():
         (Script(), {"url": "http://127.0.0.1:99999/v1"}, "http://127.0.0.1:99999/v1 is not a URL"),
     ],
 )
-def test_a_server_that_cannot_serve_is_told_at_once(script, options, reason):
+def test_a_server_that_cannot_serve_is_reported_at_once(script, options, reason):
     with pytest.raises(UnavailableError, match=reason), engine(script, **options):
         pass
 

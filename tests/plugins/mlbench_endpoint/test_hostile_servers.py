@@ -458,7 +458,7 @@ def test_prompts_that_the_server_cut_are_counted():
         (sends(event(text="", finish="stop", usage=(1, 0)), DONE), "without a token"),
     ],
 )  # fmt: skip
-def test_text_is_held_against_the_same_limits(behaviour, reason):
+def test_text_is_checked_against_the_same_limits(behaviour, reason):
     with Server({}, otherwise=behaviour) as server, engine(server, prompt="text") as opened:
         assert re.search(reason, ask(opened, [300])[300])
 

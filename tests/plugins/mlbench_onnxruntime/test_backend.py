@@ -113,7 +113,7 @@ def test_what_a_provider_lacks_is_named_and_what_the_loading_prints_stays_out_of
     assert "Failed to load libcudnn.so.9" in caplog.text
 
 
-def test_who_runs_which_operators_is_told_in_the_record(product: Path):
+def test_who_runs_which_operators_is_reported_in_the_record(product: Path):
     made = backend()
     made.with_options(made.options).compile(FileGraph(product, []), Precision.FP32)
     assert made.observe().extra["operators"] == {"product": {"CPUExecutionProvider": 1}}
@@ -175,7 +175,7 @@ def test_a_providers_options_and_number_reach_it_and_what_stands_behind_it():
     assert Place(provider="CPUExecutionProvider").providers == [("CPUExecutionProvider", {})]
 
 
-def test_tensorrt_is_told_the_shapes_that_will_come(product: Path):
+def test_tensorrt_gets_the_shapes_that_will_come(product: Path):
     assert profile_options(FileGraph(product, [])) == {
         "trt_profile_min_shapes": "x:1x4",
         "trt_profile_opt_shapes": "x:2x4",
@@ -326,7 +326,7 @@ def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyP
     assert list(probe.devices) == ["cpu", "cuda"]
 
 
-def test_two_distributions_of_one_module_are_refused_and_told_apart(monkeypatch: pytest.MonkeyPatch):
+def test_two_distributions_of_one_module_are_refused_and_distinguished(monkeypatch: pytest.MonkeyPatch):
     both = ("onnxruntime", "onnxruntime-gpu")
     monkeypatch.setattr(importlib.metadata, "distribution", installed(*both, "torch", "onnx", "onnxscript"))
     probe = OnnxRuntime().probe()

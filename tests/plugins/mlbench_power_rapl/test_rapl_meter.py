@@ -108,7 +108,7 @@ def test_no_counter_is_a_reason(powercap):
     assert "shows no RAPL package" in Rapl(powercap).probe()
 
 
-def test_memory_without_a_counter_is_told_as_left_out(powercap):
+def test_memory_without_a_counter_is_reported_as_left_out(powercap):
     Zone(powercap, "intel-rapl:0", "package-0", range_j=262143)
     with (meter := Rapl(powercap)):
         pass

@@ -65,7 +65,7 @@ def test_without_torch_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     assert (probe.reason, probe.install) == ("torch is not installed", "pip install 'mlbench-inference[cpu]'")
 
 
-def test_it_observes_the_threads_it_was_told_to_use():
+def test_it_observes_the_threads_it_was_set_to_use():
     before = torch.get_num_threads()
     made = backend(device="cpu", threads=1)
     try:

@@ -53,7 +53,7 @@ def rocm(**options) -> Rocm:
     return Rocm().with_options(RocmOptions(**options))
 
 
-def test_gpus_are_told_from_cpus_and_spelled_as_compilers_spell_them(amd_machine):
+def test_gpus_are_distinguished_from_cpus_and_spelled_as_compilers_spell_them(amd_machine):
     assert architectures(amd_machine) == ["gfx942", "gfx90a"]
     assert list(obstacles(amd_machine)) == []
 

@@ -65,7 +65,7 @@ class Silence(GenerationProgram):
         raise AssertionError("nothing is answered")
 
 
-def test_the_core_is_told_of_the_caps():
+def test_the_core_knows_the_caps():
     graphs = {graph.name: graph for graph in (reading_graph(), stepping_graph())}
     model = Model(name="tokens", graphs=graphs, program=Silence(), weights_fingerprint="none")
     before = CacheLimits.of(model.graphs)

@@ -229,7 +229,7 @@ def test_the_modules_of_a_model_share_one_network_and_a_second_pair_another(grap
     assert second_prefill.network is not prefill.network
 
 
-def test_a_network_that_nobody_uses_is_let_go(graphs):
+def test_a_network_that_is_unused_is_freed(graphs):
     prefill = graphs[PREFILL].module()
     watch = weakref.ref(prefill.network)
     del prefill

@@ -114,7 +114,7 @@ def test_where_somebody_reads_digits_their_rate_is_scored_too():
     assert scores["DIGIT_RATE"] == pytest.approx(200 / 3)
 
 
-def test_each_image_is_held_against_its_own_caption():
+def test_each_image_is_compared_with_its_own_caption():
     pairs = []
     images = {2: grey(3), 0: grey(1), 1: grey(2)}
     watched = metric(clip=lambda image, caption: pairs.append((int(image[0, 0, 0]), caption)) or 0.0)

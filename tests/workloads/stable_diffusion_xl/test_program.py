@@ -123,7 +123,7 @@ def test_encoders_that_cannot_be_watched_work_too(program, graphs):
     np.testing.assert_array_equal(found.hidden, program._negative(graphs).hidden)
 
 
-def test_each_step_is_told(program, graphs, checkpoint, tokens):
+def test_each_step_is_reported(program, graphs, checkpoint, tokens):
     told = []
     program.listener = lambda done, of: told.append((done, of))
     program.latents(tokens(checkpoint, CAPTIONS[0]), graphs)

@@ -256,7 +256,7 @@ class TestOfficialOnnx:
         with pytest.raises(DataError, match="corrupt or another version"):
             dynamic_onnx_segmenter(file, None, md5="82f0618fde78f9839e7c712274019b4a").onnx()
 
-    def test_the_file_for_one_window_is_told_by_what_it_holds(self, file):
+    def test_the_file_for_one_window_is_recognised_by_what_it_holds(self, file):
         graph = load_onnx_segmenter(file, None)
         assert graph.onnx() == file
         assert (graph.inputs[0].shape[0], graph.outputs[0].shape[0]) == (1, 1)

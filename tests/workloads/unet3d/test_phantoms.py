@@ -55,7 +55,7 @@ def test_grey_values_are_whole_steps_that_16_bits_hold(scans):
         assert np.abs(scan.image).max() < 2**15
 
 
-def test_the_head_end_is_told_from_the_foot_end_by_the_lungs(scans):
+def test_the_head_end_is_distinguished_from_the_foot_end_by_the_lungs(scans):
     for scan in scans:
         if scan.image.shape[0] * scan.spacing[0] > 300:
             dark = (scan.image < -400) & (scan.image > AIR)
