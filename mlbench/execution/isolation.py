@@ -99,8 +99,8 @@ def call_isolated(
 ) -> _Answer | Failure:
     """Run a function in a fresh interpreter, and return its answer or how it failed.
 
-    The child's output goes to ``log``, and so does data on its pipe that is not a message. ``on_progress`` is
-    given each `Channel.progress`. When this returns, all processes that the child started have ended too.
+    The child's output goes to ``log``, up to a bound, and so does data on its pipe that is not a message. ``on_progress``
+    is given each `Channel.progress`. When this returns, all processes that the child started have ended too.
 
     Raises:
         MlbenchError: the child raised one; the same class, message and hint. A `GraphError` is a failure instead: it
@@ -226,6 +226,7 @@ class _Watch:
     def _look(self) -> None:
         """End the child if it outlives its final message, is silent for too long, or uses too much memory."""
         now_s = time.monotonic()
+        self._process.log.cut()
         self._process.give_up()
         if self.ended or self.last:
             if now_s > self._leave_by_s:
