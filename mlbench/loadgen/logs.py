@@ -253,7 +253,7 @@ def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
 
 
 def _entry(line: bytes) -> str:
-    """Return what a line holds. Lines end with a line feed alone: a text file would end one at a carriage return too."""
+    """Return what a line holds, which ends with a line feed alone: a text file's may end with a carriage return."""
     return line.decode(errors="replace").strip()
 
 
