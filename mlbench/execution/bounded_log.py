@@ -18,7 +18,7 @@ _END_BYTES = 64 << 10
 class BoundedLog:
     """A file that processes print to, which loses its middle when it has grown too long.
 
-    They append to the file itself, so that a crash loses nothing and nobody has to read along: between two looks it may
+    They append to the file itself, so that a crash loses nothing and no reader is needed: between two looks it may
     be longer. It is held open here: whatever is done to its name, it is this file that is cut.
     """
 

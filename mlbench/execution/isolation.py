@@ -99,8 +99,9 @@ def call_isolated(
 ) -> _Answer | Failure:
     """Run a function in a fresh interpreter, and return its answer or how it failed.
 
-    The child's output goes to ``log``, up to a bound, and so does data on its pipe that is not a message. ``on_progress``
-    is given each `Channel.progress`. When this returns, all processes that the child started have ended too.
+    The child's output goes to ``log``, up to a bound, and so does data on its pipe that is not a message.
+    ``on_progress`` is given each `Channel.progress`. When this returns, all processes that the child started have
+    ended too.
 
     Raises:
         MlbenchError: the child raised one; the same class, message and hint. A `GraphError` is a failure instead: it
@@ -165,7 +166,7 @@ class _Watch:
         self._on_progress = on_progress
         self._stray_bytes = 0
         self._silence: Silence | None = None
-        """Since the last sign of life; None: nobody has looked since."""
+        """Since the last sign of life; None until the next look."""
         self._next_look_s = 0.0
         self._leave_by_s = float("inf")
         self.stage = "start"
