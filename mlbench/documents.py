@@ -259,7 +259,7 @@ def refuse_odd_values(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError, MemoryError) as error:
         raise DataError(
             f"{what}: a value is of the wrong kind: {type(error).__name__}: {first_line(error)}."
         ) from error

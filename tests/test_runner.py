@@ -1,6 +1,7 @@
 """Whole runs, as the command line makes them: real LoadGen, a process of its own, a stored record."""
 
 import json
+import re
 from pathlib import Path
 
 import psutil
@@ -191,6 +192,54 @@ def test_an_engine_that_never_answers_is_a_failed_run_and_the_next_one_is_made(w
     assert "unanswered after 3 s of warm-up" in mute.failure.message
     assert "Traceback" in mute.failure.log_tail
     assert odd.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("place", "stage", "message"),
+    [
+        ("enter", "compile", "shard 3 of 5 is gone. Fetch it."),
+        ("warm_up", "warm-up", "8 GB are not enough."),
+        ("submit", "warm-up", "the licence has expired."),
+    ],
+)
+def test_an_engine_that_refuses_what_its_backend_accepted_is_a_failed_run_and_the_next_one_is_made(
+    with_faulty, tmp_path, place, stage, message
+):
+    done = with_faulty(*faulty_arguments(f"refusing_{place}", "odd"))
+    assert done.exit_code == 1, done.output
+    refused, odd = sorted(map(read, (tmp_path / "results").iterdir()), key=lambda record: record.created)
+    assert (refused.status, refused.failure.stage, odd.status) == ("failed", stage, "completed")
+    assert refused.failure.message.endswith(message)
+
+
+@pytest.mark.parametrize("place", ["enter", "warm_up"])
+def test_an_engine_that_refuses_in_an_instance_is_a_failed_run_that_names_the_instance(faulty_run, place):
+    record, _ = faulty_run(f"refusing_{place}", "Offline", **{"execution.instances": 2})
+    assert record.failure.message.startswith("instance ")
+    assert "of 2: " in record.failure.message
+
+
+def test_a_backend_that_floods_its_log_is_measured_and_the_middle_of_the_log_is_left_out(
+    faulty_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("mlbench.execution.bounded_log.MOST_BYTES", 2**20)
+    monkeypatch.setattr("mlbench.execution.bounded_log.KEPT_BYTES", 2**19)
+    record, _ = faulty_run("flooding", exit_code=None)
+    assert record.status == "completed"
+    log = tmp_path / "results" / record.run_id / "log.txt"
+    assert log.stat().st_size < 2**20
+    text = log.read_text()
+    assert re.search(r"\(a log holds 1 MiB: \d+\.\d MiB are left out here\)", text)
+    assert text.startswith("nothing to say")
+    assert "the last word" in text
+
+
+def test_a_dataset_without_a_length_is_a_failed_run_and_the_next_one_is_made(with_faulty, tmp_path):
+    done = with_faulty("run", "uncountable", "resnet50", *faulty_arguments("odd")[2:])
+    assert done.exit_code == 1, done.output
+    uncountable, odd = sorted(map(read, (tmp_path / "results").iterdir()), key=lambda record: record.created)
+    assert (uncountable.status, uncountable.failure.kind, odd.status) == ("failed", "exception", "completed")
+    assert uncountable.failure.message == "OverflowError: there is no end to it"
 
 
 def test_on_a_full_disk_the_record_is_printed_and_the_logs_are_kept(with_faulty, tmp_path):

@@ -131,11 +131,14 @@ class _Question:
         from mlbench.cli.run import run_and_print
         from mlbench.discovery import Plugins
         from mlbench.errors import UsageError
+        from mlbench.runner import resolve
 
         if not again.requests:
             reason = "; ".join(again.reasons) or "no kind of runs is on all sides"
             raise UsageError(f"nothing can be measured again here: {reason}.", hint="Compare without --measure.")
-        made = again.split(run_and_print(again.all_requests(count), Plugins.discover()), count)
+        plugins = Plugins.discover()
+        requests = [resolve(each, plugins) for each in again.all_requests(count)]
+        made = again.split(run_and_print(requests, plugins), count)
         return [
             _with_speeds(comparison, measured)
             for comparison, measured in zip(comparisons, self.compare(made), strict=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 
-from mlbench.execution.patience import is_hung
+from mlbench.execution.patience import Silence, own_tree
 
-_PULSE_S = 0.1
+_PULSE_S = 0.5
 
 
 class HangGuard:
@@ -27,7 +26,7 @@ class HangGuard:
         self._timeout_s = timeout_s
         self._on_hang = on_hang
         self._watched = threading.get_ident()
-        self._last_s, self._computed_s = time.monotonic(), time.process_time()
+        self._silence = Silence(own_tree())
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="mlbench-hang-guard", daemon=True)
 
@@ -41,13 +40,13 @@ class HangGuard:
 
     def progress(self) -> None:
         """Note a sign of progress."""
-        self._last_s, self._computed_s = time.monotonic(), time.process_time()
+        self._silence = Silence(own_tree())
 
     def _watch(self) -> None:
         while not self._over.wait(_PULSE_S):
-            silent_s, computed_s = time.monotonic() - self._last_s, time.process_time() - self._computed_s
-            if is_hung(silent_s, computed_s, self._timeout_s):
-                self._on_hang(f"no sign of life for {silent_s:.0f} s, {self._place()}")
+            silence = self._silence
+            if silence.is_hang(self._timeout_s, own_tree()):
+                self._on_hang(f"no sign of life for {silence.seconds:.0f} s, {self._place()}")
                 return
 
     def _place(self) -> str:

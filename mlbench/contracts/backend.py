@@ -86,7 +86,8 @@ class Backend(ABC):
     def engine(self, model: Model, plan: EnginePlan) -> Engine | None:
         """Return an engine for a model, not yet entered; None, from a `GraphBackend` alone: the core's.
 
-        Raises `GraphError`, or `UsageError` for an option that this machine cannot honour.
+        Raises `GraphError`, or `UsageError` for an option that this machine cannot honour: no run is made then. What an
+        engine raises once it was returned is the failure of one run.
         """
 
     def with_options(self, options: Any) -> Self:

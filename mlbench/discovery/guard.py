@@ -8,14 +8,13 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from types import FrameType
 from typing import TypeVar
 
 from mlbench.errors import PluginError, describe_error, first_line
-from mlbench.execution.patience import is_hung
+from mlbench.execution.patience import Silence, own_tree
 
 _Result = TypeVar("_Result")
 
@@ -84,10 +83,10 @@ def _limit_time(within_s: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
         return
-    began_s, computed_before_s = time.monotonic(), time.process_time()
+    silence = Silence(own_tree())
 
     def look(number: int, frame: FrameType | None) -> None:
-        if is_hung(time.monotonic() - began_s, time.process_time() - computed_before_s, within_s):
+        if silence.is_hang(within_s, own_tree()):
             raise _HungError
 
     signal.signal(signal.SIGALRM, look)
@@ -98,5 +97,4 @@ def _limit_time(within_s: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         if left_s:  # a timer that someone else set
-            passed_s = time.monotonic() - began_s
-            signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-6), interval_s)
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - silence.seconds, 1e-6), interval_s)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend
 from mlbench.contracts.engine import Engine
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
-from mlbench.errors import PluginError
+from mlbench.errors import GraphError, PluginError, UsageError
+from mlbench.execution.failures import FailureKind, ProcessEndedError
 
 
 def engine_of(backend: Backend, model: Model, plan: EnginePlan) -> Engine:
@@ -36,3 +40,25 @@ def graph_engine(backend: GraphBackend, model: Model, plan: EnginePlan) -> Engin
 
     kind = GenerationEngine if isinstance(model.program, GenerationProgram) else ComposedEngine
     return kind(backend, model, plan)
+
+
+@contextmanager
+def contain_refusals(engine: Engine) -> Iterator[None]:
+    """Turn a refusal that an engine of a backend's own raises in this block into `ProcessEndedError`.
+
+    What `Backend.engine` raises says that the request has to be another, which ends all that was asked for. An engine
+    that was returned has accepted it: what its methods raise is the failure of this run, and the next one is made. The
+    core's engines compile graphs when they are entered: their errors stay, and so does `GraphError`.
+    """
+    from mlbench.execution.composed_engine import ComposedEngine
+    from mlbench.execution.generation.engine import GenerationEngine
+    from mlbench.execution.instances.engine import ReplicatedEngine
+
+    try:
+        yield
+    except GraphError:
+        raise
+    except (UsageError, PluginError) as error:
+        if isinstance(engine, (ComposedEngine, GenerationEngine, ReplicatedEngine)):
+            raise
+        raise ProcessEndedError(str(error), FailureKind.EXCEPTION) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import selectors
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -25,9 +25,9 @@ from mlbench.execution.failures import (
     describe_exit,
     error_from_wire,
 )
-from mlbench.execution.patience import is_hung
+from mlbench.execution.patience import Silence
 from mlbench.execution.supervised import SupervisedProcess
-from mlbench.execution.usage import oom_kills_so_far, processor_time_s, resident_bytes
+from mlbench.execution.usage import oom_kills_so_far, resident_bytes
 from mlbench.execution.wire import Receiver, Stray, new_key
 
 __all__ = [
@@ -99,8 +99,9 @@ def call_isolated(
 ) -> _Answer | Failure:
     """Run a function in a fresh interpreter, and return its answer or how it failed.
 
-    The child's output goes to ``log``, and so does data on its pipe that is not a message. ``on_progress`` is
-    given each `Channel.progress`. When this returns, all processes that the child started have ended too.
+    The child's output goes to ``log``, up to a bound, and so does data on its pipe that is not a message.
+    ``on_progress`` is given each `Channel.progress`. When this returns, all processes that the child started have
+    ended too.
 
     Raises:
         MlbenchError: the child raised one; the same class, message and hint. A `GraphError` is a failure instead: it
@@ -164,8 +165,8 @@ class _Watch:
         self._log = log
         self._on_progress = on_progress
         self._stray_bytes = 0
-        self._last_sign_s = time.monotonic()
-        self._computed_by_then_s: float | None = None
+        self._silence: Silence | None = None
+        """Since the last sign of life; None until the next look."""
         self._next_look_s = 0.0
         self._leave_by_s = float("inf")
         self.stage = "start"
@@ -204,8 +205,7 @@ class _Watch:
         message = None if isinstance(received, Stray) else message_from_values(received)
         match message:
             case ProgressMessage(stage=stage, facts=facts) if self.last is None:
-                self._last_sign_s, self._computed_by_then_s = time.monotonic(), None
-                self.stage = stage
+                self._silence, self.stage = None, stage
                 self._on_progress({"stage": stage, **facts})
             case OutcomeMessage() | ErrorReport() if self.last is None:
                 self.last = message
@@ -227,17 +227,14 @@ class _Watch:
     def _look(self) -> None:
         """End the child if it outlives its final message, is silent for too long, or uses too much memory."""
         now_s = time.monotonic()
+        self._process.log.cut()
         self._process.give_up()
         if self.ended or self.last:
             if now_s > self._leave_by_s:
                 self._process.end()
             return
-        tree = self._process.tree()
-        self.ended = self._grown(sum(resident_bytes(each.pid) for each in tree[1:]))  # the first is the supervisor
-        computed_s = processor_time_s(tree)
-        if self._computed_by_then_s is None:
-            self._computed_by_then_s = computed_s
-        self.ended = self.ended or self._hung(now_s - self._last_sign_s, computed_s - self._computed_by_then_s)
+        pids = [each.pid for each in self._process.tree()]
+        self.ended = self._grown(sum(map(resident_bytes, pids[1:]))) or self._hung(pids)  # the first is the supervisor
         if self.ended:
             self._process.end()
 
@@ -248,11 +245,14 @@ class _Watch:
         grown = f"the run used {used_bytes / 2**30:.1f} GiB of {allowed_bytes / 2**30:.1f} allowed"
         return FailureKind.OUT_OF_MEMORY, grown
 
-    def _hung(self, silent_s: float, computed_s: float) -> tuple[FailureKind, str] | None:
-        if not is_hung(silent_s, computed_s, self._limits.stage_timeout_s):
+    def _hung(self, pids: Sequence[int]) -> tuple[FailureKind, str] | None:
+        if self._silence is None:
+            self._silence = Silence(pids)
             return None
-        silence = f"no sign of life for {silent_s:.0f} s during {self.stage}"
-        return FailureKind.HANG, f"{silence}, with {computed_s:.0f} s of processor time"
+        if not self._silence.is_hang(self._limits.stage_timeout_s, pids):
+            return None
+        silence = f"no sign of life for {self._silence.seconds:.0f} s during {self.stage}"
+        return FailureKind.HANG, f"{silence}, with {self._silence.work}"
 
 
 def tail_of(log: Path) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 
-from mlbench.execution.patience import is_hung
-from mlbench.execution.usage import process_tree, processor_time_s
+from mlbench.execution.patience import Silence
+from mlbench.execution.usage import process_tree
 
 _PULSE_S = 0.5
 
@@ -33,9 +32,9 @@ class SideProcess:
         """Return the process's number."""
         return self._process.pid
 
-    def processor_time_s(self) -> float:
-        """Return the processor time that it has used, with all below it."""
-        return processor_time_s(process_tree(self.pid))
+    def tree(self) -> list[int]:
+        """Return the process and all below it; none when it is gone."""
+        return [each.pid for each in process_tree(self.pid)]
 
     def hang_up(self) -> None:
         """Send no more."""
@@ -50,12 +49,12 @@ class SideProcess:
         Args:
             patience_s: how long it may take; longer where it is at work on a busy machine (`is_hung`).
         """
-        began_s, computed_s = time.monotonic(), self.processor_time_s()
+        silence = Silence(self.tree())
         while True:
             try:
                 return self._process.wait(min(patience_s, _PULSE_S))
             except subprocess.TimeoutExpired:
-                if is_hung(time.monotonic() - began_s, self.processor_time_s() - computed_s, patience_s):
+                if silence.is_hang(patience_s, self.tree()):
                     self.kill()
                     return self._process.wait()
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from mlbench.execution import supervisor
+from mlbench.execution.bounded_log import BoundedLog
 from mlbench.execution.usage import process_tree
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ class SupervisedProcess:
         Args:
             function: ``module:function``.
             start: given to the child on its standard input.
-            log: gets what it prints.
+            log: gets what it prints, up to a bound.
 
         Raises:
             OSError: it cannot be started.
         """
+        self.log = BoundedLog(log)
         self.messages, write_end = os.pipe()
         """The pipe's end to read from, which does not block."""
         os.set_blocking(self.messages, False)
@@ -53,12 +55,12 @@ class SupervisedProcess:
         child = [sys.executable, "-P", "-m", "mlbench.execution.child", function, str(write_end)]
         numbers = [str(theirs.fileno()), str(write_end)]
         try:
-            with theirs, _nameless_file(json.dumps(start).encode()) as stdin, log.open("ab") as output:
+            with theirs, _nameless_file(json.dumps(start).encode()) as stdin:
                 self._supervisor = subprocess.Popen(
                     [sys.executable, "-I", "-S", supervisor.__file__, *numbers, *child],
                     stdin=stdin,
-                    stdout=output,
-                    stderr=output,
+                    stdout=self.log.fileno(),
+                    stderr=self.log.fileno(),
                     pass_fds=[theirs.fileno(), write_end],
                     env={**os.environ, _MARK: self._mark},
                     start_new_session=True,
@@ -126,11 +128,13 @@ class SupervisedProcess:
             self._supervisor.wait()
         if self.status is None:  # perhaps the supervisor was killed, and what was below it is not below it any more
             self._kill_orphans()
+        self.log.cut()
         self._close()
 
     def _close(self) -> None:
         self.control.close()
         os.close(self.messages)
+        self.log.close()
 
     def _hang_up(self) -> None:
         try:

@@ -232,9 +232,10 @@ class AccuracyLog(Sequence[LoggedReply]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         with _open_log(self._path) as file:
-            file.seek(self._begins[place])
-            reply = _reply(file.readline().strip())
-        assert reply, f"{self._path} was changed while it was read"
+            file.buffer.seek(self._begins[place])
+            reply = _reply(_entry(file.buffer.readline()))
+        if reply is None:
+            raise DataError(f"LoadGen log was changed while it was read: {self._path}.", hint="Run it again.")
         return reply
 
 
@@ -246,15 +247,20 @@ def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
         if first.strip() != b"[":
             raise DataError(f"truncated LoadGen log: {path} does not begin with '['.", hint="Run it again.")
         for number, line in enumerate(lines, 2):
-            entry = line.decode(errors="replace").strip()
+            entry = _entry(line)
             if entry == "]":
                 return
             if (reply := _reply(entry)) is None:
-                following = [each.decode(errors="replace") for each in islice(lines, 3)]
+                following = [_entry(each) for each in islice(lines, 3)]
                 raise _damage([entry, *following], path, number)
             yield begin, reply
             begin += len(line)
     raise DataError(f"truncated LoadGen log: {path} ends without ']'.", hint="Run it again; is the disk full?")
+
+
+def _entry(line: bytes) -> str:
+    """Return what a line holds, which ends with a line feed alone: a text file's may end with a carriage return."""
+    return line.decode(errors="replace").strip()
 
 
 def _open_log(path: Path) -> TextIO:

@@ -17,7 +17,7 @@ from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.engine_statistics import statistics_from_json
-from mlbench.errors import DataError
+from mlbench.errors import DataError, one_line
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
@@ -68,7 +68,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
     if (found := detail.values.get("effective_scenario")) != job.scenario.loadgen:
         raise DataError(f"the log of {folder.name} is of {found}, and the run of {job.scenario.name}.")
     dataset = job.workload.dataset(job.variant)
-    issued = int(_value_in_log(detail, "result_query_count") * _value_in_log(detail, "generated_samples_per_query"))
+    issued = _count_in_log(detail, "result_query_count") * _count_in_log(detail, "generated_samples_per_query")
     fields = _json(
         {
             "run_id": folder.name,
@@ -83,7 +83,7 @@ def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[s
             "seeds": {
                 name: detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
             },
-            "samples": {"dataset": _value_in_log(detail, "qsl_reported_total_count"), "issued": issued},
+            "samples": {"dataset": _count_in_log(detail, "qsl_reported_total_count"), "issued": issued},
             "load": _load(record, job.scenario, detail),
             **_fingerprints(record, job, dataset),
         }
@@ -165,12 +165,20 @@ def _value_in_log(detail: DetailLog, key: str) -> Any:
         raise _missing_key(key) from None
 
 
+def _count_in_log(detail: DetailLog, key: str) -> int:
+    """Return a number that is multiplied with others: a text or a list would be repeated so many times."""
+    count = _value_in_log(detail, key)
+    if type(count) is not int:
+        raise DataError(f"corrupt LoadGen log: {key} is {one_line(count, longest=40)!r}.", hint="Run it again.")
+    return count
+
+
 def _missing_key(key: str) -> DataError:
     return DataError(f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again.")
 
 
 def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
-    """Return scores and verdict by the code that judged the run; the number of invalid replies is the record's.
+    """Return scores and verdict by the code that judged the run; whether any reply was invalid is the record's.
 
     LoadGen does not log which replies were invalid.
     """
@@ -178,13 +186,13 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
     metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
     is_unscored = record["verdict"]["not_applied"].get("accuracy") == _NO_SCORE  # a fault that is found once more
     sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
-    faults = 0 if sound is None or is_unscored else int(sound["measured"] or 0)
+    has_faults = sound is not None and not is_unscored and int(sound["measured"] or 0) > 0
     with _copy_to_write_in(job.folder) as place:
         judgement = judge_run(
             dataclasses.replace(job, folder=place),
             limits,
             detail,
-            {Mode.PERFORMANCE: _RecordedTraffic(faults)},
+            {Mode.PERFORMANCE: _RecordedTraffic(has_faults)},
             metric,
             model=job.workload.model(job.variant),
             spots=(None, ""),
@@ -206,16 +214,16 @@ def _passes_unlogged(rules: Sequence[Mapping[str, Any]]) -> bool:
 
 
 class _RecordedTraffic(Traffic):
-    """As many faults as a record counts."""
+    """Has a fault where a record counts some."""
 
-    def __init__(self, faults: int) -> None:
+    def __init__(self, has_faults: bool) -> None:
         super().__init__(Ledger())
-        self._count = faults
+        self._has_faults = has_faults
 
     @property
     def faults(self) -> list[str]:
-        """A line for each."""
-        return ["in the record"] * self._count
+        """A line for all."""
+        return ["in the record"] if self._has_faults else []
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from mlbench.contracts.model import Model
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
-from mlbench.execution.engine_choice import engine_of
+from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_speed, measure_speed
@@ -55,11 +55,14 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
 
     Raises:
         MlbenchError: as `Backend.engine` does.
-        ProcessEndedError: an instance ended.
+        ProcessEndedError: an engine of the backend's own refuses to start, or an instance ended.
     """
     instances = job.plan.instances
     if instances == 1:
-        with engine_of(job.backend, model, job.plan) as engine:
+        made = engine_of(job.backend, model, job.plan)
+        with ExitStack() as stack:
+            with contain_refusals(made):
+                engine = stack.enter_context(made)
             yield RunningEngine(
                 engine=engine,
                 dataset=dataset,
@@ -93,7 +96,7 @@ def part_of_run(payload: Mapping[str, Any]) -> Part:
 
 def warm_up(ready: RunningEngine, job: Job, model: Model) -> SpeedEstimate:
     """Warm the engine up on samples spread over the dataset, and estimate its speed at several loads."""
-    with _typical_samples(ready.dataset) as samples:
+    with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
         ready.engine.warm_up(samples)
         return _trial(ready.engine, samples, job, model)
 

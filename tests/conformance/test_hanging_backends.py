@@ -70,6 +70,35 @@ def test_an_engine_that_goes_on_in_two_processes_is_caught_and_both_end(tmp_path
     assert re.search("the processes .* run on", found.reason)
 
 
+@pytest.mark.usefixtures("broken_plugin")
+@pytest.mark.parametrize(
+    ("backend", "check", "reason"),
+    [
+        ("refusing-to-start", "answers_one_at_a_time", "shard 3 of 5 is gone."),
+        ("refusing-to-warm-up", "leaves_nothing_running", "8 GB are not enough."),
+    ],
+)
+def test_an_engine_that_refuses_with_an_error_of_ours_fails_its_checks_and_the_others_are_made(
+    tmp_path, monkeypatch, backend, check, reason
+):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    only = [check, "has_a_name_and_options"]
+    found = examine(CheckRequest(backend=backend), tmp_path / "log", lambda finding: None, only=only)
+    assert {finding.check: finding.reason for finding in found} == {check: reason, "has_a_name_and_options": ""}
+
+
+@pytest.mark.usefixtures("broken_plugin")
+def test_a_backend_that_floods_the_log_of_its_checks_leaves_a_short_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr("mlbench.execution.bounded_log.MOST_BYTES", 2**20)
+    monkeypatch.setattr("mlbench.execution.bounded_log.KEPT_BYTES", 2**19)
+    log, only = tmp_path / "log", ["answers_one_at_a_time"]
+    (found,) = examine(CheckRequest(backend="flooding"), log, lambda finding: None, only=only)
+    assert found.reason == ""
+    assert log.stat().st_size < 2**20
+    assert b"MiB are left out here" in log.read_bytes()
+
+
 @pytest.fixture
 def let_go():
     event = threading.Event()

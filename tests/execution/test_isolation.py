@@ -428,14 +428,14 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path, monkeypatch):
 
 def test_a_silent_stage_that_works_on_a_busy_machine_is_let_go_on(tmp_path, monkeypatch):
     """A fifth of a processor is all that it gets; how long it takes to start is not what is tested."""
-    monkeypatch.setattr("mlbench.execution.isolation.processor_time_s", lambda processes: time.monotonic() / 5)
+    monkeypatch.setattr("mlbench.execution.patience.processor_time_s", lambda pids: time.monotonic() / 5)
     monkeypatch.setattr("mlbench.execution.patience.LONGEST_WAIT", 100.0)
     limits = ProcessLimits(stage_timeout_s=1.5, memory_bytes=2**33)
     assert isolated(sleep_a_while, tmp_path, {"seconds": 2.25}, limits) == {}
 
 
 def test_a_silent_stage_that_spins_is_a_hang(tmp_path, monkeypatch):
-    monkeypatch.setattr("mlbench.execution.isolation.processor_time_s", lambda processes: time.monotonic())
+    monkeypatch.setattr("mlbench.execution.patience.processor_time_s", lambda pids: time.monotonic())
     failure = isolated(
         sleep_a_while, tmp_path, {"seconds": 3600}, ProcessLimits(stage_timeout_s=1.5, memory_bytes=2**33)
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mlbench import DataError
 from mlbench.loadgen import scenarios
 from mlbench.loadgen.logs import AccuracyLog, read_accuracy, read_damaged_detail, read_detail, samples_per_s
 
@@ -53,6 +54,22 @@ def test_entries_of_an_accuracy_log(fuzz, field, value):
     entry = ", ".join(f'"{name}" : {each}' for name, each in fields.items())
     (fuzz.folder / "log").write_text(f"[\n{{ {entry} }}\n]\n")
     fuzz.judge(replies_of, fuzz.folder / "log")
+
+
+@pytest.mark.parametrize("blank", [b"\r", b"\r\r", b"\x0b", b"\x0c", b"\x1c", b"\x85", "\u2028".encode(), b" \t"])
+def test_what_a_text_file_takes_for_the_end_of_a_line_is_a_blank_in_an_accuracy_log(fuzz, blank):
+    lines = (LOGS / "server.accuracy.json").read_bytes().split(b"\n")
+    (fuzz.folder / "log").write_bytes(b"\n".join([lines[0], blank + lines[1], *lines[2:]]))
+    fuzz.judge(replies_of, fuzz.folder / "log")
+
+
+def test_a_log_that_is_changed_while_it_is_read_is_refused(fuzz):
+    log = fuzz.folder / "log"
+    log.write_bytes((LOGS / "server.accuracy.json").read_bytes())
+    replies = AccuracyLog(log)
+    log.write_bytes(b"[\n]\n")
+    with pytest.raises(DataError, match="was changed while it was read"):
+        replies[0]
 
 
 def test_a_log_says_how_fast_its_run_was():

@@ -77,6 +77,7 @@ def test_logs_to_verify(fuzz, folder, mlbench, values):
         (("created",), "0001-01-02T00:00:00Z"),
         (("fingerprints", "weights"), ""),
         (("samples", "issued"), -1),
+        (("verdict", "rules", "replies_sound", "measured"), 10**15),
     ],
 )
 def test_a_record_of_odd_values_ends_in_a_difference_or_a_line(measured, folder, mlbench, place, value):
@@ -84,10 +85,23 @@ def test_a_record_of_odd_values_ends_in_a_difference_or_a_line(measured, folder,
     *above, last = place
     part = record
     for key in above:
-        part = part[key]
+        part = next(each for each in part if each["rule"] == key) if key == "replies_sound" else part[key]
     part[last] = value
     (folder / "record.json").write_text(json.dumps(record))
     assert mlbench("verify", folder).exit_code in (1, 2)
+
+
+@pytest.mark.parametrize("key", ["result_query_count", "generated_samples_per_query", "qsl_reported_total_count"])
+@pytest.mark.parametrize("value", ['"12"', "[1, 2]", "1.5", "true"])
+def test_a_count_in_the_log_that_is_no_number_is_named(folder, mlbench, key, value):
+    """Text times a number is that text again and again: with 100,000 characters the memory was full."""
+    log = folder / "performance" / "mlperf_log_detail.txt"
+    found = re.compile(f'("key": "{key}", "value": ).*?(, "time_ms")')
+    text, times = found.subn(rf"\g<1>{value}\g<2>", log.read_text())
+    assert times == 1
+    log.write_text(text)
+    done = mlbench("verify", folder)
+    assert (done.exit_code, f"{key} is" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_folder_under_a_name_that_is_no_moment_ends_in_a_line(folder, mlbench):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from mlbench.execution.failures import (
 )
 from mlbench.execution.instances.dispatcher import Consumer
 from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
-from mlbench.execution.patience import is_hung
+from mlbench.execution.patience import Silence
 from mlbench.execution.side_process import SideProcess
 from mlbench.execution.usage import oom_kills_so_far
 
@@ -100,15 +99,14 @@ class Instance:
         """Wait for the answer to a request; None if the instance ended, by itself or killed for not answering."""
         if is_patient:
             return self._answers.get()
-        began_s, computed_s = time.monotonic(), self._process.processor_time_s()
+        silence = Silence(self._process.tree())
         while True:
             try:
                 return self._answers.get(timeout=min(_PULSE_S, _ANSWERS_WITHIN_S))
             except queue.Empty:
-                silent_s, used_s = time.monotonic() - began_s, self._process.processor_time_s() - computed_s
-            if is_hung(silent_s, used_s, _ANSWERS_WITHIN_S):
-                self.kill(f"did not answer for {_ANSWERS_WITHIN_S:g} s, and was killed")
-                return self._answers.get()
+                if silence.is_hang(_ANSWERS_WITHIN_S, self._process.tree()):
+                    self.kill(f"did not answer for {_ANSWERS_WITHIN_S:g} s, and was killed")
+                    return self._answers.get()
 
     def check(self, message: Message) -> None:
         """Raise if an answer is a refusal.

@@ -21,7 +21,7 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import describe_error, one_line
-from mlbench.execution.engine_choice import engine_of
+from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.failures import error_to_wire
 from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
 from mlbench.execution.plain_values import plain_entries
@@ -50,7 +50,9 @@ def serve(line: Line) -> int:
     with ExitStack() as stack:
         try:
             part = _build(start.facts)
-            engine = stack.enter_context(engine_of(part.backend, part.model, part.plan))
+            made = engine_of(part.backend, part.model, part.plan)
+            with contain_refusals(made):
+                engine = stack.enter_context(made)
         except Exception as error:  # any exception is reported to the other side; the traceback stays in the log
             traceback.print_exc()
             line.send("refused", error=asdict(error_to_wire(error)))
@@ -137,7 +139,8 @@ class _Served:
 
     def _warm_up(self, message: Message) -> None:
         indices, plan = message.arrays[0].tolist(), self._part.plan
-        self._engine.warm_up(Samples(range(len(indices)), indices, self._part.dataset))
+        with contain_refusals(self._engine):
+            self._engine.warm_up(Samples(range(len(indices)), indices, self._part.dataset))
         gc.collect()
         gc.freeze()  # existing objects stay, and the garbage collector need not scan them during the measurement
         likely = plan.largest_batch if plan.batch == "auto" else plan.batch

@@ -32,11 +32,14 @@ from mlbench import (
     ReplySpec,
     RuntimeFacts,
     Target,
+    UnavailableError,
+    UsageError,
     Workload,
     hookimpl,
 )
 
 WHERE = 7
+FLOOD_BYTES = 8 * 2**20
 LIFE = 5000  # samples: more than the trial before a test asks for
 
 
@@ -87,6 +90,43 @@ class Ageing(Engine):
             if self._left < 0:
                 self._happen(samples, None, reply)
         reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+
+class Refusing(Faulty):
+    """Accepts a request, and has its engine refuse it later, with errors of ours."""
+
+    def engine(self, model, plan):
+        return Reluctant(self.name.removeprefix("refusing_"))
+
+
+class Reluctant(Engine):
+    def __init__(self, where):
+        self._where = where
+
+    def _reach(self, place, error):
+        if place == self._where:
+            raise error
+
+    def __enter__(self):
+        self._reach("enter", DataError("shard 3 of 5 is gone.", hint="Fetch it."))
+        return self
+
+    def warm_up(self, samples):
+        self._reach("warm_up", UsageError("8 GB are not enough."))
+
+    def submit(self, samples, reply):
+        self._reach("submit", UnavailableError("the licence has expired."))
+
+
+class Flooding(Faulty):
+    """Writes more than a log may hold, to both streams, before it is asked for anything."""
+
+    def engine(self, model, plan):
+        for _ in range(FLOOD_BYTES // 2**20):
+            os.write(1, b"nothing to say " * (2**20 // 30) + b"\n")
+            os.write(2, b"nothing to say " * (2**20 // 30) + b"\n")
+        os.write(2, b"the last word\n")
+        return Zeros(pass_by)
 
 
 class Odd(Faulty):
@@ -327,6 +367,16 @@ class Misplaced(Unscorable):
         return Searching()
 
 
+class Uncountable(Unscorable):
+    """A workload whose dataset cannot say how many samples it has."""
+
+    name = "uncountable"
+    title = "a dataset without a length"
+
+    def dataset(self, variant):
+        return Endless()
+
+
 class Numbers(Dataset):
     count = performance_count = 8
     fingerprint = "numbers"
@@ -339,6 +389,15 @@ class Numbers(Dataset):
 
     def sample(self, index):
         return index
+
+
+class Endless(Numbers):
+    def __len__(self):
+        raise OverflowError("there is no end to it")
+
+    @property
+    def count(self):
+        return len(self)
 
 
 class Label(BatchProgram):
@@ -390,7 +449,7 @@ def mlbench_power_meters():
 
 @hookimpl
 def mlbench_workloads():
-    return [Unscorable(), Misplaced()]
+    return [Unscorable(), Misplaced(), Uncountable()]
 
 
 @hookimpl
@@ -401,5 +460,6 @@ def mlbench_backends():
     faulty = [Faulty(f.__name__, f) for f in endings + replies + lies]
     faulty += [NeverClosing("never_closing", None), NeverFlushing("never_flushing", None)]
     faulty.append(NeverLeaving("never_leaving", None))
+    refusing = [Refusing(f"refusing_{where}", None) for where in ("enter", "warm_up", "submit")]
     others = [Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash)]
-    return [*faulty, *others, Odd("odd", pass_by), Mute("mute", None)]
+    return [*faulty, *refusing, *others, Flooding("flooding", None), Odd("odd", pass_by), Mute("mute", None)]

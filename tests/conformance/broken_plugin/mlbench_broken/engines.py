@@ -1,7 +1,9 @@
 """Engines that compute, and do not keep to the times at which they may answer."""
 
+import os
 import threading
 
+from mlbench import DataError, UsageError
 from mlbench_broken.wrapping import BrokenEngine, Tampering, poisoned_places
 
 
@@ -47,6 +49,24 @@ class Raising(Tampering):
         super().submit(samples, reply)
 
 
+class RefusingToStart(Tampering):
+    def __enter__(self):
+        raise DataError("shard 3 of 5 is gone.", hint="Fetch it.")
+
+
+class RefusingToWarmUp(Tampering):
+    def warm_up(self, samples):
+        raise UsageError("8 GB are not enough.")
+
+
+class Flooding(Tampering):
+    """Prints a megabyte for each query."""
+
+    def submit(self, samples, reply):
+        os.write(1, b"nothing to say" * 2**16)
+        super().submit(samples, reply)
+
+
 def untampered(samples, outputs, reply):
     reply.complete(samples, outputs)
 
@@ -56,4 +76,7 @@ BACKENDS = [
     BrokenEngine("late-reply", Late),
     BrokenEngine("reply-at-exit", AtExit),
     BrokenEngine("raising-submit", lambda engine: Raising(engine, untampered)),
+    BrokenEngine("refusing-to-start", lambda engine: RefusingToStart(engine, untampered)),
+    BrokenEngine("refusing-to-warm-up", lambda engine: RefusingToWarmUp(engine, untampered)),
+    BrokenEngine("flooding", lambda engine: Flooding(engine, untampered)),
 ]
