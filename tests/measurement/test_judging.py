@@ -170,7 +170,7 @@ def test_the_metric_may_write_what_is_to_be_seen_beside_the_accuracy_log(judged,
 
 @pytest.mark.parametrize(
     ("wants_accuracy", "reason"),
-    [(False, "no accuracy test was asked for"), (True, "trained weights make no claim of accuracy")],
+    [(False, "no accuracy test was asked for"), (True, "trained weights have no accuracy to claim")],
 )
 def test_without_a_metric_no_accuracy_is_claimed_and_the_reason_is_reported(judged, wants_accuracy, reason):
     judgement = judged(None, wants_accuracy=wants_accuracy)
@@ -186,7 +186,7 @@ def test_replies_that_were_not_sound_are_not_scored_and_make_the_run_invalid(jud
     assert (found.measured, found.passed, judgement.verdict.is_valid) == (1, False, False)
     assert "sample 7: NaN in the reply (in the performance test)" in found.fix
     assert judgement.accuracy is None
-    assert judgement.verdict.not_applied["accuracy"] == "replies were not sound"
+    assert judgement.verdict.not_applied["accuracy"] == "there were invalid replies"
 
 
 def test_a_reply_that_only_the_metric_knows_to_be_wrong_is_a_fault(judged):

@@ -131,7 +131,7 @@ def found(clock, tmp_path):
 
 def test_an_engine_whose_replies_were_at_fault_is_not_asked(found, clock):
     engine = Doubling(clock)
-    assert found(engine, faults=["sample 3: NaN"]) == (None, "replies were not sound")
+    assert found(engine, faults=["sample 3: NaN"]) == (None, "there were invalid replies")
     assert engine.asked == 0
 
 

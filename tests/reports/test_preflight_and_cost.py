@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mlbench.comparison.cost import Yield, Yields
-from mlbench.records.expected_cost import ExpectedCost
+from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
 from mlbench.records.query import QueryResult
 from mlbench.reports.answer import answer_csv, answer_json, answer_table
 from mlbench.reports.badge import badge
@@ -14,26 +14,22 @@ from mlbench.reports.cost import cost_columns, cost_json, cost_notes, cost_rows,
 from mlbench.reports.preflight import preflight
 
 
-def expected(**changes):
-    fields = {"runs": 4, "unknown_runs": 0, "seconds": 125.0, "disk_bytes": 0, "peak_memory_bytes": None}
-    return preflight(ExpectedCost(**fields | changes), done=0)
+def expected(done=0, *, seconds=14 * 60, basis=Basis.SAME, **changes):
+    fields = {"runs": 4, "similar_runs": 0, "unknown_runs": 0, "disk_bytes": 0, "peak_memory_bytes": None}
+    return preflight(ExpectedCost(**fields | changes, time=ExpectedTime(seconds=seconds, basis=basis)), done=done)
 
 
 def test_runs_that_are_there_are_not_announced_again():
-    text = preflight(ExpectedCost(runs=0, unknown_runs=0, seconds=0, disk_bytes=0, peak_memory_bytes=None), done=7)
-    assert text == "All 7 runs are there; --fresh makes them again."
+    assert expected(7, runs=0) == "All 7 runs exist already; --fresh makes them again."
 
 
-def test_an_estimate_from_earlier_runs_is_about_so_many_minutes():
-    assert expected() == "4 runs to make; about 2:05 minutes (from earlier runs like 4 of them)."
-
-
-def test_runs_of_an_unknown_kind_make_it_a_lower_bound():
-    assert expected(unknown_runs=1) == "4 runs to make; at least 2:05 minutes (from earlier runs like 3 of them)."
-
-
-def test_without_any_earlier_run_that_is_said():
-    assert expected(unknown_runs=4).endswith("(no run like them was made here yet).")
+def test_an_estimate_says_what_it_rests_on():
+    assert expected() == "4 runs to make; about 14 min (by earlier runs like 4 of them)."
+    similar = expected(similar_runs=1, basis=Basis.SIMILAR)
+    assert (
+        similar == "4 runs to make; roughly 14 min (by earlier runs like 3 of them, 1 guessed by others of their tier)."
+    )
+    assert expected(unknown_runs=4, basis=Basis.NOTHING).startswith("4 runs to make; more than 14 min (no run of this")
 
 
 def test_disk_is_in_megabytes_and_memory_in_gibibytes():
@@ -42,8 +38,7 @@ def test_disk_is_in_megabytes_and_memory_in_gibibytes():
 
 
 def test_runs_that_are_there_are_counted_beside_those_to_make():
-    cost = ExpectedCost(runs=2, unknown_runs=0, seconds=60, disk_bytes=0, peak_memory_bytes=None)
-    assert preflight(cost, done=5).startswith("2 runs to make, 5 are there; about 1:00 minutes")
+    assert expected(5, runs=2).startswith("2 runs to make, 5 are there; ")
 
 
 def row(**changes):

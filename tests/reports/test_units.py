@@ -117,10 +117,9 @@ def test_memory_is_counted_in_powers_of_1024(bytes_, text):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "1 s"), (45, "45 s"), (60 * 14, "14 min"), (2 * 3600 + 600, "2 h 10 min")],
+    ("seconds", "text"), [(0, "1 s"), (45, "45 s"), (14 * 60, "14 min"), (14 * 60 + 40, "15 min"), (7800, "2 h 10 min")]
 )
-def test_a_rough_time_is_never_nothing(seconds, text):
+def test_a_rough_time_is_said_as_one_says_it(seconds, text):
     assert rough_time(seconds) == text
 
 
@@ -149,7 +148,7 @@ def test_a_score_that_is_its_target_is_spelled_like_it():
     assert tell_apart(97.4, [97.4], spell, 2) == ("97.40", ["97.40"])
 
 
-def test_a_score_between_two_limits_is_distinguished_from_both():
+def test_a_score_between_two_limits_is_told_from_both():
     assert tell_apart(23.0095, [23.01, 23.95], spell, 2) == ("23.009", ["23.010", "23.950"])
 
 

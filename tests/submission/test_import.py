@@ -272,6 +272,12 @@ def test_one_folder_too_deep_is_said(add, root, results):
 # what an imported run is good for
 
 
+def test_the_command_gives_imported_runs_the_tag_that_it_was_given(add, root, results):
+    add("offline", "Offline")
+    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results), "--tag", "v4.1", "--json"])
+    assert [record["tag"] for record in json.loads(done.stdout)["imported"]] == ["v4.1"]
+
+
 def test_the_command_prints_a_line_each_and_exits_1_when_something_is_unread(add, root, results):
     add("offline", "Offline")
     done = CliRunner().invoke(main, ["import", str(root), "--results", str(results), "--json"])

@@ -1,0 +1,212 @@
+"""Options that are given are in force, and exit statuses say how it went."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from mlbench.cli import main
+from mlbench.cli.run import _status
+from mlbench.conformance.isolated import Finding
+from mlbench.records.baselines import save_baseline
+from mlbench.records.noise import Noise
+from mlbench.records.published import select_published
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MLBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "none.toml"))
+    (tmp_path / "results").mkdir()
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def mlbench(results):
+    return lambda *arguments: CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def store(a_run, results):
+    """Store a run per throughput, ten minutes apart, from a day of November on."""
+
+    def store(name, values, *, day=1, **changes):
+        for number, value in enumerate(values):
+            run = a_run(
+                run_id=f"{name}-{number}",
+                created=datetime(2026, 11, day, tzinfo=UTC) + timedelta(minutes=10 * number),
+                result=a_run().result.model_dump() | {"value": value},
+                tag=name,
+                **changes,
+            )
+            (results / run.run_id).mkdir()
+            (results / run.run_id / "record.json").write_text(run.text())
+
+    return store
+
+
+def test_a_run_command_is_good_where_every_run_was_made_and_counts(a_run, a_failure):
+    good = a_run()
+    bad = a_run(verdict=good.verdict.model_dump() | {"is_valid": False})
+    assert _status([good, good], 2) == 0
+    assert _status([good], 2) == 1, "one was not stored"
+    assert _status([good, bad], 2) == 1
+    assert _status([bad, good], 2) == 1
+    assert _status([good, a_failure], 2) == 1
+    assert _status([], 0) == 1, "nothing ran"
+
+
+@pytest.fixture
+def made(a_run, monkeypatch):
+    """Note the runs that a command makes instead of measuring them."""
+    requests = []
+
+    def note(request, *others):
+        requests.append((request.workload, request.scenario, request.repeat))
+        return a_run(workload=request.workload, scenario=request.scenario)
+
+    monkeypatch.setattr("mlbench.runner.run_benchmark", note)
+    return requests
+
+
+def test_repeats_are_made_in_turns(mlbench, made):
+    done = mlbench("run", "resnet50", "bert", "--backend", "null", "--scenario", "Offline", "--repeat", 2)
+    assert done.exit_code == 0, done.output
+    assert made == [
+        ("resnet50", "Offline", 1),
+        ("bert", "Offline", 1),
+        ("resnet50", "Offline", 2),
+        ("bert", "Offline", 2),
+    ]
+
+
+def test_a_combination_that_the_rules_do_not_define_is_named_and_the_others_run(mlbench, made):
+    done = mlbench("run", "3d-unet", "resnet50", "--backend", "null", "--scenario", "Server")
+    assert "3d-unet Server: the rules do not define this combination." in done.stderr
+    assert made == [("resnet50", "Server", 1)]
+
+
+def test_json_is_an_array_of_the_records_and_nothing_else(mlbench, made):
+    done = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--repeat", 2, "--json")
+    assert [record["workload"] for record in json.loads(done.stdout)] == ["resnet50", "resnet50"]
+
+
+def test_a_setting_of_the_command_line_is_in_force_and_says_where_it_comes_from(mlbench):
+    done = mlbench("settings", "resnet50", "null", "--set", "load.min_duration_ms=77", "--json")
+    assert json.loads(done.stdout)["load.min_duration_ms"] == {"value": 77, "layer": "command line"}
+
+
+@pytest.mark.parametrize(
+    ("option", "field", "value"), [("--margin", "margin", 0.2), ("--accuracy-margin", "accuracy_margin", 0.1)]
+)
+def test_a_margin_that_is_given_is_the_one_that_is_used(mlbench, store, option, field, value):
+    store("old", [100.0, 101.0, 99.0])
+    store("new", [100.0, 101.0, 99.0], day=2)
+    assert json.loads(mlbench("compare", "old", "new", option, value, "--json").stdout)[field] == value
+    assert json.loads(mlbench("compare", "old", "new", "--json").stdout)[field] != value
+    assert mlbench("baseline", "save", "b", "old").exit_code == 0
+    assert json.loads(mlbench("regress", "new", "--baseline", "b", option, value, "--json").stdout)[field] == value
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-0.1", "1", "much"])
+def test_a_margin_that_is_no_share_is_refused(mlbench, value):
+    done = mlbench("compare", "a", "b", "--margin", value)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+
+
+def test_regress_does_not_judge_runs_that_were_made_before_the_baseline(mlbench, a_run, results):
+    run = a_run(run_id="old", created=datetime.now(UTC) - timedelta(days=1))
+    (results / "old").mkdir()
+    (results / "old" / "record.json").write_text(run.text())
+    save_baseline(results, "b", [run])
+    done = mlbench("regress", "--baseline", "b")
+    assert done.exit_code == 2
+    assert "since baseline 'b'" in done.stderr
+
+
+def test_history_follows_only_the_runs_that_were_asked_for(mlbench, store):
+    store("ours", [100.0, 101.0])
+    store("theirs", [50.0, 51.0], backend="onnxruntime")
+    for named in ((), ("ours", "theirs")):
+        both = json.loads(mlbench("history", *named, "--json").stdout)
+        assert len({each["name"] for each in both}) == 2
+        (one,) = json.loads(mlbench("history", *named, "--backend", "onnxruntime", "--json").stdout)
+        assert [point["value"] for point in one["points"]] != [100.0, 101.0]
+        assert "onnxruntime" in one["name"]
+    done = mlbench("history", "ours", "--backend", "onnxruntime")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+
+
+def test_a_baseline_holds_all_the_runs_that_are_named(mlbench, store):
+    store("a", [100.0])
+    store("b", [50.0])
+    assert mlbench("baseline", "save", "both", "a", "b").stdout == "both: 2 runs\n"
+    assert len(json.loads(mlbench("baseline", "show", "both", "--json").stdout)["records"]) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"submitter": "google"},
+        {"accelerator": "TPU"},
+        {"scenario": "Offline", "submitter": "AMD"},
+    ],
+)
+def test_published_lists_what_the_options_ask_for(mlbench, options):
+    given = [word for name, value in options.items() for word in (f"--{name}", value)]
+    found = json.loads(mlbench("published", *given, "--json").stdout)
+    assert [each["result_id"] for each in found] == [each.result_id for each in select_published(**options)]
+    assert 0 < len(found) < 937
+
+
+@pytest.fixture
+def placed(a_run, environment, results):
+    """Store a run of GPT-J that meets both accuracies, of official length, on one accelerator."""
+    from mlbench.records.accelerators import Accelerator
+
+    more = {"memory_bytes": None, "power_limit_w": None, "max_clock_mhz": None, "ecc": None, "mig": None}
+    device = Accelerator(name="A", driver="1", **more)
+    target = a_run().accuracy.model_dump()["targets"][0] | {"score": "ROUGE1"}
+    accuracy = a_run().accuracy.model_dump() | {"targets": [target, target | {"name": "99.9", "required": False}]}
+    run = a_run(
+        run_id="official-0001",
+        workload="gptj",
+        profile="full",
+        tier="valid",
+        accuracy=accuracy,
+        result=a_run().result.model_dump() | {"value": 2000.0, "unit": "tokens/s"},
+        environment=environment.model_copy(update={"accelerators": [device]}),
+    )
+    (results / run.run_id).mkdir()
+    (results / run.run_id / "record.json").write_text(run.text())
+
+
+@pytest.mark.parametrize(("options", "variant"), [((), "99"), (("--variant", "99.9"), "99.9")])
+def test_a_run_is_placed_for_the_accuracy_that_was_asked_for(mlbench, placed, options, variant):
+    done = mlbench("published", "--place", "0001", *options, "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["variant"] == variant
+    assert {each["variant"] for each in (*found["better"], *found["worse"])} == {variant}
+
+
+@pytest.mark.parametrize(("passes", "status"), [((True, True), 0), ((True, False), 1), ((False, False), 1)])
+def test_a_backend_that_fails_a_check_fails_the_command(mlbench, monkeypatch, passes, status):
+    findings = [
+        Finding(check=f"check {number}", demand="d", reason="" if passed else "broken", hint="", seconds=0.1)
+        for number, passed in enumerate(passes)
+    ]
+    monkeypatch.setattr("mlbench.conformance.isolated.examine", lambda request, log, on_finding: findings)
+    done = mlbench("check", "null", "--json")
+    assert done.exit_code == status
+    assert [each["passed"] for each in json.loads(done.stdout)] == list(passes)
+
+
+@pytest.mark.parametrize(("spread", "word"), [(0.01, "quiet"), (0.3, "noisy")])
+def test_the_doctor_says_whether_the_machine_is_quiet(spread, word):
+    from mlbench.cli.doctor import describe_noise
+
+    (line,) = describe_noise(Noise(spread=spread, longest_pause_ns=1_500_000), 0.25)
+    assert f"spread {spread:.1%}, longest pause 1.5 ms, load average 0.25: {word}" in line
