@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 LAYERS = ("default", "scenario", "workload", "backend", "system", "suite", "command line")
 """Where settings come from; a later layer overrides an earlier one."""
 
+CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
+"""By prefix, the dataclasses that a run's settings fill, with the defaults; backends and workloads bring theirs."""
+
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
 _OWN_FLAGS = {"execution.precision": "--precision"}
@@ -46,6 +49,10 @@ class Setting:
 
     value: Any
     layer: str
+    file: Path | None = None
+    """The settings file that it stands in, where the layer has one."""
+    replaced: Setting | None = None
+    """What it would be without this layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Settings:
 
         values = {
             key.removeprefix(f"{prefix}."): TypeAdapter(wanted).validate_python(self.by_key[key].value)
-            for key, (wanted, _) in _fields({prefix: template})
+            for key, (wanted, _) in fields_of({prefix: template})
             if key in self.by_key
         }
         return dataclasses.replace(template, **values)
@@ -111,23 +118,18 @@ def resolve_settings(
         UsageError: a setting is unknown, of the wrong type or out of range, in whichever layer; the message names it.
     """
     workload, backend, scenario = run_conditions.workload, run_conditions.backend, run_conditions.scenario
-    templates = {
-        "load": LoadSettings(),
-        "execution": EnginePlan(),
-        "backend": backend.options,
-        "workload": workload.options,
-    }
-    fields = dict(_fields(templates))
+    fields = dict(fields_of({**CORE_TEMPLATES, "backend": backend.options, "workload": workload.options}))
     settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
-    layers: list[tuple[str, Mapping[str, Any]]] = [(f"scenario {scenario.name}", scenario.settings)]
-    for owner, file in ((f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)):
-        layers += [(owner, entry) for entry in _entries(file, run_conditions)] if file else []
+    files = [(f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)]
     if system_file and is_file(system_file):
-        layers += [(f"system {system_file}", entry) for entry in _entries(system_file, run_conditions)]
-    layers += [("suite", suite), ("command line", command_line)]
-    for layer, values in layers:
+        files.append((f"system {system_file}", system_file))
+    layers: list[tuple[str, Path | None, Mapping[str, Any]]] = [(f"scenario {scenario.name}", None, scenario.settings)]
+    layers += [(owner, file, entry) for owner, file in files if file for entry in _entries(file, run_conditions)]
+    layers += [("suite", None, suite), ("command line", None, command_line)]
+    for layer, file, values in layers:
         for key, value in values.items():
-            settings[key] = Setting(_check_value(key, value, fields, layer), layer)
+            checked = _check_value(key, value, fields, layer)
+            settings[key] = Setting(checked, layer, file, settings[key])
     return Settings(settings)
 
 
@@ -138,13 +140,13 @@ def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
         UsageError: a setting is unknown, of the wrong type or out of range.
     """
     layer = "command line"
-    fields = dict(_fields({prefix: template}))
+    fields = dict(fields_of({prefix: template}))
     settings = {key: Setting(_check_value(key, value, fields, layer), layer) for key, value in values.items()}
     return Settings(settings).fill(prefix, template)
 
 
-def _fields(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Yield key, (type, default) of each field of the templates."""
+def fields_of(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Yield key, (type, default) of each field that a setting fills, of dataclass instances by prefix."""
     for prefix, template in templates.items():
         types = typing.get_type_hints(type(template), include_extras=True)
         for field in dataclasses.fields(template):
