@@ -39,7 +39,7 @@ class SettingDescription:
     @property
     def summary(self) -> str:
         """The first sentence of the text."""
-        return self.text.partition(". ")[0].removesuffix(".") + "." if self.text else ""
+        return first_sentence(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,11 @@ class SettingGroup:
     source: str
     """The dataclass: ``mlbench.contracts.backend.EnginePlan``."""
     settings: tuple[SettingDescription, ...]
+
+
+def first_sentence(text: str) -> str:
+    """Return a text up to the end of its first sentence."""
+    return text.partition(". ")[0].removesuffix(".") + "." if text else ""
 
 
 def describe_group(prefix: str, template: Any, reader: str) -> SettingGroup:
@@ -92,13 +97,13 @@ def _own_docs(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def _describe(key: str, wanted: Any, default: Any, text: str) -> SettingDescription:
-    forms = list(_schemas(wanted))
-    takes = " or ".join(sorted(map(_form, forms), key=lambda form: form.startswith(_NUMBERS)))
+    forms = dict(_forms(wanted))
+    takes = " or ".join(sorted(forms, key=lambda form: form.startswith(_NUMBERS)))
     return SettingDescription(
         key=key,
         text=text,
         values=takes or getattr(wanted, "__name__", str(wanted)),
-        choices=tuple(word for form in forms for word in _words(form)),
+        choices=tuple(word for words in forms.values() for word in words),
         default=format_value(default),
     )
 
@@ -112,8 +117,8 @@ def format_value(value: Any) -> str:
     return " ".join(str(value).split()) or '""'
 
 
-def _schemas(wanted: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON schema of each form that a value may have, but null; nothing for a type without one."""
+def _forms(wanted: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each form that a value may have but null, and the words among them; nothing for a type without a schema."""
     from pydantic import PydanticUserError, TypeAdapter
 
     try:
@@ -124,7 +129,7 @@ def _schemas(wanted: Any) -> Iterator[Mapping[str, Any]]:
     for form in schema.get("anyOf", [schema]):
         found = definitions.get(form.get("$ref", "").rpartition("/")[2], form)
         if found.get("type") != "null":
-            yield found
+            yield _form(found), _words(found)
 
 
 def _words(form: Mapping[str, Any]) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ ROOMS = {
         "submission",
         "suite",
         "toolkit",
+        "tuning",
         "turns",
     },
 }

@@ -9,25 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
 from mlbench.cli.options import overrides_option, profile_option, tier_option
 from mlbench.cli.output import echo, echo_heading, echo_json, echo_line, echo_wrapped
 from mlbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mlbench.setting_descriptions import SettingDescription, SettingGroup
+    from mlbench.setting_descriptions import SettingGroup
     from mlbench.tuning import Setting
 
 INDENT = 4
 
 
 @click.command("settings")
-@click.argument("workload", required=False)
-@click.argument("backend", required=False)
-@click.option("--scenario", default="Offline", show_default=True, help="See `mlbench list`.")
+@click.argument("workload", required=False, shell_complete=offer_workloads)
+@click.argument("backend", required=False, shell_complete=offer_backends)
+@click.option(
+    "--scenario",
+    default="Offline",
+    show_default=True,
+    metavar="SCENARIO",
+    shell_complete=offer_scenarios,
+    help="See `mlbench list`.",
+)
 @profile_option
 @tier_option
 @overrides_option
-@click.option("--explain", metavar="KEY", help="One setting: all that is known of it.")
+@click.option("--explain", metavar="KEY", shell_complete=offer_settings, help="One setting: all that is known of it.")
 @click.option("--markdown", is_flag=True, help="Without WORKLOAD and BACKEND: a page of all settings.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
@@ -109,14 +117,10 @@ def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
         return [dataclasses.asdict(group) for group in groups]
     values = Settings(settings).plain()
     return {
-        each.key: {"value": values[each.key], "layer": settings[each.key].layer, **_describe(each)}
+        each.key: {"value": values[each.key], "layer": settings[each.key].layer, **dataclasses.asdict(each)}
         for group in groups
         for each in group.settings
     }
-
-
-def _describe(setting: SettingDescription) -> dict[str, Any]:
-    return {"description": setting.text, "values": setting.values, "default": setting.default}
 
 
 def _list(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, UsageError
+from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe
 from mlbench_null.options import NullOptions
 
 
@@ -25,9 +23,6 @@ class Null(Backend):
         from mlbench_null.scripts import TokenStream, Zeros
 
         options = self.options
-        for name in ("delay_ms", "token_ms"):
-            if not (math.isfinite(time_ms := getattr(options, name)) and time_ms >= 0):
-                raise UsageError(f"backend.{name} is {time_ms}.", hint="Give milliseconds, 0 or more.")
         delay_ns, token_ns = round(options.delay_ms * 1e6), round(options.token_ms * 1e6)
         script: Script = Zeros(model.program.reply, delay_ns)
         if isinstance(model.program, GenerationProgram):

@@ -70,8 +70,10 @@ def test_json_of_a_run_has_the_description_beside_the_value(settings):
         "execution.max_wait_us": {
             "value": 0,
             "layer": "default",
-            "description": "How long a dynamic batch waits for more samples, in microseconds.",
+            "key": "execution.max_wait_us",
+            "text": "How long a dynamic batch waits for more samples, in microseconds.",
             "values": "integer, 0 or more",
+            "choices": [],
             "default": "0",
         }
     }
@@ -86,6 +88,8 @@ def test_json_of_a_run_has_the_description_beside_the_value(settings):
         (["bert", "null", "--markdown"], "--markdown is given beside WORKLOAD and BACKEND."),
         (["bert", "null", "--set", "execution.workers=0"], "execution.workers is '0' (command line)"),
         (["bert", "null", "--set", "execution.batching=best"], "Input should be 'inline', 'dynamic'"),
+        (["bert", "null", "--set", "backend.delay_ms=-1"], "Input should be greater than or equal to 0"),
+        (["bert", "null", "--set", "backend.token_ms=nan"], "Input should be"),
         (["gptj", "null", "--set", "workload.layers=29"], "Input should be less than or equal to 28"),
         (["3d-unet", "null", "--set", "workload.windows_per_call=0"], "greater than or equal to 1"),
     ],
