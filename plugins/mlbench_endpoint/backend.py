@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, UsageError
+from mlbench import Backend, Precision, Probe, UsageError
+from mlbench.toolkit import find_versions
 from mlbench_endpoint.options import EndpointOptions
+
+if TYPE_CHECKING:
+    from mlbench import Engine, EnginePlan, Model
 
 EXAMPLE = "--set backend.url=http://localhost:8000/v1"
 
@@ -26,9 +29,8 @@ class Endpoint(Backend):
 
         The server is contacted when an engine is made; only the user knows its precision.
         """
-        try:
-            version = importlib.metadata.version("aiohttp")
-        except importlib.metadata.PackageNotFoundError:
+        versions = find_versions("aiohttp")
+        if not versions:
             return Probe(
                 is_available=False,
                 reason="aiohttp is not installed",
@@ -38,12 +40,13 @@ class Endpoint(Backend):
             is_available=True,
             devices=("server",),
             precisions=(Precision.BF16, Precision.FP16, Precision.FP8, Precision.FP32, Precision.INT8),
-            versions={"aiohttp": version},
+            versions=versions,
             rank=-50,
         )
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine whose requests ask for what the workload's program says; batching is the server's."""
+        from mlbench import GenerationProgram
         from mlbench_endpoint.engine import EndpointEngine
         from mlbench_endpoint.request_format import request_format
 

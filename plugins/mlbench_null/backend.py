@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe
+from typing import TYPE_CHECKING
+
+from mlbench import Backend, Precision, Probe
 from mlbench_null.options import NullOptions
+
+if TYPE_CHECKING:
+    from mlbench import Engine, EnginePlan, Model
 
 
 class Null(Backend):
@@ -19,6 +24,7 @@ class Null(Backend):
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine that answers in the model's form; it ignores graphs, batching and precision."""
+        from mlbench import GenerationProgram
         from mlbench_null.engine import DelayedEngine, NullEngine, Script
         from mlbench_null.scripts import TokenStream, Zeros
 

@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import mlbench
 from mlbench import toolkit
 from mlbench.cli import COMMANDS, main
 from mlbench.cli.examples import EXAMPLES
@@ -92,8 +93,27 @@ def test_every_name_of_the_toolkit_is_there_and_no_module(name):
     assert not hasattr(getattr(toolkit, name), "__path__") and type(getattr(toolkit, name)).__name__ != "module"
 
 
-def test_the_toolkit_imports_when_used_what_it_shows_to_type_checkers():
-    tree = ast.parse(Path(toolkit.__file__).read_text())
+@pytest.mark.parametrize("package", [mlbench, toolkit], ids=lambda package: package.__name__)
+def test_a_package_imports_when_used_what_it_shows_to_type_checkers(package):
+    tree = ast.parse(Path(package.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     shown = {node.module: tuple(alias.name for alias in node.names) for node in block.body}
-    assert shown == toolkit._IMPORTED_WHEN_USED
+    assert shown == package._IMPORTED_WHEN_USED
+    names = {name for names in shown.values() for name in names}
+    assert names | {"__version__"} >= set(package.__all__) >= names
+    assert all(hasattr(package, name) for name in names)
+    inside = {file.stem for file in Path(package.__file__).parent.iterdir()}
+    assert names & inside == set(), "importing the module of that name hides the name"
+
+
+def test_a_plugin_that_asks_for_a_backend_loads_the_contracts_of_backends_alone():
+    script = "import sys\nfrom mlbench import Backend\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("mlbench.contracts.")}
+    assert "mlbench.contracts.backend" in loaded
+    assert loaded.isdisjoint({"mlbench.contracts.metric", "mlbench.contracts.engine", "mlbench.contracts.statistics"})
+
+
+def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'Backends'"):
+        mlbench.Backends  # noqa: B018
