@@ -1,4 +1,4 @@
-"""Examples that ``mlbench COMMAND --help`` ends with; a test holds each against the options that there are."""
+"""Examples that ``mlbench COMMAND --help`` ends with; a test parses each of them."""
 
 from __future__ import annotations
 
