@@ -180,7 +180,8 @@ def example(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation as a site, with search; a link that leads nowhere, or any other warning, fails it."""
     install(session, "docs")
-    pages, site = Path(session.create_tmp()) / "pages", Path(session.create_tmp()) / "site"
+    folder = Path(session.create_tmp()).resolve()  # mkdocs takes the site's for one beside its settings
+    pages, site = folder / "pages", folder / "site"
     session.run("python", "docs/site/collect.py", os.fspath(pages))
     build = ("mkdocs", "build", "--strict", f"--config-file={pages}/mkdocs.yml", f"--site-dir={site}")
     session.run(*build, env={"NO_MKDOCS_2_WARNING": "1"})
