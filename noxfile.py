@@ -18,7 +18,7 @@ LOCK = Path(__file__).with_name("constraints.txt")
 """The versions that were tested, a line each, as pip reads them; written by ``nox -s lock``."""
 
 RESOLVE = (
-    *("pip", "compile", "pyproject.toml", "--extra=dev", "--no-annotate", "--quiet"),
+    *("pip", "compile", "pyproject.toml", "--extra=dev", "--extra=docs", "--no-annotate", "--quiet"),
     "--no-emit-package=mlbench-inference",
     "--custom-compile-command=nox -s lock",
 )
@@ -174,6 +174,18 @@ def example(session: nox.Session) -> None:
     session.install("./examples/mlbench_openvino")
     session.run("mlbench", "check", "openvino")
     session.run("mlbench", "run", "--backend", "openvino", "--results", session.create_tmp(), *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation as a site, with search; a link that leads nowhere, or any other warning, fails it."""
+    install(session, "docs")
+    folder = Path(session.create_tmp()).resolve()  # mkdocs takes the site's for one beside its settings
+    pages, site = folder / "pages", folder / "site"
+    session.run("python", "docs/site/collect.py", os.fspath(pages))
+    build = ("mkdocs", "build", "--strict", f"--config-file={pages}/mkdocs.yml", f"--site-dir={site}")
+    session.run(*build, env={"NO_MKDOCS_2_WARNING": "1"})
+    session.log("the first page: %s/index.html", site)
 
 
 @nox.session

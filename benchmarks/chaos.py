@@ -42,7 +42,8 @@ from resume import COMMAND, Kind, kind_of, leftovers
 
 from mlbench.errors import DataError
 from mlbench.records.run_folder import runs_in
-from mlbench.records.run_record import RECORD_FILE, RunRecord, read
+from mlbench.records.run_names import RECORD_FILE
+from mlbench.records.run_record import RunRecord, read
 
 SUITE = """
 name = "chaos"

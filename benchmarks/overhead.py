@@ -166,7 +166,7 @@ def run_mlbench(test: Test, folder: Path, *, workers: int = 0, batch: int = 8, g
     """
     graphs = {"logits": cast(Graph, Logits())}
     model = Model(name="nothing", graphs=graphs, program=Label(), weights_fingerprint="none")
-    plan = EnginePlan(batching=str(test.scenario.settings["execution.batching"]), batch=batch, workers=max(1, workers))
+    plan = EnginePlan(batching=test.scenario.settings["execution.batching"], batch=batch, workers=max(1, workers))
     backend = Free(batch) if workers else Plugins.discover().backend("null")
     gather_s = drive_module._GATHER_S if gather else 0
     with engine_of(backend, model, plan) as engine, mock.patch.object(drive_module, "_GATHER_S", gather_s):

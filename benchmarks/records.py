@@ -23,7 +23,8 @@ import click
 import numpy as np
 
 from mlbench.records.environment import observe_environment
-from mlbench.records.run_record import RECORD_FILE, RunRecord
+from mlbench.records.run_names import RECORD_FILE
+from mlbench.records.run_record import RunRecord
 
 REPEATS = 5
 SETTLING_S = 2.5

@@ -170,8 +170,10 @@ class Bench:
         order = list(self.indices)
         if way.order_seed is not None:
             np.random.default_rng(way.order_seed).shuffle(order)
-        batching = "in_flight" if isinstance(self.model.program, GenerationProgram) else "inline"
-        plan = EnginePlan(precision=self.precision, batching=batching, batch=way.batch)
+        is_generation = isinstance(self.model.program, GenerationProgram)
+        plan = EnginePlan(
+            precision=self.precision, batching="in_flight" if is_generation else "inline", batch=way.batch
+        )
         reply, samples = RecordingReply(), Samples(order, order, self.dataset)
         with engine_of(backend, self.model, plan) as engine:
             engine.submit(samples, reply)

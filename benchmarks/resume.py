@@ -23,7 +23,8 @@ from pathlib import Path
 import click
 
 from mlbench.records.run_folder import runs_in
-from mlbench.records.run_record import RECORD_FILE, RunRecord, read
+from mlbench.records.run_names import RECORD_FILE
+from mlbench.records.run_record import RunRecord, read
 
 SUITE = """
 name = "resumed"

@@ -3,47 +3,51 @@
 These names are the contract between the core and its plugins; `mlbench.toolkit` holds what helps to keep it.
 """
 
-from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
-from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
-from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, GenerationProgram, Prompt
-from mlbench.contracts.graph import (
-    NEXT,
-    Array,
-    Dim,
-    Executable,
-    Graph,
-    Precision,
-    StatefulExecutable,
-    TensorSpec,
-    Tolerance,
-)
-from mlbench.contracts.hookspecs import hookimpl
-from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
-from mlbench.contracts.model import BatchProgram, Model
-from mlbench.contracts.power import Energy, PowerMeter
-from mlbench.contracts.reply_spec import ReplySpec
-from mlbench.contracts.runtime_facts import RuntimeFacts
-from mlbench.contracts.scenario import Scenario
-from mlbench.contracts.statistics import (
-    BatchStatistics,
-    CacheCounts,
-    DecodeCounts,
-    EngineStatistics,
-    GenerationStatistics,
-    PrefillCounts,
-)
-from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
-from mlbench.errors import (
-    DataError,
-    GraphError,
-    IncomparableRunsError,
-    InvalidRunError,
-    MlbenchError,
-    PluginError,
-    UnavailableError,
-    UsageError,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
+    from mlbench.contracts.dataset import Dataset
+    from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
+    from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, GenerationProgram, Prompt
+    from mlbench.contracts.graph import (
+        NEXT,
+        Array,
+        Dim,
+        Executable,
+        Graph,
+        Precision,
+        StatefulExecutable,
+        TensorSpec,
+        Tolerance,
+    )
+    from mlbench.contracts.hookspecs import hookimpl
+    from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
+    from mlbench.contracts.model import BatchProgram, Model
+    from mlbench.contracts.power import Energy, PowerMeter
+    from mlbench.contracts.reply_spec import ReplySpec
+    from mlbench.contracts.runtime_facts import RuntimeFacts
+    from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.statistics import (
+        BatchStatistics,
+        CacheCounts,
+        DecodeCounts,
+        EngineStatistics,
+        GenerationStatistics,
+        PrefillCounts,
+    )
+    from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
+    from mlbench.errors import (
+        DataError,
+        GraphError,
+        IncomparableRunsError,
+        InvalidRunError,
+        MlbenchError,
+        PluginError,
+        UnavailableError,
+        UsageError,
+    )
 
 __version__ = "0.1.0"
 
@@ -108,3 +112,43 @@ __all__ = [
     "__version__",
     "hookimpl",
 ]
+
+_IMPORTED_WHEN_USED = {
+    "mlbench.contracts.backend": ("Backend", "EnginePlan", "GraphBackend", "Probe"),
+    "mlbench.contracts.dataset": ("Dataset",),
+    "mlbench.contracts.engine": ("Capacity", "Engine", "GraphCalls", "Reply", "Samples"),
+    "mlbench.contracts.generation": ("DECODE", "LENGTH", "PREFILL", "SLOTS", "Decoding", "GenerationProgram", "Prompt"),
+    "mlbench.contracts.graph": (
+        *("NEXT", "Array", "Dim", "Executable", "Graph", "Precision", "StatefulExecutable", "TensorSpec"),
+        *("Tolerance",),
+    ),
+    "mlbench.contracts.hookspecs": ("hookimpl",),
+    "mlbench.contracts.metric": ("DifferenceLimits", "LoggedReply", "Metric", "OutputReference", "Target"),
+    "mlbench.contracts.model": ("BatchProgram", "Model"),
+    "mlbench.contracts.power": ("Energy", "PowerMeter"),
+    "mlbench.contracts.reply_spec": ("ReplySpec",),
+    "mlbench.contracts.runtime_facts": ("RuntimeFacts",),
+    "mlbench.contracts.scenario": ("Scenario",),
+    "mlbench.contracts.statistics": (
+        *("BatchStatistics", "CacheCounts", "DecodeCounts", "EngineStatistics", "GenerationStatistics"),
+        *("PrefillCounts",),
+    ),
+    "mlbench.contracts.workload": ("NoOptions", "Profile", "Variant", "Weights", "Workload"),
+    "mlbench.errors": (
+        *("DataError", "GraphError", "IncomparableRunsError", "InvalidRunError", "MlbenchError", "PluginError"),
+        *("UnavailableError", "UsageError"),
+    ),
+}
+"""Modules and their public names: a command pays for the contracts that it or a plugin asks for."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _IMPORTED_WHEN_USED.items():
+        if name in names:
+            globals()[name] = found = getattr(import_module(module), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

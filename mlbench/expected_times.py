@@ -12,7 +12,7 @@ from statistics import median
 from mlbench.errors import MlbenchError
 from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
 from mlbench.records.reading import read_each
-from mlbench.records.run_folder import has_record, names_in
+from mlbench.records.run_names import has_record, names_in
 from mlbench.records.run_record import RunRecord
 from mlbench.runner import RunRequest
 

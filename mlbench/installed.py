@@ -15,6 +15,7 @@ UNKNOWN = "unknown"
 """Replaces an unreadable version."""
 
 _VERSION = re.compile(r"^Version: *(\S+) *$", re.MULTILINE)
+_NAME = re.compile(r"^Name: *(\S+) *$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,8 @@ def _each_by_itself(group: str) -> Iterator[Installed]:
 def name_of(distribution: metadata.Distribution) -> str:
     """Return a distribution's name; where its metadata are damaged, the name of its folder, or ``?``."""
     try:
-        name = distribution.metadata["Name"]
+        found = _NAME.search(_headers(distribution))
+        name = found[1] if found else distribution.metadata["Name"]
     except Exception:  # not UTF-8, or not there
         name = None
     if isinstance(name, str) and name:
@@ -76,10 +78,15 @@ def name_of(distribution: metadata.Distribution) -> str:
 def version_of(name: str) -> str | None:
     """Return the version of a distribution, ``unknown`` where its metadata are damaged; None: it is not installed."""
     try:
-        headers, _, _ = (metadata.distribution(name).read_text("METADATA") or "").partition("\n\n")
-        found = _VERSION.search(headers)  # `metadata.version` parses all of the file, in fifty times the time
+        found = _VERSION.search(_headers(metadata.distribution(name)))
         return found[1] if found else metadata.version(name) or UNKNOWN
     except metadata.PackageNotFoundError:
         return None
     except Exception:  # not UTF-8, or without a version
         return UNKNOWN
+
+
+def _headers(distribution: metadata.Distribution) -> str:
+    """Return the headers of a distribution's metadata; `Distribution.metadata` parses all, in fifty times the time."""
+    headers, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
+    return headers

@@ -29,7 +29,8 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError, UsageError
-from mlbench.records.run_folder import Claim, TakenError, names_in
+from mlbench.records.run_folder import Claim, TakenError
+from mlbench.records.run_names import names_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
 from mlbench.runner import ResolvedRequest, RunRequest, Undefined, combinations, resolve

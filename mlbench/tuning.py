@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 LAYERS = ("default", "scenario", "workload", "backend", "system", "suite", "command line")
 """Where settings come from; a later layer overrides an earlier one."""
 
+CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
+"""By prefix, the dataclasses that a run's settings fill, with the defaults; backends and workloads bring theirs."""
+
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
 _OWN_FLAGS = {"execution.precision": "--precision"}
@@ -46,6 +49,10 @@ class Setting:
 
     value: Any
     layer: str
+    file: Path | None = None
+    """The settings file that it stands in, where the layer has one."""
+    replaced: Setting | None = None
+    """What it would be without this layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Settings:
 
         values = {
             key.removeprefix(f"{prefix}."): TypeAdapter(wanted).validate_python(self.by_key[key].value)
-            for key, (wanted, _) in _fields({prefix: template})
+            for key, (wanted, _) in fields_of({prefix: template})
             if key in self.by_key
         }
         return dataclasses.replace(template, **values)
@@ -111,23 +118,18 @@ def resolve_settings(
         UsageError: a setting is unknown, of the wrong type or out of range, in whichever layer; the message names it.
     """
     workload, backend, scenario = run_conditions.workload, run_conditions.backend, run_conditions.scenario
-    templates = {
-        "load": LoadSettings(),
-        "execution": EnginePlan(),
-        "backend": backend.options,
-        "workload": workload.options,
-    }
-    fields = dict(_fields(templates))
+    fields = dict(fields_of({**CORE_TEMPLATES, "backend": backend.options, "workload": workload.options}))
     settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
     layers = [_Layer(f"scenario {scenario.name}", scenario.settings)]
-    for owner, file in ((f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)):
-        layers += _layers_of(file, owner, run_conditions) if file else []
+    files = [(f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)]
     if system_file and is_file(system_file):
-        layers += _layers_of(system_file, f"system {system_file}", run_conditions)
+        files.append((f"system {system_file}", system_file))
+    layers += [layer for owner, file in files if file for layer in _layers_of(file, owner, run_conditions)]
     layers += [_Layer("suite", suite), _Layer("command line", command_line)]
     for layer in layers:
         for key, value in layer.values.items():
-            settings[key] = Setting(_check_value(key, value, fields, layer.name), layer.name)
+            checked = _check_value(key, value, fields, layer.name)
+            settings[key] = Setting(checked, layer.name, layer.file, settings[key])
     return Settings(settings)
 
 
@@ -138,13 +140,13 @@ def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
         UsageError: a setting is unknown, of the wrong type or out of range.
     """
     layer = "command line"
-    fields = dict(_fields({prefix: template}))
+    fields = dict(fields_of({prefix: template}))
     settings = {key: Setting(_check_value(key, value, fields, layer), layer) for key, value in values.items()}
     return Settings(settings).fill(prefix, template)
 
 
-def _fields(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Yield key, (type, default) of each field of the templates."""
+def fields_of(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Yield key, (type, default) of each field that a setting fills, of dataclass instances by prefix."""
     for prefix, template in templates.items():
         types = typing.get_type_hints(type(template), include_extras=True)
         for field in dataclasses.fields(template):
@@ -159,6 +161,7 @@ class _Layer:
 
     name: str
     values: Mapping[str, Any]
+    file: Path | None = None
 
 
 def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator[_Layer]:
@@ -175,7 +178,7 @@ def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator
                     )
             if run_conditions.fulfil(conditions):
                 values = {f"{prefix}.{key}": value for prefix, group in entry.items() for key, value in group.items()}
-                yield _Layer(name, values)
+                yield _Layer(name, values, file)
     except (KeyError, AttributeError, TypeError):
         raise UsageError(
             f"{file} is not a settings file.", hint="Expected [[settings]] tables such as: execution.batch = 8."

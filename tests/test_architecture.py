@@ -23,6 +23,7 @@ ROOMS = {
     "scoring": set(),
     "discovery": {"execution", "rules"},
     "tuning": {"discovery"},
+    "setting_descriptions": {"tuning"},
     "measurement": {"discovery", "execution", "loadgen", "records", "roofline", "rules", "scoring", "tuning"},
     "roofline": {"execution", "records"},
     "runner": {"discovery", "execution", "records", "roofline", "rules", "tuning"},
@@ -33,7 +34,7 @@ ROOMS = {
     "reports": {"comparison", "records"},
     "scaffold": set(),
     "submission": {"loadgen", "records", "rules"},
-    "conformance": {"discovery", "execution", "loadgen", "toolkit", "tuning"},
+    "conformance": {"discovery", "execution", "loadgen", "setting_descriptions", "toolkit", "tuning"},
     "cli": {
         "comparison",
         "conformance",
@@ -46,9 +47,11 @@ ROOMS = {
         "rules",
         "runner",
         "scaffold",
+        "setting_descriptions",
         "submission",
         "suite",
         "toolkit",
+        "tuning",
         "turns",
     },
 }

@@ -28,7 +28,7 @@ def locked(name):
     return re.findall(rf"^{re.escape(name)}==([^ ;\n]+)", LOCK, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("required", requirements("dev"), ids=str)
+@pytest.mark.parametrize("required", requirements("dev", "docs"), ids=str)
 def test_the_lock_has_a_version_of_each_dependency_within_its_bounds(required):
     versions = locked(required.name.lower())
     assert versions

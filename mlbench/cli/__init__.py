@@ -8,14 +8,18 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlbench import __version__
+from mlbench.cli.examples import add_examples
 from mlbench.cli.output import echo_line, logging_to_stderr
 from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.errors import MlbenchError, describe_error, printable
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SHORT_HELP = 80
 """Most characters of a plugin command's help in the list of commands."""
@@ -34,10 +38,18 @@ class _Commands(click.Group):
         self._foreign = ""
         if name in COMMANDS:
             found: click.Command = importlib.import_module(f"mlbench.cli.{name}").command
+            add_examples(found, name)
             return found
         found_outside = _plugin_commands().get(name)
         self._foreign = name if found_outside else ""
         return found_outside
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from mlbench.cli.completions import offer
+
+        own = (each for commands in SECTIONS.values() for each in commands.items())
+        outside = ((name, found.get_short_help_str(SHORT_HELP)) for name, found in _plugin_commands().items())
+        return [*offer((*own, *outside), incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         outside = {name: found.get_short_help_str(SHORT_HELP) for name, found in _plugin_commands().items()}

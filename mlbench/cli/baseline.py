@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mlbench.cli.completions import offer_baselines, offer_runs
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 
@@ -19,8 +20,8 @@ def command() -> None:
 
 
 @command.command("save")
-@click.argument("name")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("name", shell_complete=offer_baselines)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=offer_runs)
 @results_option
 def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     """Store RUNs (runs, folders, tags) as baseline NAME, replacing an older one."""
@@ -49,7 +50,7 @@ def list_(results: Path) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=offer_baselines)
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as it is stored.")
 def show(name: str, results: Path, as_json: bool) -> None:
@@ -69,7 +70,7 @@ def show(name: str, results: Path, as_json: bool) -> None:
 
 
 @command.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=offer_baselines)
 @results_option
 def remove(name: str, results: Path) -> None:
     """Delete baseline NAME."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import Finite, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.graph import Precision
@@ -29,7 +30,7 @@ LONGEST_LOG_NAME = 50
 def check_options(function: Callable[..., int]) -> Callable[..., int]:
     """Give a command the argument and options that say what to check, as a ``request``."""
 
-    @click.argument("backend")
+    @click.argument("backend", shell_complete=offer_backends)
     @click.option(
         "--precision",
         type=click.Choice([str(precision) for precision in Precision]),

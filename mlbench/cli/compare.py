@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.scenario import MOST_REPEATS
@@ -26,8 +27,8 @@ OFFERED = 5
 
 
 @click.command("compare")
-@click.argument("base")
-@click.argument("new", nargs=-1, required=True, metavar="NEW...")
+@click.argument("base", shell_complete=offer_runs)
+@click.argument("new", nargs=-1, required=True, metavar="NEW...", shell_complete=offer_runs)
 @across_option
 @margin_option
 @accuracy_margin_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_heading, echo_line, echo_wrapped
 from mlbench.folders import results_folder
@@ -21,7 +22,12 @@ WORKLOAD = "resnet50"
 
 
 @click.command("demo")
-@click.option("--backend", metavar="NAME", help="See `mlbench list`.  [default: the best one that runs here]")
+@click.option(
+    "--backend",
+    metavar="BACKEND",
+    shell_complete=offer_backends,
+    help="See `mlbench list`.  [default: the best one that runs here]",
+)
 @results_option
 def command(backend: str | None, results: Path) -> int:
     """Look at this machine, measure one workload in about half a minute, explain the result, and say what to type next.

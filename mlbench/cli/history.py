@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_backends, offer_runs, offer_scenarios, offer_workloads
 from mlbench.cli.options import Word, margin_option, results_option
 from mlbench.cli.output import echo_json, terminal_width
 
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
 
 
 @click.command("history")
-@click.argument("runs", nargs=-1, metavar="[RUNS]...")
-@click.option("--workload", type=Word(), help="Only runs of this workload.")
-@click.option("--backend", type=Word(), help="Only runs on this backend.")
-@click.option("--scenario", type=Word(), help="Only runs in this scenario.")
+@click.argument("runs", nargs=-1, metavar="[RUNS]...", shell_complete=offer_runs)
+@click.option(
+    "--workload", type=Word(), metavar="WORKLOAD", shell_complete=offer_workloads, help="Only runs of this workload."
+)
+@click.option(
+    "--backend", type=Word(), metavar="BACKEND", shell_complete=offer_backends, help="Only runs on this backend."
+)
+@click.option(
+    "--scenario", type=Word(), metavar="SCENARIO", shell_complete=offer_scenarios, help="Only runs in this scenario."
+)
 @margin_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")

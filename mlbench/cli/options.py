@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
 from mlbench.contracts.scenario import LONGEST_TAG
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import is_unicode
@@ -92,7 +93,13 @@ weights_option = click.option(
     help="Random ones are for speed only.",
 )
 overrides_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", callback=_parse_settings, help="See `mlbench settings`."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_parse_settings,
+    shell_complete=offer_settings,
+    help="See `mlbench settings`; may be given more than once.",
 )
 results_option = click.option(
     "--results",
@@ -129,9 +136,9 @@ accuracy_margin_option = click.option(
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that select runs, as a `Filter` argument ``wanted``."""
 
-    @click.option("--workload", metavar="NAME", help="Only runs of this workload.")
-    @click.option("--backend", metavar="NAME", help="Only runs on this backend.")
-    @click.option("--scenario", metavar="NAME", help="Only runs in this scenario.")
+    @click.option("--workload", metavar="WORKLOAD", shell_complete=offer_workloads, help="Only runs of this workload.")
+    @click.option("--backend", metavar="BACKEND", shell_complete=offer_backends, help="Only runs on this backend.")
+    @click.option("--scenario", metavar="SCENARIO", shell_complete=offer_scenarios, help="Only runs in this scenario.")
     @click.option("--tier", type=click.Choice(["smoke", "dev", "valid"]), help="Only runs of this tier.")
     @click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest of these.")
     @functools.wraps(function)

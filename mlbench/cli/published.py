@@ -8,16 +8,22 @@ from pathlib import Path
 
 import click
 
+from mlbench.cli.completions import offer_runs, offer_scenarios, offer_workloads
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 
 @click.command("published")
-@click.argument("workload", required=False)
-@click.option("--scenario", help="Of one scenario only.")
+@click.argument("workload", required=False, shell_complete=offer_workloads)
+@click.option("--scenario", metavar="SCENARIO", shell_complete=offer_scenarios, help="Of one scenario only.")
 @click.option("--accelerator", default="", metavar="TEXT", help="Only accelerators whose name contains TEXT.")
 @click.option("--submitter", default="", metavar="TEXT", help="Only submitters whose name contains TEXT.")
-@click.option("--place", metavar="RUN", help="Rank a run among the closed results of its benchmark and accuracy.")
+@click.option(
+    "--place",
+    metavar="RUN",
+    shell_complete=offer_runs,
+    help="Rank a run among the closed results of its benchmark and accuracy.",
+)
 @click.option("--variant", metavar="99|99.9", help="With --place: the accuracy variant to rank it in.")
 @click.option("--claims", is_flag=True, help="Claims of press releases and blogs about the round, checked.")
 @click.option("--nvidia", is_flag=True, help="NVIDIA's own tables for the round, each row with its official result.")

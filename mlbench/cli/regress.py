@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_baselines, offer_runs
 from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 
@@ -25,8 +26,10 @@ SUSPECTED = 3
 
 
 @click.command("regress")
-@click.argument("new", required=False)
-@click.option("--baseline", required=True, metavar="NAME", help="See `mlbench baseline list`.")
+@click.argument("new", required=False, shell_complete=offer_runs)
+@click.option(
+    "--baseline", required=True, metavar="NAME", shell_complete=offer_baselines, help="See `mlbench baseline list`."
+)
 @click.option(
     "--again",
     metavar="RUNS",

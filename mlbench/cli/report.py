@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import across_option, margin_option, results_option
 from mlbench.cli.output import echo, echo_line
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, metavar="[RUNS]...")
+@click.argument("runs", nargs=-1, metavar="[RUNS]...", shell_complete=offer_runs)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to this file."
 )

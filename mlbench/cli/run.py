@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
 from mlbench.cli.options import (
     overrides_option,
     profile_option,
@@ -36,9 +37,23 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 
 
 @click.command("run")
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--backend", "backends", multiple=True, metavar="NAME", help="May be given more than once.")
-@click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="May be given more than once.")
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", shell_complete=offer_workloads)
+@click.option(
+    "--backend",
+    "backends",
+    multiple=True,
+    metavar="BACKEND",
+    shell_complete=offer_backends,
+    help="See `mlbench list`; may be given more than once.  [default: the best that runs here]",
+)
+@click.option(
+    "--scenario",
+    "scenarios",
+    multiple=True,
+    metavar="SCENARIO",
+    shell_complete=offer_scenarios,
+    help="See `mlbench list`; may be given more than once.  [default: all that the rules define]",
+)
 @profile_option
 @tier_option
 @click.option(

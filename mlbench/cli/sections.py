@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Extend": {
         "check": "Whether a backend fulfils its contract.",
         "plugin": "Start a backend of your own, and check it.",
+        "completion": "Completion of commands and names in bash, zsh or fish.",
     },
 }
 

@@ -1,52 +1,173 @@
-"""``mlbench settings``: each setting a run would use, and the layer it came from."""
+"""``mlbench settings``: what can be set, what it does, and the value that a run would use."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
 from mlbench.cli.options import overrides_option, profile_option, tier_option
-from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.output import echo, echo_heading, echo_json, echo_line, echo_wrapped
+from mlbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from mlbench.setting_descriptions import SettingGroup
+    from mlbench.tuning import Setting
+
+INDENT = 4
 
 
 @click.command("settings")
-@click.argument("workload")
-@click.argument("backend")
-@click.option("--scenario", default="Offline", show_default=True, help="See `mlbench list`.")
+@click.argument("workload", required=False, shell_complete=offer_workloads)
+@click.argument("backend", required=False, shell_complete=offer_backends)
+@click.option(
+    "--scenario",
+    default="Offline",
+    show_default=True,
+    metavar="SCENARIO",
+    shell_complete=offer_scenarios,
+    help="See `mlbench list`.",
+)
 @profile_option
 @tier_option
 @overrides_option
+@click.option("--explain", metavar="KEY", shell_complete=offer_settings, help="One setting: all that is known of it.")
+@click.option("--markdown", is_flag=True, help="Without WORKLOAD and BACKEND: a page of all settings.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
-    workload: str, backend: str, scenario: str, profile: str, tier: str, overrides: dict[str, str], as_json: bool
+    workload: str | None,
+    backend: str | None,
+    scenario: str,
+    profile: str,
+    tier: str,
+    overrides: dict[str, str],
+    explain: str | None,
+    markdown: bool,
+    as_json: bool,
 ) -> None:
-    """Print each setting of WORKLOAD on BACKEND, its value and the layer it came from.
+    """Print each setting of WORKLOAD on BACKEND: its value, the layer it came from, what it does, what it takes.
 
-    A later layer overrides an earlier one; README names them in order.
+    A later layer overrides an earlier one; README names them in order. Without WORKLOAD and BACKEND, every setting of
+    everything that is installed, with its default.
     """
     from mlbench.contracts.workload import Profile
     from mlbench.discovery import Plugins
     from mlbench.rules.tiers import Tier
     from mlbench.runner import RunRequest, settings_of
+    from mlbench.setting_descriptions import describe_all
 
-    request = RunRequest(
-        workload=workload,
-        backend=backend,
-        scenario=scenario,
-        profile=Profile(profile),
-        tier=Tier(tier),
-        overrides=overrides,
-    )
-    found = settings_of(request, Plugins.discover())
-    settings = found.by_key
-    if as_json:
-        values = found.plain()
-        echo_json(
-            json.dumps({key: {"value": values[key], "layer": each.layer} for key, each in settings.items()}, indent=2)
+    plugins = Plugins.discover()
+    settings: Mapping[str, Setting] = {}
+    backends, workloads = plugins.backends, plugins.workloads
+    if workload and backend:
+        if markdown:
+            raise UsageError("--markdown is given beside WORKLOAD and BACKEND.", hint="Leave them out.")
+        request = RunRequest(
+            workload=workload,
+            backend=backend,
+            scenario=scenario,
+            profile=Profile(profile),
+            tier=Tier(tier),
+            overrides=overrides,
         )
-        return
-    width = max(map(len, settings))
-    for key, setting in settings.items():
-        shown = '""' if setting.value == "" else setting.value
-        echo_line(f"{key:<{width}}  {shown!s:<12}  {setting.layer}")
+        settings = settings_of(request, plugins).by_key
+        backends, workloads = {backend: plugins.backend(backend)}, {workload: plugins.workload(workload)}
+    elif workload:
+        raise UsageError(f"workload {workload} is given without a backend.", hint="Name both, or none.")
+    groups = describe_all(backends, workloads)
+    if explain:
+        groups = list(_choose(groups, explain))
+    if markdown:
+        _print_page(groups)
+    elif as_json:
+        echo_json(json.dumps(_json_of(groups, settings), indent=2))
+    elif explain:
+        _explain(groups, settings)
+    else:
+        _list(groups, settings)
+
+
+def _choose(groups: Sequence[SettingGroup], key: str) -> Iterator[SettingGroup]:
+    """Yield each group that has a setting of this name, with that one alone."""
+    from mlbench.discovery import nearest
+
+    known = dict.fromkeys(setting.key for group in groups for setting in group.settings)
+    if key not in known:
+        raise UsageError(f"unknown setting {key!r}.", hint=nearest(key, known))
+    for group in groups:
+        if chosen := tuple(setting for setting in group.settings if setting.key == key):
+            yield dataclasses.replace(group, settings=chosen)
+
+
+def _print_page(groups: Sequence[SettingGroup]) -> None:
+    from mlbench.reports.settings import settings_markdown
+
+    echo(settings_markdown(groups), newline=False)
+
+
+def _json_of(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> Any:
+    """Return what is known of each setting of a run, by key; without a run, the groups."""
+    from mlbench.tuning import Settings
+
+    if not settings:
+        return [dataclasses.asdict(group) for group in groups]
+    values = Settings(settings).plain()
+    return {
+        each.key: {"value": values[each.key], "layer": settings[each.key].layer, **dataclasses.asdict(each)}
+        for group in groups
+        for each in group.settings
+    }
+
+
+def _list(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> None:
+    from mlbench.reports.settings import description_line
+    from mlbench.setting_descriptions import format_value
+
+    width = max(len(setting.key) for group in groups for setting in group.settings)
+    for group in groups:
+        if not settings:
+            echo_heading(group.reader)
+        for each in group.settings:
+            now = settings.get(each.key)
+            value, layer = (format_value(now.value), now.layer) if now else (each.default, "default")
+            echo_line(f"{each.key:<{width}}  {value:<12}  {layer}")
+            echo_wrapped(f"{' ' * INDENT}{description_line(each)}", INDENT)
+
+
+def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) -> None:
+    from mlbench.reports.settings import plain_words
+
+    for group in groups:
+        for each in group.settings:
+            echo_line(each.key)
+            rows = [
+                ("does", plain_words(each.text)),
+                ("takes", each.values),
+                ("default", each.default),
+                *_layers(settings.get(each.key)),
+                ("read by", f"{group.reader} ({group.source})"),
+                ("set it", f"--set {each.key}=VALUE, a suite file, or {_system_file()}"),
+            ]
+            for name, text in rows:
+                echo_wrapped(f"  {name:<8}{text}", 10)
+
+
+def _layers(setting: Setting | None) -> Iterator[tuple[str, str]]:
+    """Yield the value of a run with its layer, then those that it replaced."""
+    from mlbench.setting_descriptions import format_value
+
+    name = "now"
+    while setting:
+        file = f", {setting.file}" if setting.file and str(setting.file) not in setting.layer else ""
+        yield name, f"{format_value(setting.value)} ({setting.layer}{file})"
+        name, setting = "before", setting.replaced
+
+
+def _system_file() -> str:
+    from mlbench.folders import system_settings_file
+
+    return str(system_settings_file())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo_json, echo_wrapped
 
@@ -18,7 +19,7 @@ _HANGING = 2
 
 
 @click.command("show")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=offer_runs)
 @filter_options
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print the record as it is stored.")

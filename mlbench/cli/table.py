@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo, terminal_width
 
@@ -45,7 +46,7 @@ def _list_installed() -> _Installed:
 
 
 @click.command("table")
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=offer_runs)
 @filter_options
 @results_option
 @click.option("--markdown", is_flag=True, help="Workloads and backends, with how many scenarios pass.")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_line
 
 
 @click.command("verify")
-@click.argument("run")
+@click.argument("run", shell_complete=offer_runs)
 @results_option
 def command(run: str, results: Path) -> int:
     """Rebuild the record of RUN from its logs and its id; exit status 1 when the record differs.

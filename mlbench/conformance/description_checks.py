@@ -6,12 +6,16 @@ import dataclasses
 import time
 
 from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.setting_descriptions import read_field_docs
 
 _AT_ONCE_S = 1.0
 
 
 def has_a_name_and_options(subject: Subject) -> None:
-    """A backend has a name to type, a title of one line, and options in a frozen dataclass with default values."""
+    """A backend has a name to type, a title of one line, and options in a frozen dataclass with default values.
+
+    Each option has a docstring below it, which `mlbench settings` prints.
+    """
     backend = subject.backend
     demand(
         backend.name == backend.name.strip().lower() and " " not in backend.name and backend.name != "",
@@ -34,6 +38,13 @@ def has_a_name_and_options(subject: Subject) -> None:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
     demand(not needed, f"the options {needed} have no default.", "A backend must run without any setting.")
+    texts = read_field_docs(options)
+    silent = [field.name for field in dataclasses.fields(options) if not texts.get(field.name)]
+    demand(
+        not silent,
+        f"the options {silent} are not described.",
+        "Write a docstring below each field; `mlbench settings` prints it.",
+    )
 
 
 def probes_at_once(subject: Subject) -> None:

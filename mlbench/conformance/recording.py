@@ -12,6 +12,7 @@ import numpy as np
 
 from mlbench.conformance.known_answers import LARGEST_BATCH
 from mlbench.conformance.subject import BATCH, Subject
+from mlbench.contracts.backend import Batching
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Reply, Samples
 from mlbench.contracts.model import BatchProgram
@@ -133,7 +134,7 @@ class Pattern:
     """How samples arrive."""
 
     name: str
-    batching: str
+    batching: Batching
     query: int
     """Samples per query."""
     awaits: bool

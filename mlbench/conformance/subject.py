@@ -9,7 +9,7 @@ from typing import Literal
 
 from mlbench.conformance.known_answers import TokenLists, scoring_model
 from mlbench.conformance.known_generation import Prompts, generating_model
-from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend
+from mlbench.contracts.backend import Backend, Batching, EnginePlan, GraphBackend
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.graph import Executable, Graph, Precision
 from mlbench.contracts.model import BatchProgram
@@ -46,7 +46,7 @@ class Subject:
     @contextmanager
     def engine(
         self,
-        batching: str,
+        batching: Batching,
         *,
         batch: int | Literal["auto"] = BATCH,
         max_wait_us: int = 2000,

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from mlbench.contracts.graph import Executable, Graph
     from mlbench.contracts.model import Model
 
+Batching = Literal["inline", "dynamic", "bucketed", "fixed", "in_flight", "static"]
+"""See `EnginePlan.batching`."""
+
+Size = Annotated[int, Ge(1)]
+"""How many of something that there must be."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
@@ -44,25 +50,26 @@ class EnginePlan:
     """How an engine will be fed. Fields other than ``precision`` guide batching; a native engine may ignore them."""
 
     precision: Precision = Precision.FP32
-    batching: str = "fixed"
-    """``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what waits, up to a batch,
-    after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by length. ``fixed``: the same,
-    each batch filled up by repeating its last sample, for runtimes with static shapes. These are for batch programs.
-    ``in_flight``: samples join and leave a running batch, the way of generation programs whatever of the above is set.
-    ``static``: a generation program starts a batch only when all of the last one have ended, for comparison."""
-    batch: int | Literal["auto"] = "auto"
+    batching: Batching = "fixed"
+    """How samples become batches. ``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what
+    waits, up to a batch, after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by
+    length. ``fixed``: the same, each batch filled up by repeating its last sample, for runtimes with static shapes.
+    These are for batch programs. ``in_flight``: samples join and leave a running batch, the way of generation programs
+    whatever of the above is set. ``static``: a generation program starts a batch only when all of the last one have
+    ended, for comparison."""
+    batch: Size | Literal["auto"] = "auto"
     """Samples per batch, in flight: at a time; ``auto``: chosen by a short measured sweep during warm-up, or, inline,
     the query."""
-    largest_batch: int = 128
-    """Where the sweep stops."""
+    largest_batch: Size = 128
+    """The largest batch that the sweep for ``batch`` tries."""
     max_wait_us: Annotated[int, Ge(0)] = 0
     """How long a dynamic batch waits for more samples, in microseconds."""
-    workers: int = 1
+    workers: Size = 1
     """Threads that run batches, each with executables of its own; generation has one."""
-    instances: int | Literal["auto"] = 1
+    instances: Size | Literal["auto"] = 1
     """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
     ``auto``: chosen in Offline by a short measured sweep."""
-    prefill_tokens: int = 512
+    prefill_tokens: Size = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
     answers are not held up."""
 

@@ -107,7 +107,7 @@ class LoadSettings:
     """How LoadGen is asked to drive a run. Settings named ``load.<field>`` fill it."""
 
     min_duration_ms: Count = 0
-    """Minimum duration; 0: the tier's."""
+    """Minimum duration in milliseconds; 0: the tier's."""
     min_query_count: Count = 0
     """Minimum number of queries (Offline: samples); 0: the tier's."""
     performance_sample_count: Count = 0
@@ -117,9 +117,10 @@ class LoadSettings:
     server_load: Positive = 0.5
     """The share of the measured one-at-a-time rate that Server sends when ``target_qps`` is 0."""
     expected_latency_ns: Count = 0
-    """Hint for SingleStream and MultiStream, per query; 0: from a short measurement before the run."""
+    """How long a query is expected to take in SingleStream and MultiStream, in nanoseconds; 0: from a short measurement
+    before the run."""
     samples_per_query: Annotated[int, Ge(1), Le(1_000_000)] = 8
-    """In MultiStream. The rules fix it at 8."""
+    """Samples in a query of MultiStream. The rules fix it at 8."""
     coalesce_queries: bool = False
     """In Server: hand over all overdue queries in one call."""
     reply_checks: Count = 256

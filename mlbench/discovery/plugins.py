@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.metadata
 import logging
@@ -251,6 +250,8 @@ def _answers(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[tu
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint: the most similar name, or all names."""
+    import difflib  # only for who mistyped
+
     close = difflib.get_close_matches(name.lower(), {each.lower(): each for each in known}, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {next(each for each in known if each.lower() == close[0])!r}?"

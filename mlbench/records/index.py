@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from mlbench.errors import UsageError, first_line
 from mlbench.folders import cache_folder
 from mlbench.records.reading import Unreadable, no_runs, read_each, warn_of
-from mlbench.records.run_folder import has_record, names_in
+from mlbench.records.run_names import has_record, names_in
 from mlbench.records.run_record import FORMAT, RunRecord
 
 if TYPE_CHECKING:

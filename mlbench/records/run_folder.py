@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -19,9 +18,9 @@ from typing import Self
 
 from mlbench.documents import open_to_write, read_text
 from mlbench.errors import DataError, StorageError, UsageError
-from mlbench.records.run_record import RECORD_FILE, RunRecord
+from mlbench.records.run_names import HINT, RECORD_FILE, has_record, names_in
+from mlbench.records.run_record import RunRecord
 
-_HINT = "Choose another folder with --results."
 _CLAIM_FILE = ".claim"
 _LOCKED_WITHIN_S = 60.0
 _PULSE_S = 0.05
@@ -84,7 +83,7 @@ class RunFolder:
                 if claim:
                     (folder.path / _CLAIM_FILE).write_text(claim.key, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=_HINT) from None
+            raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=HINT) from None
         return folder
 
     def store(self, record: RunRecord) -> Path:
@@ -118,8 +117,8 @@ class RunFolder:
             (self.path / RECORD_FILE).unlink(missing_ok=True)
             self.path.rename(kept)
         except OSError as error:
-            return f"Its logs are lost too: {error.strerror}. {_HINT}"
-        return f"Its logs are in {kept}. {_HINT}"
+            return f"Its logs are lost too: {error.strerror}. {HINT}"
+        return f"Its logs are in {kept}. {HINT}"
 
     def __enter__(self) -> Self:
         return self
@@ -204,39 +203,9 @@ def _free_lock(folder: Path) -> int | None:
     return descriptor
 
 
-def names_in(results: Path) -> list[str]:
-    """Return possible run folders, by name, without opening each: there may be a hundred thousand."""
-    try:
-        with os.scandir(results) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"results folder cannot be read: {results}: {reason}.", hint=_HINT) from None
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link that leads nowhere
-        return False
-
-
 def runs_in(results: Path) -> list[Path]:
     """Return the complete run folders, oldest first; none where the folder is missing."""
     return [results / name for name in sorted(names_in(results)) if has_record(results / name)]
-
-
-def has_record(folder: Path) -> bool:
-    """Return whether a folder is a run's: it has a record, readable or not."""
-    try:
-        os.lstat(folder / RECORD_FILE)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False
-    except OSError as error:
-        return error.errno != errno.ENAMETOOLONG
-    return True
 
 
 def find_run(results: Path, name: str) -> Path:

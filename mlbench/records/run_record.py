@@ -13,6 +13,7 @@ from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
+from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
 from mlbench.records.stored import Count, Runtime, Score, Statistics, Stored
@@ -21,8 +22,6 @@ _MOST_BYTES = 64 << 20
 """Largest size of a record; a larger file is not a record."""
 
 FORMAT = 3
-
-RECORD_FILE = "record.json"
 
 
 class ResultRecord(Stored):

@@ -11,7 +11,8 @@ from mlbench.errors import UsageError, is_unicode
 from mlbench.records.baselines import baseline_names, read_baseline
 from mlbench.records.index import folders_where, folders_with
 from mlbench.records.reading import no_runs, read_all, read_runs, warn_of
-from mlbench.records.run_folder import find_run, has_record, names_in, runs_in
+from mlbench.records.run_folder import find_run, runs_in
+from mlbench.records.run_names import has_record, names_in
 from mlbench.records.run_record import RunRecord, read
 
 _FILTERED = ("workload", "backend", "scenario", "tier")

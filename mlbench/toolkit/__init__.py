@@ -3,34 +3,41 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mlbench.documents import DATA_BYTES, open_regular, parse_json, read_bytes, read_json, read_json_object, read_text
-from mlbench.errors import first_line, printable
-from mlbench.execution.arrays import host_array
-from mlbench.execution.compile_cache import build_once
-from mlbench.execution.engine_choice import graph_engine
-from mlbench.processor import flags_of, machine_flags
-from mlbench.rules.targets import share_targets
-from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
-from mlbench.toolkit.cores import cores_each
-from mlbench.toolkit.difference_limits import limits_by_precision
-from mlbench.toolkit.distributions import find_versions
-from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
-from mlbench.toolkit.images import decode_image, read_image
-from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
-from mlbench.toolkit.module_graph import ModuleGraph
-from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
-from mlbench.toolkit.onnx_identity import onnx_identity
-from mlbench.toolkit.output_references import read_output_reference, write_output_reference
-from mlbench.toolkit.padding import pad_rows, round_up
-from mlbench.toolkit.profiled_workload import ProfiledWorkload
-from mlbench.toolkit.profiles import OneGraph, ProfileParts, ShippedProfile, UserFilesProfile, check_files
-from mlbench.toolkit.shape_ranges import ShapeRange, shape_ranges
-from mlbench.toolkit.torch_backend.backend import TorchBackend
-from mlbench.toolkit.torch_backend.options import TorchOptions
-
 if TYPE_CHECKING:
+    from mlbench.documents import (
+        DATA_BYTES,
+        open_regular,
+        parse_json,
+        read_bytes,
+        read_json,
+        read_json_object,
+        read_text,
+    )
+    from mlbench.errors import first_line, printable
+    from mlbench.execution.arrays import host_array
+    from mlbench.execution.compile_cache import build_once
+    from mlbench.execution.engine_choice import graph_engine
     from mlbench.execution.side_process import SideProcess
+    from mlbench.processor import flags_of, machine_flags
+    from mlbench.rules.targets import share_targets
+    from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
+    from mlbench.toolkit.cores import cores_each
+    from mlbench.toolkit.difference_limits import limits_by_precision
+    from mlbench.toolkit.distributions import find_versions
+    from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
+    from mlbench.toolkit.images import decode_image, read_image
+    from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
+    from mlbench.toolkit.module_graph import ModuleGraph
+    from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
+    from mlbench.toolkit.onnx_fingerprint import onnx_identity
+    from mlbench.toolkit.output_references import read_output_reference, write_output_reference
+    from mlbench.toolkit.padding import pad_rows, round_up
+    from mlbench.toolkit.profiled_workload import ProfiledWorkload
+    from mlbench.toolkit.profiles import OneGraph, ProfileParts, ShippedProfile, UserFilesProfile, check_files
     from mlbench.toolkit.sandbox import Ending, Folder, Outcome, Sandbox, SandboxLimits, Wall
+    from mlbench.toolkit.shape_range import ShapeRange, shape_ranges
+    from mlbench.toolkit.torch_backend.backend import TorchBackend
+    from mlbench.toolkit.torch_backend.options import TorchOptions
 
 __all__ = [
     "DATA_BYTES",
@@ -89,10 +96,37 @@ __all__ = [
 ]
 
 _IMPORTED_WHEN_USED = {
+    "mlbench.documents": (
+        *("DATA_BYTES", "open_regular", "parse_json", "read_bytes", "read_json", "read_json_object"),
+        *("read_text",),
+    ),
+    "mlbench.errors": ("first_line", "printable"),
+    "mlbench.execution.arrays": ("host_array",),
+    "mlbench.execution.compile_cache": ("build_once",),
+    "mlbench.execution.engine_choice": ("graph_engine",),
     "mlbench.execution.side_process": ("SideProcess",),
+    "mlbench.processor": ("flags_of", "machine_flags"),
+    "mlbench.rules.targets": ("share_targets",),
+    "mlbench.toolkit.capped_graph": ("CappedGraph", "in_pieces"),
+    "mlbench.toolkit.cores": ("cores_each",),
+    "mlbench.toolkit.difference_limits": ("limits_by_precision",),
+    "mlbench.toolkit.distributions": ("find_versions",),
+    "mlbench.toolkit.files": ("file_sha256", "load_weights", "unpack", "verify_file"),
+    "mlbench.toolkit.images": ("decode_image", "read_image"),
+    "mlbench.toolkit.mini_folder": ("MiniFolder", "read_mini", "write_mini"),
+    "mlbench.toolkit.module_graph": ("ModuleGraph",),
+    "mlbench.toolkit.onnx_file_graph": ("OnnxFileGraph",),
+    "mlbench.toolkit.onnx_fingerprint": ("onnx_identity",),
+    "mlbench.toolkit.output_references": ("read_output_reference", "write_output_reference"),
+    "mlbench.toolkit.padding": ("pad_rows", "round_up"),
+    "mlbench.toolkit.profiled_workload": ("ProfiledWorkload",),
+    "mlbench.toolkit.profiles": ("OneGraph", "ProfileParts", "ShippedProfile", "UserFilesProfile", "check_files"),
     "mlbench.toolkit.sandbox": ("Ending", "Folder", "Outcome", "Sandbox", "SandboxLimits", "Wall"),
+    "mlbench.toolkit.shape_range": ("ShapeRange", "shape_ranges"),
+    "mlbench.toolkit.torch_backend.backend": ("TorchBackend",),
+    "mlbench.toolkit.torch_backend.options": ("TorchOptions",),
 }
-"""Modules that take a third of the time of ``mlbench list``, which needs none of them, and their public names."""
+"""Modules and their public names: a command pays for what it or a plugin asks for."""
 
 
 def __getattr__(name: str) -> Any:
@@ -101,3 +135,7 @@ def __getattr__(name: str) -> Any:
             globals()[name] = found = getattr(import_module(module), name)
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

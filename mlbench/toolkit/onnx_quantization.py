@@ -23,7 +23,7 @@ from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import build_once
 from mlbench.processor import machine_flags
-from mlbench.toolkit.onnx_identity import onnx_identity
+from mlbench.toolkit.onnx_fingerprint import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, RuntimeFacts, UsageError
+from mlbench import Backend, GenerationProgram, Precision, Probe, RuntimeFacts, UsageError
+from mlbench.toolkit import find_versions
 from mlbench_endpoint.options import EndpointOptions
+
+if TYPE_CHECKING:
+    from mlbench import Engine, EnginePlan, Model
 
 EXAMPLE = "--set backend.url=http://localhost:8000/v1"
 
@@ -25,9 +28,8 @@ class Endpoint(Backend):
 
         The server is contacted when an engine is made; only the user knows its precision.
         """
-        try:
-            version = importlib.metadata.version("aiohttp")
-        except importlib.metadata.PackageNotFoundError:
+        versions = find_versions("aiohttp")
+        if not versions:
             return Probe(
                 is_available=False,
                 reason="aiohttp is not installed",
@@ -37,7 +39,7 @@ class Endpoint(Backend):
             is_available=True,
             devices=("server",),
             precisions=(Precision.BF16, Precision.FP16, Precision.FP8, Precision.FP32, Precision.INT8),
-            versions={"aiohttp": version},
+            versions=versions,
             rank=-50,
         )
 

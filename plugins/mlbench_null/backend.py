@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
-from mlbench import Backend, Engine, EnginePlan, GenerationProgram, Model, Precision, Probe, UsageError
+from mlbench import Backend, Precision, Probe
 from mlbench_null.options import NullOptions
+
+if TYPE_CHECKING:
+    from mlbench import Engine, EnginePlan, Model
 
 
 class Null(Backend):
@@ -21,13 +24,11 @@ class Null(Backend):
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine that answers in the model's form; it ignores graphs, batching and precision."""
+        from mlbench import GenerationProgram
         from mlbench_null.engine import DelayedEngine, NullEngine, Script
         from mlbench_null.scripts import TokenStream, Zeros
 
         options = self.options
-        for name in ("delay_ms", "token_ms"):
-            if not (math.isfinite(time_ms := getattr(options, name)) and time_ms >= 0):
-                raise UsageError(f"backend.{name} is {time_ms}.", hint="Give milliseconds, 0 or more.")
         delay_ns, token_ns = round(options.delay_ms * 1e6), round(options.token_ms * 1e6)
         script: Script = Zeros(model.program.reply, delay_ns)
         if isinstance(model.program, GenerationProgram):

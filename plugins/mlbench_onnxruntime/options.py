@@ -21,7 +21,7 @@ class OnnxRuntimeOptions:
     provider_options: Mapping[str, str] = field(default_factory=dict)
     """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
-    """Per operator; 0: one per physical core, shared out among `EnginePlan.workers`."""
+    """Threads per operator; 0: one per physical core, shared out among ``execution.workers``."""
     optimization: Literal["none", "basic", "extended", "all"] = "all"
     """How far a session rewrites the graph when it loads."""
     spinning: bool = False

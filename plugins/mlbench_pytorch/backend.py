@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from pathlib import Path
 
 from mlbench import Probe
-from mlbench.toolkit import TorchBackend
+from mlbench.toolkit import TorchBackend, find_versions
 
 DEVICE_FILES = {"cuda": "nvidia[0-9]*", "hip": "kfd"}
 """What /dev shows where there is a GPU; torch calls both ``cuda``."""
@@ -20,9 +19,8 @@ class PyTorch(TorchBackend):
 
     def probe(self) -> Probe:
         """Look for the distribution and for device files; torch itself stays unloaded."""
-        try:
-            version = importlib.metadata.version("torch")
-        except importlib.metadata.PackageNotFoundError:
+        versions = find_versions("torch")
+        if not versions:
             return Probe(
                 is_available=False, reason="torch is not installed", install="pip install 'mlbench-inference[cpu]'"
             )
@@ -31,6 +29,6 @@ class PyTorch(TorchBackend):
             is_available=True,
             devices=("cpu", *gpus),
             precisions=self.precisions,
-            versions={"torch": version},
+            versions=versions,
             rank=50,
         )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlbench import Executable, Graph, Precision, Probe, RuntimeFacts, UsageError
-from mlbench.toolkit import TorchBackend
+from mlbench.toolkit import TorchBackend, find_versions
 from mlbench_rocm.devices import architectures, hip_version, obstacles
 from mlbench_rocm.options import RocmOptions
 
@@ -27,10 +26,8 @@ class Rocm(TorchBackend):
 
     def probe(self) -> Probe:
         """Look for the driver's files and for what torch was built for; torch itself stays unloaded."""
-        reasons, version = list(obstacles()), ""
-        try:
-            version = importlib.metadata.version("torch")
-        except importlib.metadata.PackageNotFoundError:
+        reasons, version = list(obstacles()), find_versions("torch").get("torch", "")
+        if not version:
             reasons.append("torch is not installed")
         hip = hip_version()
         if version and not hip:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from mlbench import (
-    Engine,
-    EnginePlan,
-    Executable,
-    Graph,
-    GraphBackend,
-    Model,
-    Precision,
-    Probe,
-    RuntimeFacts,
-    UsageError,
-)
-from mlbench.toolkit import CappedGraph, find_versions, graph_engine, in_pieces, onnx_identity, shape_ranges
+from mlbench import GraphBackend, Precision, Probe, RuntimeFacts, UsageError
+from mlbench.toolkit import find_versions
 from mlbench_tensorrt.options import TensorRtOptions
+
+if TYPE_CHECKING:
+    from mlbench import Engine, EnginePlan, Executable, Graph, Model
 
 DISTRIBUTIONS = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
 """What brings the module ``tensorrt``."""
@@ -69,6 +61,8 @@ class TensorRt(GraphBackend):
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Cap the graph's sizes at those of the engines."""
+        from mlbench.toolkit import CappedGraph, graph_engine
+
         graphs = {name: CappedGraph(graph, self.options.largest) for name, graph in model.graphs.items()}
         return graph_engine(self, replace(model, graphs=graphs), plan)
 
@@ -78,6 +72,8 @@ class TensorRt(GraphBackend):
         Raises:
             UsageError: there is no such GPU, or a cap is below a dimension's smallest size.
         """
+        from mlbench.toolkit import CappedGraph, in_pieces, onnx_identity, shape_ranges
+
         graph = CappedGraph(graph, self.options.largest)
         device = usable_device(self.options.device)
         from mlbench_tensorrt.engines import engine_of

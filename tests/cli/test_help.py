@@ -1,6 +1,8 @@
 """What ``mlbench --help`` prints, and that it is there without importing the commands."""
 
 import ast
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +11,16 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import mlbench
 from mlbench import toolkit
 from mlbench.cli import COMMANDS, main
+from mlbench.cli.examples import EXAMPLES
 from mlbench.cli.sections import SECTIONS
 from mlbench.contracts.hookspecs import OWN_COMMANDS
 from mlbench.discovery import Plugins
 
 CLI = Path(main.callback.__code__.co_filename).parent
-NO_COMMANDS = {"__init__", "options", "output", "progress", "sections"}
+NO_COMMANDS = {"__init__", "completions", "examples", "options", "output", "progress", "sections"}
 
 
 def test_every_command_is_in_one_section():
@@ -40,7 +44,48 @@ def test_help_imports_no_command():
     script = f"{begin}try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("mlbench.cli.") for name in done.stdout.split() if name.startswith("mlbench.cli.")}
-    assert loaded == {"output", "sections"}
+    assert loaded == {"examples", "output", "sections"}
+
+
+def commands(name=None, found=main):
+    """Yield the words and the object of each command and of each below it."""
+    names = COMMANDS if found is main else found.commands if isinstance(found, click.Group) else ()
+    for below in names:
+        words = f"{name} {below}" if name else below
+        command = found.get_command(click.Context(found), below)
+        yield words, command
+        yield from commands(words, command)
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands()])
+def test_every_command_has_examples_and_each_would_run(name, command):
+    assert name in EXAMPLES
+    for example in EXAMPLES[name]:
+        program, *words = shlex.split(example.partition(" >")[0])
+        context, found = click.Context(main), main
+        while isinstance(found, click.Group):
+            below, found, words = found.resolve_command(context, words)
+            context = click.Context(found, info_name=below)
+        assert program == "mlbench"
+        found.make_context(found.name, words)
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands()])
+def test_help_of_every_command_says_what_each_argument_and_option_is_and_ends_with_the_examples(name, command):
+    text = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=100).output
+    said, _, examples = text.partition("Examples:\n")
+    assert examples.split("\n")[:-1] == [f"    {line}" for line in EXAMPLES[name]]
+    about = " ".join(said.partition("\n\n")[2].split())
+    for each in command.params:
+        if isinstance(each, click.Option):
+            assert each.help, each.name
+        else:
+            words = re.findall("[A-Z]+", each.make_metavar(click.Context(command))) or [each.name.upper()]
+            assert [word for word in words if word.removesuffix("S") not in about] == []
+
+
+def test_examples_are_of_commands_that_exist():
+    assert {name for name, _ in commands()} == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", toolkit.__all__)
@@ -48,8 +93,27 @@ def test_every_name_of_the_toolkit_is_there_and_no_module(name):
     assert not hasattr(getattr(toolkit, name), "__path__") and type(getattr(toolkit, name)).__name__ != "module"
 
 
-def test_the_toolkit_imports_when_used_what_it_shows_to_type_checkers():
-    tree = ast.parse(Path(toolkit.__file__).read_text())
+@pytest.mark.parametrize("package", [mlbench, toolkit], ids=lambda package: package.__name__)
+def test_a_package_imports_when_used_what_it_shows_to_type_checkers(package):
+    tree = ast.parse(Path(package.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     shown = {node.module: tuple(alias.name for alias in node.names) for node in block.body}
-    assert shown == toolkit._IMPORTED_WHEN_USED
+    assert shown == package._IMPORTED_WHEN_USED
+    names = {name for names in shown.values() for name in names}
+    assert names | {"__version__"} >= set(package.__all__) >= names
+    assert all(hasattr(package, name) for name in names)
+    inside = {file.stem for file in Path(package.__file__).parent.iterdir()}
+    assert names & inside == set(), "importing the module of that name hides the name"
+
+
+def test_a_plugin_that_asks_for_a_backend_loads_the_contracts_of_backends_alone():
+    script = "import sys\nfrom mlbench import Backend\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("mlbench.contracts.")}
+    assert "mlbench.contracts.backend" in loaded
+    assert loaded.isdisjoint({"mlbench.contracts.metric", "mlbench.contracts.engine", "mlbench.contracts.statistics"})
+
+
+def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'Backends'"):
+        mlbench.Backends  # noqa: B018

@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.records.run_record import FORMAT, RECORD_FILE
+from mlbench.records.run_names import RECORD_FILE
+from mlbench.records.run_record import FORMAT
 
 
 @pytest.fixture

@@ -54,8 +54,6 @@ class FullProfile(UserFilesProfile, OneGraph):
             if options.table_rows != type(options)().table_rows:
                 raise UsageError("table_rows is for random weights.", hint="Leave out workload.table_rows.")
             return
-        if options.table_rows < 1:
-            raise UsageError(f"table_rows is {options.table_rows}.", hint="Must be at least 1.")
         if options.data and options.table_rows < largest:
             raise UsageError(
                 f"Criteo's indices need all rows of the tables, not the first {options.table_rows}.",

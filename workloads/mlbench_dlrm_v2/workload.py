@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
 
 from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
@@ -23,7 +25,7 @@ class DlrmV2Options:
     """Folder with day_23_dense.npy, day_23_labels.npy and day_23_sparse_multi_hot.npz, uncompressed."""
     weights: Path | None = None
     """The torchsnapshot folder model_weights."""
-    table_rows: int = 1_000_000
+    table_rows: Annotated[int, Ge(1)] = 1_000_000
     """Random weights: the rows of an embedding table at most. A million needs 4 GB of memory, all 40 million 105 GB."""
 
 

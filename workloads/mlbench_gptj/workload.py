@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
 
 from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
@@ -25,7 +27,7 @@ class GptJOptions:
     """The Hugging Face folder checkpoint-final, with safetensors."""
     tokenizer: Path | None = None
     """The Hugging Face folder with GPT-J's tokenizer.json, where that of the weights has none."""
-    layers: int = 0
+    layers: Annotated[int, Ge(0), Le(28)] = 0
     """Random weights only: so many layers of the 28, each of which takes 0.8 GB in fp32; 0: all, 24 GB."""
 
 

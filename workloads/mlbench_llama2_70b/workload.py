@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
 
 from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
@@ -23,7 +25,7 @@ class Llama2Options:
     """The table of 24,576 conversations, as MLCommons' pickle or as JSON."""
     weights: Path | None = None
     """The Hugging Face folder Llama-2-70b-chat-hf, with safetensors and tokenizer.json."""
-    layers: int = 0
+    layers: Annotated[int, Ge(0), Le(80)] = 0
     """Random weights only: so many layers of the 80, each of which takes 3.4 GB in fp32; 0: all, 276 GB."""
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
 
 from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
@@ -23,7 +25,7 @@ class MixtralOptions:
     """2024.06.06_mixtral_15k_v4.pkl, or the same table as JSON."""
     weights: Path | None = None
     """The Hugging Face folder Mixtral-8x7B-Instruct-v0.1, with safetensors and tokenizer.json."""
-    layers: int = 0
+    layers: Annotated[int, Ge(0), Le(32)] = 0
     """Random weights only: so many layers of the 32, each of which takes 5.8 GB in fp32; 0: all, 187 GB."""
     run_unprotected: bool = False
     """Both profiles: run the programs that the model writes even on a machine where nothing can hold them."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from mlbench import UsageError, Variant
+from annotated_types import Ge
+
+from mlbench import Variant
 from mlbench.toolkit import ProfiledWorkload
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class UNet3DOptions:
     """3dunet_kits19_pytorch.ptc, 3dunet_kits19_pytorch_checkpoint.pth, or one of the two ONNX files."""
     calibration: Path | None = None
     """The official list of 20 training cases; without it nothing can be quantised."""
-    windows_per_call: int = 2
+    windows_per_call: Annotated[int, Ge(1)] = 2
     """How many windows the network is given at a time; never more than its weights file allows."""
 
 
@@ -45,14 +47,6 @@ class UNet3D(ProfiledWorkload):
         from mlbench_unet3d.program import segmentation
 
         return segmentation(graphs["segmenter"], windows_per_call=variant.options.windows_per_call)
-
-    def profile(self, variant: Variant) -> ProfileParts:
-        """Return what the variant is made of; raises `UsageError` for options that no profile takes, too."""
-        if variant.options.windows_per_call < 1:
-            raise UsageError(
-                f"workload.windows_per_call is {variant.options.windows_per_call}.", hint="Must be at least 1."
-            )
-        return super().profile(variant)
 
     def build_metric(
         self, variant: Variant, profile: ProfileParts, dataset: PreparedCases, targets: tuple[Target, ...]

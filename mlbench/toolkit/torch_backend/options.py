@@ -13,9 +13,10 @@ class TorchOptions:
     """What can be set on any backend of torch modules."""
 
     device: str = "auto"
-    """``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else the CPU."""
+    """Where to compute: ``cpu``, ``cuda`` or ``cuda:1`` (AMD's too); ``auto``: the first GPU that torch can use, else
+    the CPU."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
-    """Per operator on the CPU; 0: one per physical core, shared out among `EnginePlan.workers`."""
+    """Threads per operator on the CPU; 0: one per physical core, shared out among ``execution.workers``."""
     compile: bool = False
     """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
     shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes."""

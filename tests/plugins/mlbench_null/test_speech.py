@@ -132,9 +132,8 @@ def test_a_short_answer_that_came_later_is_given_before_a_long_one():
         ({"tokens": 1}, r"backend.tokens is 1. An answer has 2 to 50 tokens"),
         ({"tokens": 51}, r"backend.tokens is 51"),
         ({"most_tokens": 60}, r"backend.most_tokens is 60"),
-        ({"token_ms": -1}, r"backend.token_ms is -1"),
     ],
 )
-def test_a_length_or_pace_that_cannot_be_is_refused(options, message):
+def test_a_length_that_cannot_be_is_refused(options, message):
     with pytest.raises(UsageError, match=message):
         engine(**options)

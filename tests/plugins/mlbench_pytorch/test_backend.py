@@ -59,7 +59,7 @@ def test_without_torch_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(importlib.metadata, "version", missing)
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
     probe = PyTorch().probe()
     assert not probe.is_available
     assert (probe.reason, probe.install) == ("torch is not installed", "pip install 'mlbench-inference[cpu]'")

@@ -87,7 +87,7 @@ def test_what_torch_was_built_for_is_read_from_its_source(tmp_path, monkeypatch,
 def test_the_probe_names_all_that_is_missing_and_what_to_do(monkeypatch):
     monkeypatch.setattr(module, "obstacles", lambda: iter(["no AMD GPU here"]))
     monkeypatch.setattr(module, "hip_version", lambda: "")
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.9.0+cu130")
+    monkeypatch.setattr(module, "find_versions", lambda name: {name: "2.9.0+cu130"})
     probe = Rocm().probe()
     assert (probe.is_available, probe.reason) == (
         False,

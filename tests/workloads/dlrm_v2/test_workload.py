@@ -124,7 +124,6 @@ class TestFilesInTheOfficialForm:
         (full(data=DATA, weights=WEIGHTS, table_rows=5), "table_rows is for random weights"),
         (full(Weights.RANDOM, weights=WEIGHTS), "random weights do not come from a file"),
         (full(Weights.RANDOM, data=DATA), "need all rows of the tables, not the first 1000000"),
-        (full(Weights.RANDOM, table_rows=0), "table_rows is 0"),
         (mini(data=DATA), "takes no workload"),
         (mini(table_rows=5), "takes no workload"),
     ],

@@ -1,0 +1,121 @@
+"""What a shell offers when a user presses Tab: names of what is installed and stored. See ``mlbench completion``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlbench.errors import MlbenchError
+from mlbench.folders import results_folder
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from mlbench.discovery import Plugins
+
+
+def offer(named: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
+    """Return the names that begin with what was typed, each with what is said of it."""
+    from click.shell_completion import CompletionItem
+
+    fitting = [(name, text.replace("``", "") or None) for name, text in named if name.startswith(incomplete)]
+    return [CompletionItem(name, help=text) for name, text in fitting]
+
+
+def offer_workloads(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer what is installed."""
+    return offer(((each.name, each.title) for each in _plugins().workloads.values()), incomplete)
+
+
+def offer_backends(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer what is installed, whether or not it can run here: to ask would take time."""
+    return offer(((each.name, each.title) for each in _plugins().backends.values()), incomplete)
+
+
+def offer_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer all, also when typed in lower case."""
+    named = {each.name.lower(): (each.name, each.title) for each in _plugins().scenarios.values()}
+    return offer((pair for lower, pair in named.items() if lower.startswith(incomplete.lower())), "")
+
+
+def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the ids of stored runs, newest first; of one whose random end was typed, the whole id."""
+    from mlbench.records.run_names import has_record, names_in
+
+    results = _results(context)
+    try:
+        names = sorted((name for name in names_in(results) if has_record(results / name)), reverse=True)
+    except MlbenchError:  # a folder that cannot be read
+        return []
+    ending = [name for name in names if incomplete and name.endswith(f"-{incomplete}")]
+    return offer(((name, "") for name in names), incomplete) or offer(((name, "") for name in ending[:1]), "")
+
+
+def offer_baselines(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the names of stored baselines."""
+    from mlbench.records.baselines import baseline_names
+
+    try:
+        names = baseline_names(_results(context))
+    except MlbenchError:  # a folder that cannot be read
+        return []
+    return offer(((name, "") for name in names), incomplete)
+
+
+def offer_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the keys of what was named so far, or of all; after ``KEY=`` the words that it takes."""
+    key, is_value, _ = incomplete.partition("=")
+    if is_value:
+        return offer(((f"{key}={word}", "") for word in _words(context, key)), incomplete)
+    ending = "=" if parameter.name == "overrides" else ""
+    return offer(((f"{name}{ending}", text) for name, text in _keys(context)), incomplete)
+
+
+def _results(context: click.Context) -> Path:
+    return Path(context.params.get("results") or results_folder())
+
+
+def _keys(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield each key once, with the first sentence on it."""
+    from mlbench.setting_descriptions import first_sentence, read_field_docs
+    from mlbench.tuning import fields_of
+
+    seen = set()
+    for prefix, template in _templates(context):
+        texts = read_field_docs(type(template))
+        for key, _ in fields_of({prefix: template}):
+            if key not in seen:
+                seen.add(key)
+                yield key, first_sentence(texts.get(key.removeprefix(f"{prefix}."), ""))
+
+
+def _words(context: click.Context, key: str) -> Iterator[str]:
+    from mlbench.setting_descriptions import describe_group
+
+    prefixed = [(prefix, template) for prefix, template in _templates(context) if key.startswith(f"{prefix}.")]
+    groups = [describe_group(prefix, template, "") for prefix, template in prefixed]
+    yield from dict.fromkeys(
+        word for group in groups for each in group.settings if each.key == key for word in each.choices
+    )
+
+
+def _templates(context: click.Context) -> Iterator[tuple[str, Any]]:
+    """Yield what settings fill: the core's, and what backends and workloads bring, those named where there are such."""
+    from mlbench.tuning import CORE_TEMPLATES
+
+    yield from CORE_TEMPLATES.items()
+    plugins = _plugins()
+    for prefix, known in (("backend", plugins.backends), ("workload", plugins.workloads)):
+        given = context.params.get(f"{prefix}s") or context.params.get(prefix) or ()
+        typed = (given, *context.args) if isinstance(given, str) else (*given, *context.args)
+        for name in [name for name in typed if name in known] or known:
+            yield prefix, known[name].options
+
+
+def _plugins() -> Plugins:
+    from mlbench.discovery import Plugins
+
+    return Plugins.discover()

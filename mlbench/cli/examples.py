@@ -1,0 +1,69 @@
+"""Examples that ``mlbench COMMAND --help`` ends with; a test parses each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "demo": ("mlbench demo", "mlbench demo --backend onnxruntime"),
+    "run": (
+        "mlbench run resnet50 --backend onnxruntime --scenario Server",
+        "mlbench run bert gptj --backend pytorch --tier dev",
+        "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
+        "mlbench run --suite nightly.toml",
+    ),
+    "doctor": ("mlbench doctor",),
+    "list": ("mlbench list", "mlbench list --json"),
+    "settings": (
+        "mlbench settings bert pytorch --scenario Server",
+        "mlbench settings --explain execution.batching",
+        "mlbench settings bert pytorch --explain execution.workers",
+    ),
+    "roofline": ("mlbench roofline", "mlbench roofline --again"),
+    "table": ("mlbench table", "mlbench table nightly --workload bert --newest 10"),
+    "show": ("mlbench show 3f2a", "mlbench show nightly --scenario Offline --newest 1"),
+    "report": ("mlbench report -o runs.html", "mlbench report --compare before after -o change.html"),
+    "verify": ("mlbench verify 3f2a",),
+    "cost": ("mlbench cost m7i.large=nightly --price prices.toml",),
+    "compare": (
+        "mlbench compare before after --across settings",
+        "mlbench compare --run before.toml after.toml",
+    ),
+    "regress": (
+        "mlbench regress --baseline main",
+        "mlbench regress nightly --baseline main --strict --junit regress.xml",
+    ),
+    "baseline": ("mlbench baseline save main nightly", "mlbench baseline list"),
+    "baseline save": ("mlbench baseline save main nightly",),
+    "baseline list": ("mlbench baseline list",),
+    "baseline show": ("mlbench baseline show main",),
+    "baseline remove": ("mlbench baseline remove main",),
+    "history": ("mlbench history --workload bert", "mlbench history nightly --margin 0.02"),
+    "published": (
+        "mlbench published resnet50 --scenario Offline --accelerator H200",
+        "mlbench published --place 3f2a",
+    ),
+    "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
+    "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
+    "import": ("mlbench import inference_results_v4.1 --tag official",),
+    "check": ("mlbench check pytorch", "mlbench check onnxruntime --precision int8 --set backend.threads=2"),
+    "plugin": ("mlbench plugin new my-npu", "mlbench plugin check my-npu"),
+    "plugin new": ("mlbench plugin new my-npu --into ..",),
+    "plugin check": ("mlbench plugin check my-npu --badge badge.svg",),
+    "completion": (
+        "mlbench completion bash >> ~/.bashrc",
+        "mlbench completion zsh >> ~/.zshrc",
+        "mlbench completion fish > ~/.config/fish/completions/mlbench.fish",
+    ),
+}
+"""By command, or command and subcommand."""
+
+
+def add_examples(command: click.Command, name: str) -> None:
+    """Let the help of a command, and of those below it, end with its examples."""
+    lines = "\n".join(f"  {line}" for line in EXAMPLES[name])
+    command.epilog = f"\b\nExamples:\n{lines}"
+    for below, found in command.commands.items() if isinstance(command, click.Group) else ():
+        add_examples(found, f"{name} {below}")

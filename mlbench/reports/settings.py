@@ -1,0 +1,49 @@
+"""Settings and their descriptions, as lines for a terminal and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlbench.setting_descriptions import SettingDescription, SettingGroup
+
+INTRODUCTION = """# All settings
+
+<!-- Written by `mlbench settings --markdown`, from the docstrings of the dataclasses that the settings fill. -->
+
+Each is set with `--set KEY=VALUE`, in a suite file, or in this machine's settings file; README says which one wins.
+`mlbench settings WORKLOAD BACKEND` prints the values that a run would use, and `mlbench settings --explain KEY` all
+that is known of one key.
+"""
+
+
+def description_line(setting: SettingDescription) -> str:
+    """Return the first sentence on what a setting does, and what it takes."""
+    return f"{plain_words(setting.summary)} [{setting.values}]".strip()
+
+
+def plain_words(text: str) -> str:
+    """Return a docstring without its marks for code."""
+    return text.replace("``", "").replace("`", "")
+
+
+def settings_markdown(groups: Iterable[SettingGroup]) -> str:
+    """Return a page of all settings, a table for each dataclass."""
+    return "\n".join([INTRODUCTION, *(line for group in groups for line in _group_lines(group))])
+
+
+def _group_lines(group: SettingGroup) -> Iterator[str]:
+    yield f"## {group.reader[0].upper()}{group.reader[1:]}"
+    yield ""
+    yield f"Of `{group.source}`."
+    yield ""
+    yield "| key | values | default | what it does |"
+    yield "|---|---|---|---|"
+    for setting in group.settings:
+        yield _row(f"`{setting.key}`", setting.values, f"`{setting.default}`", setting.text.replace("``", "`"))
+    yield ""
+
+
+def _row(*cells: Any) -> str:
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
