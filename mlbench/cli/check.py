@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import Finite, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.graph import Precision
+from mlbench.documents import open_to_write
 from mlbench.errors import UsageError
 from mlbench.folders import make_cache_folder
 
@@ -44,6 +46,12 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
         show_default=True,
         help="Seconds for each graph that a check compiles, and for the rest of it.",
     )
+    @click.option(
+        "--log",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Where to keep what the backend prints.  [default: in the cache]",
+    )
     @overrides_option
     @functools.wraps(function)
     def with_request(
@@ -65,49 +73,76 @@ def check_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.command("check")
 @check_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-def command(request: CheckRequest, as_json: bool) -> int:
+def command(request: CheckRequest, log: Path | None, as_json: bool) -> int:
     """Run the conformance kit on BACKEND, in a process of its own: a crash or a hang fails the check it happens in."""
-    findings = print_findings(request, is_quiet=as_json)
+    findings = print_findings(request, log, is_quiet=as_json)
     if as_json:
         echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
     return 0 if all(finding.passed for finding in findings) else 1
 
 
-def print_findings(request: CheckRequest, *, is_quiet: bool = False) -> list[Finding]:
+def print_findings(request: CheckRequest, log: Path | None, *, is_quiet: bool = False) -> list[Finding]:
     """Run the checks; unless quiet, print a line as each one ends, and finally how many passed."""
     from mlbench.conformance.isolated import examine
 
-    log = _empty_log(request.subject().backend.name)
-    findings = examine(request, log, (lambda finding: None) if is_quiet else _tell)
+    kept_in = log or _log_in_cache(request.subject().backend.name)
+    _empty(kept_in)
+    findings = examine(request, kept_in, (lambda finding: None) if is_quiet else _Teller().tell)
     passed = sum(finding.passed for finding in findings)
     if not is_quiet:
+        for line in _shared_causes(findings):
+            echo_line(line)
         echo_line(f"{request.backend}: {passed} of {len(findings)} checks passed.")
     if passed < len(findings):
-        echo_line(f"What the backend printed: {log}", to_stderr=True)
+        echo_line(f"What the backend printed: {kept_in}", to_stderr=True)
     return findings
 
 
-def _empty_log(backend: str) -> Path:
+def _log_in_cache(backend: str) -> Path:
     """Return the file for what a backend prints, in the cache: only names of known backends come here."""
     plain = re.sub(r"[^\w.+-]", "_", backend)[:LONGEST_LOG_NAME]
-    log = make_cache_folder("check") / f"{plain}.log"
+    return make_cache_folder("check") / f"{plain}.log"
+
+
+def _empty(log: Path) -> None:
     try:
-        log.write_bytes(b"")
+        with open_to_write(log):
+            pass
     except OSError as error:
         raise UsageError(
-            f"log of the check cannot be written: {log}: {error.strerror}.", hint="Set MLBENCH_CACHE."
+            f"log of the check cannot be written: {log}: {error.strerror}.", hint="Name another file with --log."
         ) from None
-    return log
 
 
-def _tell(finding: Finding) -> None:
-    """Print a line for a check; if it failed, also what is required, what was found, and what to do."""
-    if finding.passed:
-        echo("ok    ", newline=False, color="green")
+class _Teller:
+    """Prints a line for each check; for the first that failed of a cause, all that is known of it."""
+
+    def __init__(self) -> None:
+        self._first_of: dict[str, str] = {}
+
+    def tell(self, finding: Finding) -> None:
+        """Print a check; if it failed, also what is required, what was found, and what to do."""
+        echo("ok    " if finding.passed else "FAILED", newline=False, color="green" if finding.passed else "red")
         echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")
-        return
-    echo("FAILED", newline=False, color="red")
-    echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")
-    for line in (finding.demand, finding.reason, finding.hint):
-        if line:
-            echo(f"        {line}")
+        if finding.passed:
+            return
+        first = self._first_of.setdefault(finding.cause, finding.check)
+        if first != finding.check:
+            echo_line(f"        {finding.demand} Same cause as {first}.")
+            return
+        for line in (finding.demand, finding.reason, _origin(finding), finding.hint):
+            if line:
+                echo(f"        {line}")
+
+
+def _origin(finding: Finding) -> str:
+    return f"Raised in {finding.raised_in}." if finding.raised_in else ""
+
+
+def _shared_causes(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield a line for each cause that several checks failed of."""
+    failed = [finding for finding in findings if not finding.passed]
+    for cause, count in Counter(finding.cause for finding in failed).items():
+        if count > 1:
+            first = next(finding for finding in failed if finding.cause == cause)
+            yield f"{count} checks, one cause: {' '.join([first.reason, _origin(first)]).rstrip()}"

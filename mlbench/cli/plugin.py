@@ -49,10 +49,10 @@ def new(name: str, into: Path) -> None:
     "--badge",
     "badge_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the badge goes.  [default: mlbench-BACKEND.svg]",
+    help="Write a badge that shows the result.",
 )
-def check(request: CheckRequest, badge_file: Path | None) -> int:
-    """Check the entry point, the options and the conformance of BACKEND, and write a badge with the result."""
+def check(request: CheckRequest, log: Path | None, badge_file: Path | None) -> int:
+    """Check the entry point, the options and the conformance of BACKEND; --badge writes a badge with the result."""
     from mlbench.discovery import Plugins
     from mlbench.discovery.guard import call_plugin
     from mlbench.records.whole_file import write_whole
@@ -62,10 +62,11 @@ def check(request: CheckRequest, badge_file: Path | None) -> int:
     backend = request.subject().backend
     echo_line(f"entry point  {plugins.origin(backend.name)}")
     echo_line(f"options      {call_plugin(lambda: _options(backend), 'an option')}")
-    findings = print_findings(request)
-    file = badge_file or Path(f"mlbench-{backend.name}.svg")
-    write_whole(file, badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings)))
-    echo_line(f"badge: {file}")
+    findings = print_findings(request, log)
+    if badge_file:
+        drawn = badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings))
+        write_whole(badge_file, drawn)
+        echo_line(f"badge: {badge_file}")
     return 0 if _all_passed(findings) else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import faulthandler
 import os
 import sys
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mlbench.conformance.causes import cause_of, raised_in
 from mlbench.conformance.hang_guard import HangGuard
 from mlbench.conformance.kit import checks_for
 from mlbench.conformance.subject import Check, Subject, demand_of
@@ -83,6 +85,10 @@ class Finding:
     """What was found and what was expected; empty when the check passed."""
     hint: str
     """What the backend's author should do."""
+    cause: str = ""
+    """Equal for checks that failed with one cause; empty when the check passed."""
+    raised_in: str = ""
+    """Whose code raised the error; empty where that is unknown."""
 
     @property
     def passed(self) -> bool:
@@ -137,19 +143,30 @@ def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
     checks = {check.__name__: check for check in checks_for(subject.backend)}
     for name in asked.checks:
         channel.progress(name)
-        reason, hint = _run_check(checks[name], subject, channel)
-        channel.progress(name, reason=reason, hint=hint)
+        channel.progress(name, **dataclasses.asdict(_run_check(checks[name], subject, channel)))
     return ChecksAnswer()
 
 
-def _run_check(check: Check, subject: Subject, channel: Channel) -> tuple[str, str]:
-    """Return why a check failed and what to do, both empty where it passed; end the process where it never ends."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """Why a check failed and what to do; all of it empty where it passed."""
+
+    reason: str = ""
+    hint: str = ""
+    cause: str = ""
+    raised_in: str = ""
+
+
+def _run_check(check: Check, subject: Subject, channel: Channel) -> _Outcome:
+    """Return how a check went; end the process where it never ends."""
     ended = threading.Lock()  # taken either by the check or by the thread that ends the process
 
     def end(reason: str) -> None:
         if not ended.acquire(blocking=False):
             return
-        channel.progress(check.__name__, reason=f"hang: {reason}", hint="The log has the stacks of all threads.")
+        why = f"hang: {reason}"
+        hang = _Outcome(reason=why, hint="The log has the stacks of all threads.", cause=why)
+        channel.progress(check.__name__, **dataclasses.asdict(hang))
         faulthandler.dump_traceback(all_threads=True)
         sys.stderr.flush()
         os._exit(1)
@@ -159,21 +176,25 @@ def _run_check(check: Check, subject: Subject, channel: Channel) -> tuple[str, s
         channel.alive()
 
     with HangGuard(subject.timeout_s, end) as guard:
-        reason, hint = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end))
+        outcome = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end))
         if not ended.acquire(blocking=False):
             threading.Event().wait()  # too late: the process ends this moment
-    return reason, hint
+    return outcome
 
 
-def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
+def _outcome(check: Check, subject: Subject) -> _Outcome:
     try:
         check(subject)
-    except MlbenchError as error:
-        return printable(error.message), printable(error.hint)
     except BaseException as error:  # a backend may raise anything, and call sys.exit
-        traceback.print_exc()
-        return describe_error(error), "The traceback is in the log."
-    return "", ""
+        if isinstance(error, MlbenchError):
+            reason, hint = printable(error.message), printable(error.hint)
+        else:
+            traceback.print_exc()
+            reason, hint = describe_error(error), "The traceback is in the log."
+        return _Outcome(
+            reason=reason, hint=hint, cause=printable(cause_of(error)), raised_in=raised_in(error, subject.backend)
+        )
+    return _Outcome()
 
 
 class _Examination:
@@ -196,18 +217,20 @@ class _Examination:
         if "reason" in message:
             if self.remaining[:1] != [message["stage"]]:
                 return  # a check that finished while its process was being ended is reported twice
-            self._note(message["stage"], message["reason"], message["hint"])
+            names = [field.name for field in dataclasses.fields(_Outcome)]
+            self._note(message["stage"], _Outcome(**{name: message.get(name, "") for name in names}))
         elif message["stage"] != self._in_progress:
             self._in_progress, self._began_s = message["stage"], time.monotonic()
 
     def end(self, reason: str, hint: str) -> None:
         """Attribute the end of a child to the check in progress, if any."""
         if self._in_progress:
-            self._note(self._in_progress, reason, hint)
+            self._note(self._in_progress, _Outcome(reason=reason, hint=hint, cause=reason))
 
-    def _note(self, check: str, reason: str, hint: str) -> None:
+    def _note(self, check: str, outcome: _Outcome) -> None:
         seconds = time.monotonic() - self._began_s
         self._in_progress = ""
-        finding = Finding(check=check, demand=self._demands[check], seconds=seconds, reason=reason, hint=hint)
+        demand = self._demands[check]
+        finding = Finding(check=check, demand=demand, seconds=seconds, **dataclasses.asdict(outcome))
         self.findings.append(finding)
         self._on_finding(finding)

@@ -68,10 +68,8 @@ def test_several_sides_are_one_picture_with_a_row_each(mlbench):
 
 def test_several_sides_are_an_array_in_json_and_a_page_each_in_markdown(mlbench):
     names = ("pytorch", "acme", "other")
-    ratios = [
-        each["cells"][0]["speeds"][0]["effect"]["ratio"]
-        for each in json.loads(mlbench("compare", *names, "--json").stdout)
-    ]
+    pages = json.loads(mlbench("compare", *names, "--json").stdout)
+    ratios = [page["cells"][0]["speeds"][0]["effect"]["ratio"] for page in pages]
     assert ratios == [pytest.approx(1.5), pytest.approx(0.5)]
     assert mlbench("compare", *names, "--markdown").stdout.count("## ") == 2
 
@@ -125,12 +123,10 @@ def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made
     assert [cell["scores"][0]["new"] for cell in cells] == [98.39, 98.39]  # of the stored runs
 
 
-def test_a_run_of_another_machine_is_not_offered_to_be_measured_here(mlbench, results, a_run):
-    (results / "run-acme" / "record.json").write_text(
-        a_run(
-            run_id="run-acme", tag="acme", backend="acme", mlbench_version="0.0.9", environment=observe_environment()
-        ).text()
-    )
+def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, results, a_run):
+    older = {"mlbench_version": "0.0.9", "environment": observe_environment()}
+    run = a_run(run_id="run-acme", tag="acme", backend="acme", **older)
+    (results / "run-acme" / "record.json").write_text(run.text())
     done = mlbench("compare", "pytorch", "acme")
     assert "not to be measured here: run-acme: it was made by mlbench 0.0.9." in " ".join(done.stdout.split())
     assert "--measure" not in done.stdout

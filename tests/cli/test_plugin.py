@@ -83,7 +83,8 @@ def installed(tmp_path_factory, pip_install):
 
 @pytest.mark.slow
 def test_a_new_backend_is_installed_and_passes_the_kit_and_its_badge_says_so(installed, tmp_path):
-    script = "from mlbench.cli import main; main(['plugin', 'check', 'my-npu', '--set', 'backend.verbose=0'])"
+    arguments = ["plugin", "check", "my-npu", "--set", "backend.verbose=0", "--badge", "my.svg"]
+    script = f"from mlbench.cli import main; main({arguments})"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(installed)},
@@ -97,9 +98,9 @@ def test_a_new_backend_is_installed_and_passes_the_kit_and_its_badge_says_so(ins
     assert lines[:2] == ["entry point  my-npu (mlbench-my-npu)", "options      backend.verbose=0"]
     assert lines[-2:] == [
         f"my-npu: {NUMBER_OF_CHECKS} of {NUMBER_OF_CHECKS} checks passed.",
-        "badge: mlbench-my-npu.svg",
+        "badge: my.svg",
     ]
-    badge = ET.parse(tmp_path / "mlbench-my-npu.svg").getroot()
+    badge = ET.parse(tmp_path / "my.svg").getroot()
     message = f"{NUMBER_OF_CHECKS} of {NUMBER_OF_CHECKS}, fp32"
     assert [text.text for text in badge.iter("{http://www.w3.org/2000/svg}text")] == ["mlbench conformance", message]
 
@@ -120,3 +121,18 @@ def test_a_check_that_cannot_run_is_reported_in_one_line_and_leaves_no_badge(tmp
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert told in done.stderr
     assert list(tmp_path.glob("*.svg")) == []
+
+
+@pytest.mark.slow
+def test_a_check_writes_what_it_is_told_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    assert plugin("check", "null", "--log", tmp_path / "here.log").exit_code == 0
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name != "cache") == ["here.log"]
+    assert not list((tmp_path / "cache").glob("check/*"))
+
+
+def test_a_log_that_cannot_be_written_is_refused_in_one_line():
+    done = plugin("check", "null", "--log", "/nowhere/log")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "log of the check cannot be written: /nowhere/log: No such file or directory." in done.stderr

@@ -1,0 +1,50 @@
+"""Why a check failed, in a form in which two checks that failed of one cause are alike; and in whose code it was."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from mlbench.contracts.backend import Backend
+from mlbench.errors import ConformanceError
+
+_CORE = "mlbench"
+_KIT = "mlbench.conformance"
+
+
+def cause_of(error: BaseException) -> str:
+    """Return what two failures share where one cause made both.
+
+    That is the kind of the error and the line that raised it, since a message may name another graph each time. Demands
+    of the kit are raised in one place; their own words tell them apart.
+    """
+    if isinstance(error, ConformanceError):
+        return error.message
+    origin = error.__cause__ or error
+    place = traceback.extract_tb(origin.__traceback__)[-1:]
+    where = f" at {place[0].filename}:{place[0].lineno}" if place else ""
+    return f"{type(origin).__name__}{where}"
+
+
+def raised_in(error: BaseException, backend: Backend) -> str:
+    """Return in whose code an error was raised: the innermost that is the backend's or mlbench's; empty where unknown.
+
+    Libraries that either of them called do not count: torch's exporter fails in mlbench's export.
+    """
+    theirs = type(backend).__module__.partition(".")[0]
+    for frame in reversed([*_frames(error.__traceback__), *_frames(error.__cause__ and error.__cause__.__traceback__)]):
+        module = str(frame.f_globals.get("__name__", ""))
+        root = module.partition(".")[0]
+        if root == theirs and root != _CORE:
+            return f"{Path(frame.f_code.co_filename).name} of the backend"
+        if root == _CORE:
+            return "" if module.startswith(_KIT) else f"{module.replace('.', '/')}.py of mlbench, not in the backend"
+    return ""
+
+
+def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
+    """Yield the frames of a traceback, outermost first."""
+    for frame, _ in traceback.walk_tb(trace):
+        yield frame
