@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mlbench.setting_descriptions import SettingDescription, SettingGroup
@@ -29,7 +29,7 @@ def plain_words(text: str) -> str:
 
 
 def settings_markdown(groups: Iterable[SettingGroup]) -> str:
-    """Return a page of all settings, a table for each dataclass."""
+    """Return a page of all settings, a list for each dataclass."""
     return "\n".join([INTRODUCTION, *(line for group in groups for line in _group_lines(group))])
 
 
@@ -38,12 +38,7 @@ def _group_lines(group: SettingGroup) -> Iterator[str]:
     yield ""
     yield f"Of `{group.source}`."
     yield ""
-    yield "| key | values | default | what it does |"
-    yield "|---|---|---|---|"
     for setting in group.settings:
-        yield _row(f"`{setting.key}`", setting.values, f"`{setting.default}`", setting.text.replace("``", "`"))
+        yield f"- `{setting.key}`: {setting.values}; default `{setting.default}`."
+        yield f"  {setting.text.replace('``', '`')}"
     yield ""
-
-
-def _row(*cells: Any) -> str:
-    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
