@@ -34,7 +34,8 @@ def raised_in(error: BaseException, backend: Backend) -> str:
     Libraries that either of them called do not count: torch's exporter fails in mlbench's export.
     """
     theirs = type(backend).__module__.partition(".")[0]
-    for frame in reversed([*_frames(error.__traceback__), *_frames(error.__cause__ and error.__cause__.__traceback__)]):
+    below = error.__cause__.__traceback__ if error.__cause__ else None
+    for frame in reversed([*_frames(error.__traceback__), *_frames(below)]):
         module = str(frame.f_globals.get("__name__", ""))
         root = module.partition(".")[0]
         if root == theirs and root != _CORE:
