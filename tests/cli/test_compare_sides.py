@@ -11,7 +11,7 @@ from mlbench.cli import compare as compare_command
 from mlbench.cli import main
 from mlbench.records.environment import observe_environment
 
-SPEEDS = {"pytorch": 100, "acme": 150, "other": 50}
+SPEEDS = {"pytorch": 100, "onnxruntime": 150, "null": 50}
 
 
 @pytest.fixture
@@ -57,17 +57,17 @@ def made(monkeypatch, a_run):
 
 
 def test_several_sides_are_one_picture_with_a_row_each(mlbench):
-    done = mlbench("compare", "pytorch", "acme", "other")
+    done = mlbench("compare", "pytorch", "onnxruntime", "null")
     assert done.exit_code == 0, done.output
     heading, *rows = done.stdout.splitlines()[:5]
     assert heading == "resnet50 Offline fp32, throughput; higher is better"
-    assert [row.split()[0] for row in rows[:3]] == ["pytorch", "acme", "other"]
+    assert [row.split()[0] for row in rows[:3]] == ["pytorch", "onnxruntime", "null"]
     assert "x 1.500" in rows[1] and "x 0.500" in rows[2]
-    assert rows[3].startswith("  acc: pytorch 98.390, acme 98.390 (as accurate), other")
+    assert rows[3].startswith("  acc: pytorch 98.390, onnxruntime 98.390 (as accurate), null")
 
 
 def test_several_sides_are_an_array_in_json_and_a_page_each_in_markdown(mlbench):
-    names = ("pytorch", "acme", "other")
+    names = ("pytorch", "onnxruntime", "null")
     pages = json.loads(mlbench("compare", *names, "--json").stdout)
     ratios = [page["cells"][0]["speeds"][0]["effect"]["ratio"] for page in pages]
     assert ratios == [pytest.approx(1.5), pytest.approx(0.5)]
@@ -78,23 +78,23 @@ def test_a_side_without_such_runs_is_named_and_not_drawn(mlbench, results, a_run
     run = a_run(run_id="bert", tag="bert", workload="bert", environment=observe_environment())
     (results / "bert").mkdir()
     (results / "bert" / "record.json").write_text(run.text())
-    done = mlbench("compare", str(results), "acme")
+    done = mlbench("compare", str(results), "onnxruntime")
     assert done.exit_code == 1  # both backends are on the base's side
-    done = mlbench("compare", "pytorch", "acme", "bert")
+    done = mlbench("compare", "pytorch", "onnxruntime", "bert")
     assert "the base has resnet50 pytorch Offline fp32, the new side bert" in done.stderr
 
 
 def test_one_run_each_says_what_is_missing_and_the_command_that_measures_it(mlbench, made):
-    done = mlbench("compare", "pytorch", "acme", input="y\n")
+    done = mlbench("compare", "pytorch", "onnxruntime", input="y\n")
     assert "Missing for a verdict: runs of the sides made in turns." in done.stdout
-    assert "  mlbench compare pytorch acme --across backend --measure 5" in done.stdout.splitlines()
+    assert "  mlbench compare pytorch onnxruntime --across backend --measure 5" in done.stdout.splitlines()
     assert not made  # nobody is asked where there is no terminal
 
 
 @pytest.mark.parametrize(("answer", "runs"), [("y\n", 10), ("n\n", 0), ("\n", 0)])
 def test_on_a_terminal_somebody_is_asked_and_only_a_yes_measures(mlbench, made, monkeypatch, answer, runs):
     monkeypatch.setattr(compare_command, "_has_terminal", lambda: True)
-    done = mlbench("compare", "pytorch", "acme", input=answer)
+    done = mlbench("compare", "pytorch", "onnxruntime", input=answer)
     assert done.exit_code == 0, done.output
     assert len(made) == runs
     assert ("faster" in done.stdout) == bool(runs)
@@ -102,17 +102,17 @@ def test_on_a_terminal_somebody_is_asked_and_only_a_yes_measures(mlbench, made, 
 
 def test_with_json_no_question_is_asked(mlbench, made, monkeypatch):
     monkeypatch.setattr(compare_command, "_has_terminal", lambda: True)
-    json.loads(mlbench("compare", "pytorch", "acme", "--json", input="y\n").stdout)
+    json.loads(mlbench("compare", "pytorch", "onnxruntime", "--json", input="y\n").stdout)
     assert not made
 
 
 def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made):
-    done = mlbench("compare", "pytorch", "acme", "other", "--measure", "3", "--json")
+    done = mlbench("compare", "pytorch", "onnxruntime", "null", "--measure", "3", "--json")
     assert done.exit_code == 0, done.output
     assert [request.backend for request in made] == [
-        *("pytorch", "acme", "other"),
-        *("other", "acme", "pytorch"),
-        *("pytorch", "acme", "other"),
+        *("pytorch", "onnxruntime", "null"),
+        *("null", "onnxruntime", "pytorch"),
+        *("pytorch", "onnxruntime", "null"),
     ]
     assert not any(request.wants_accuracy for request in made)
     cells = [each["cells"][0] for each in json.loads(done.stdout)]
@@ -125,14 +125,14 @@ def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made
 
 def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, results, a_run):
     older = {"mlbench_version": "0.0.9", "environment": observe_environment()}
-    run = a_run(run_id="run-acme", tag="acme", backend="acme", **older)
+    run = a_run(run_id="run-acme", tag="onnxruntime", backend="onnxruntime", **older)
     (results / "run-acme" / "record.json").write_text(run.text())
-    done = mlbench("compare", "pytorch", "acme")
+    done = mlbench("compare", "pytorch", "onnxruntime")
     assert "not to be measured here: run-acme: it was made by mlbench 0.0.9." in " ".join(done.stdout.split())
     assert "--measure" not in done.stdout
-    refused = mlbench("compare", "pytorch", "acme", "--measure", "3")
+    refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
     assert refused.exit_code == 2
-    assert "nothing can be measured again here: run-acme: it was made by mlbench 0.0.9" in refused.stderr
+    assert "nothing can be measured again here: run-onnxruntime: it was made by mlbench 0.0.9" in refused.stderr
 
 
 def test_suite_files_say_themselves_how_often(mlbench):

@@ -66,8 +66,8 @@ def test_of_a_long_history_the_newest_runs_are_drawn(nights):
     assert (len(shown), shown[0], shown[-1]) == (200, "0005", "0204")
 
 
-def test_the_ceiling_of_a_load_is_the_newest_rate_with_all_samples_at_once(a_server_run, nights):
-    old, new = nights(700.0, 900.0, settings={}, engine={})
+def test_the_ceiling_of_a_load_is_the_newest_rate_with_all_samples_at_once(a_server_run):
+    old, new = (a_server_run(n, value, scenario="Offline") for n, value in ((11, 700.0), (12, 900.0)))
     runs = [a_server_run(10, value=500.0), old, new]
     (figure,) = load_figures(*drawn(*runs))
     assert "The upright line is what its system reached in Offline." in figure.note
@@ -78,22 +78,22 @@ def test_the_ceiling_of_a_load_is_the_newest_rate_with_all_samples_at_once(a_ser
 def test_a_load_has_a_point_for_each_run_that_counts(a_server_run, a_late_run):
     runs = [a_server_run(0, value=100.0), a_server_run(1, value=200.0), a_late_run(number=2, value=300.0)]
     (figure,) = load_figures(*drawn(*runs))
-    assert [row[2:] for row in rows_of(figure)] == [["100 samples/s", "40.0 ms"], ["200 samples/s", "40.0 ms"]]
+    assert [row[2:] for row in rows_of(figure)] == [["100 samples/s", "59.1 ms"], ["200 samples/s", "59.1 ms"]]
 
 
 def test_a_batch_size_that_nobody_tried_has_no_number(a_server_run, a_run):
     engine = a_server_run().engine
-    assert dict(engine.sweep_per_s) == {1: 100.0, 8: 400.0}
+    assert dict(engine.sweep_per_s) == {1: 352.6, 2: 518.8, 4: 243.1, 8: 403.9}
     figure = sweep_figure(*drawn(a_server_run()))
-    assert rows_of(figure) == [["pytorch fp32", "100", "400"]]
+    assert rows_of(figure) == [["pytorch fp32", "353", "519", "243", "404"]]
     assert sweep_figure(*drawn(a_run())) is None
 
 
-def test_how_full_batches_were_is_by_samples(a_server_run):
-    """10 of 1, 5 of 2 and 10 of 8: 10, 10 and 80 of 100 samples."""
-    figure = occupancy_figure(*drawn(a_server_run()), "Server")
-    assert rows_of(figure) == [["pytorch fp32", "10.0 %", "10.0 %", "80.0 %"]]
-    assert [column.heading for column in figure.numbers.columns[1:]] == ["1", "2", "5–8"]
+def test_how_full_batches_were_is_by_samples(a_server_run, a_late_run):
+    """Batches of a run that was sent too much: 2 of 1, 2 of 21 and 1 of 26, 6 of 128: 2, 68 and 768 of 838 samples."""
+    figure = occupancy_figure(*drawn(a_server_run(engine=a_late_run().engine)), "Server")
+    assert rows_of(figure) == [["pytorch fp32", "0.239 %", "8.11 %", "91.6 %"]]
+    assert [column.heading for column in figure.numbers.columns[1:]] == ["1", "17–32", "65–128"]
 
 
 def test_a_missed_target_is_drawn_as_missed(a_run):

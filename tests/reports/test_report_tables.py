@@ -210,15 +210,15 @@ def test_the_harness_is_part_of_the_time_per_sample_of_a_throughput(a_run):
 
 
 def test_the_harness_is_part_of_the_median_latency_elsewhere(a_server_run):
-    """The median is 2 ms; 20 us are 1 %."""
-    assert harness_cell(a_server_run()).detail == "1.00 % of median latency"
+    """The median is 19.373 ms; 1.343 ms are 6.93 %."""
+    assert harness_cell(a_server_run()).detail == "6.93 % of median latency"
 
 
 def test_the_harness_is_part_of_a_querys_latency_where_loadgen_timed_queries(a_server_run):
     run = a_server_run()
     latency = run.result.latency_ns | {"50.00_percentile_per_query_latency": 4_000_000}
     run = a_server_run(result=run.result.model_dump() | {"latency_ns": latency})
-    assert harness_cell(run).detail == "0.500 % of median latency"
+    assert harness_cell(run).detail == "33.6 % of median latency"  # 1.343 of 4 ms
 
 
 def test_tokens_per_second_say_nothing_of_the_time_of_a_sample(a_run):
@@ -331,7 +331,7 @@ def test_percentiles_are_in_order_with_the_least_first_and_without_zeros(a_serve
 
 
 def test_a_limit_is_in_milliseconds_and_drawn_only_where_all_runs_have_it(a_server_run, a_run):
-    assert _limit_ns([a_server_run()], SAMPLE) == 50_000_000
+    assert _limit_ns([a_server_run()], SAMPLE) == 100_000_000
     assert _limit_ns([a_server_run(), a_server_run(limits={"server_latency_ms": 60})], SAMPLE) is None
     assert _limit_ns([a_server_run(limits={"server_latency_ms": 0})], SAMPLE) is None
     assert _limit_ns([a_run(limits={"server_latency_ms": 50})], SAMPLE) is None, "Offline has no such limit"
@@ -355,13 +355,14 @@ def test_batch_sizes_stand_in_bins_that_end_at_powers_of_two(size, name):
 
 
 def test_a_mean_batch_is_samples_over_batches(a_server_run):
-    """10 of 1, 5 of 2 and 10 of 8: 100 samples in 25 batches."""
-    assert mean_batch(a_server_run()) == "4.00"
+    """696 of 1 and 71 of 2: 838 samples in 767 batches."""
+    assert mean_batch(a_server_run()) == "1.09"
 
 
 def test_useful_work_of_batches_is_without_padding(a_server_run):
     """90 samples and 10 rows of padding."""
-    assert useful_share(a_server_run()) == "90.0 %"
+    padded = dataclasses.replace(a_server_run().engine, samples=90, padding_samples=10)
+    assert useful_share(a_server_run(engine=padded)) == "90.0 %"
     assert waiting(a_server_run()) == ""
 
 

@@ -218,7 +218,7 @@ class _RunAtRate:
     series: str
     """Whose colour and curve it has."""
     name: str
-    """Of its own series."""
+    """The name of its own series."""
     rate: float
     unit: str
     ns: float
