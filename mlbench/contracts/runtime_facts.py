@@ -18,7 +18,7 @@ class RuntimeFacts:
     """Facts about a runtime. None: the backend does not say."""
 
     device: str | None = None
-    """``cpu``, or the accelerator's name as torch gives it: the run is held against its ceilings."""
+    """``cpu``, or the accelerator's name as torch gives it: the run is compared with its ceilings."""
     devices: int | Literal["unknown"] | None = None
     """How many accelerators the whole run used; None: one for each instance. A record has null for `UNKNOWN`."""
     extra: Mapping[str, Any] = field(default_factory=dict)

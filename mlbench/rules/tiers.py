@@ -116,14 +116,14 @@ def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
     )
 
 
-def _offline_min_samples(rules: WorkloadRules, row: _Row, dataset: Dataset) -> int:
+def _offline_min_samples(rules: WorkloadRules, row: _TierRow, dataset: Dataset) -> int:
     if row.offline_min_samples == "performance set":
         return min(dataset.performance_count, rules.offline_min_samples)
     return rules.offline_min_samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _TierRow:
     """What ``tiers.toml`` says of a tier."""
 
     reason: str
@@ -134,6 +134,6 @@ class _Row:
 
 
 @cache
-def _rows() -> Mapping[Tier, _Row]:
+def _rows() -> Mapping[Tier, _TierRow]:
     table = tomllib.loads(resources.files("mlbench.rules").joinpath("tiers.toml").read_text(encoding="utf-8"))
-    return {Tier(name): _Row(**row) for name, row in table.items()}
+    return {Tier(name): _TierRow(**row) for name, row in table.items()}
