@@ -43,7 +43,7 @@ def test_nothing_else_is_taken_for_facts():
         runtime_to_json({"device": "cpu"})
 
 
-def test_facts_in_which_instances_differ_are_told_by_instance():
+def test_facts_in_which_instances_differ_are_reported_by_instance():
     def facts(**values):
         return runtime_from_json(values)
 

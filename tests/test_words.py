@@ -134,7 +134,11 @@ def test_patterns_of_private_phrases_match_no_text(pattern):
     } == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "settings.md"],  # written from the docstrings of settings
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_cells_of_tables_are_short(page):
     rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
     cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")]

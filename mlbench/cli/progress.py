@@ -48,10 +48,10 @@ class Progress:
             self._reporter.join()
 
     def on_progress(self, message: Mapping[str, Any]) -> None:
-        """Take in a message from the run."""
+        """Handle a progress message from the run."""
         self._run.on_progress(message, time.monotonic())
         if not self._has_terminal and not self._reporter:
-            # what is wrong with a request shows in the first stage, and stands alone
+            # errors in a request show in the first stage; print nothing before them
             self._reporter = threading.Thread(target=self._report, name="mlbench-progress", daemon=True)
             self._reporter.start()
 

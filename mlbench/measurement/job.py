@@ -66,7 +66,7 @@ class Job:
 
 
 def callbacks_to(channel: Channel, stage: str, test: Test, sample_count: int) -> ProgressCallbacks:
-    """Return callbacks that tell the parent process how a test goes; where LoadGen will not return, this one ends.
+    """Return callbacks that report a test's progress to the parent process; if LoadGen hangs, this process ends.
 
     ``sample_count`` is the dataset's.
     """

@@ -45,7 +45,7 @@ def _count_used(record: RunRecord) -> int | str:
     """Return the number that a run of mlbench used, or why that is unknown."""
     device, here = record.runtime.device, len(record.environment.accelerators)
     files = [file for file in record.environment.devices if file.startswith(_COMPUTES_ONLY)]
-    devices = record.runtime.extra.get("devices", record.runtime.devices)  # a value of another type is in extra
+    devices = record.runtime.extra.get("devices", record.runtime.devices)  # invalid values are in extra
     if devices is not None:
         return devices if isinstance(devices, int) and devices > 0 else "its backend does not report its device"
     if device == "cpu" or (device is None and not here and not files):

@@ -20,7 +20,7 @@ from mlbench.measurement.running_engine import RunningEngine
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import official_limits
 
-test_of.__test__ = False  # pytest: not one of yours
+test_of.__test__ = False  # not a test class for pytest
 
 SCENARIOS = pytest.mark.parametrize(
     "scenario", [SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE], ids=lambda each: each.name

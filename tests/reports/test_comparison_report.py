@@ -90,7 +90,7 @@ def test_an_interval_without_an_end_is_unknown():
     assert row[5] == "unknown"
 
 
-def test_a_number_that_was_not_held_against_anything_has_no_change():
+def test_a_number_that_was_not_compared_with_anything_has_no_change():
     (row,) = rows(UNTOLD)
     assert row[4:] == ("", "", "", "cannot tell")
 
@@ -110,7 +110,7 @@ def test_what_could_be_detected_is_a_share():
         (score(None, 98.0, reason="no accuracy run"), "none", "98.000", "", "not judged"),
     ],
 )
-def test_a_score_is_held_against_the_bases(found, base, new, change, verdict):
+def test_a_score_is_compared_with_the_bases(found, base, new, change, verdict):
     _, row = rows(cell(speed(), scores=(found,)))
     assert row[1:5] == ("acc", base, new, change)
     assert row[-1] == verdict
@@ -198,7 +198,7 @@ def test_junit_fails_what_is_suspected_with_the_reason():
     assert message.endswith(": other cells changed too")
 
 
-def test_junit_skips_what_cannot_be_told_with_the_reason():
+def test_junit_skips_what_are_unknown_with_the_reason():
     assert cases(comparison(UNTOLD))["throughput"] == [("skipped", "one run a side")]
 
 

@@ -148,7 +148,7 @@ def test_a_score_that_is_its_target_is_spelled_like_it():
     assert tell_apart(97.4, [97.4], spell, 2) == ("97.40", ["97.40"])
 
 
-def test_a_score_between_two_limits_is_told_from_both():
+def test_a_score_between_two_limits_is_distinguished_from_both():
     assert tell_apart(23.0095, [23.01, 23.95], spell, 2) == ("23.009", ["23.010", "23.950"])
 
 

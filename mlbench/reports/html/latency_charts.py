@@ -216,9 +216,9 @@ class _RunAtRate:
     """A run that was sent a rate."""
 
     series: str
-    """Whose colour and curve it has."""
+    """The series whose colour and curve it has."""
     name: str
-    """The name of its own series."""
+    """Name of its own series."""
     rate: float
     unit: str
     ns: float
