@@ -64,8 +64,8 @@ class RunRequest:
     wants_accuracy: bool = True
     power: str = AUTO
     """A power meter's name; ``auto``: all that can measure here; ``none``."""
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the command line."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the command line, as text, or of a function's caller."""
     suite_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the suite file that the run stands in."""
     results: Path = field(default_factory=results_folder)

@@ -330,6 +330,11 @@ class RunRecord(Stored):
             raise ValueError("a failed run has a failure, and no result")
         return self
 
+    @property
+    def is_good(self) -> bool:
+        """Whether the run is valid for its tier, and accurate where accuracy was asked for."""
+        return bool(self.verdict and self.verdict.is_valid and self.verdict.is_accurate is not False)
+
     def text(self) -> str:
         """Return the record as it is stored: indented JSON."""
         return self.model_dump_json(indent=2) + "\n"

@@ -99,11 +99,6 @@ def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
     return "no score" if target.value is None else reached, "..".join(limits)
 
 
-def is_good(record: RunRecord) -> bool:
-    """Return whether a run is valid for its tier, and accurate where accuracy was asked for."""
-    return bool(record.verdict and record.verdict.is_valid and record.verdict.is_accurate is not False)
-
-
 def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
     """Return a table with a row of one line per run, and as many columns as fit; `show` has the others."""
     choices = list(_column_choices(records))
@@ -113,7 +108,7 @@ def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
     captions = [ESTIMATE_NOTE] if any(map(estimate_note, records)) else []
     if missing:
         captions.append(f"Not shown at this width: {', '.join(missing)}; `mlbench show RUN` has all.")
-    styles = ["" if is_good(record) else "red" for record in records]
+    styles = ["" if record.is_good else "red" for record in records]
     caption = "\n".join([*captions, DISCLAIMER])
     return build_table(columns, width, styles=styles, title="mlbench", caption=caption)
 

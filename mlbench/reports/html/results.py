@@ -17,7 +17,6 @@ from mlbench.reports.console import (
     accuracy,
     estimate_note,
     format_rule_values,
-    is_good,
     p99,
     result,
     spell_target,
@@ -231,7 +230,7 @@ def runs_table(combination: Combination) -> HtmlTable:
             TableCell(run.run_id, detail=f"imported from {run.imported.path}" if run.imported else ""),
             TableCell(result(run), order=run.result.value if run.result else None),
             p99(run),
-            TableCell(standing(run), tone="good" if is_good(run) else "bad"),
+            TableCell(standing(run), tone="good" if run.is_good else "bad"),
             accuracy(run),
         ]
         for run in reversed(combination.runs)
