@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.model import BatchProgram, Model
     from mlbench.contracts.power import Energy, PowerMeter
     from mlbench.contracts.reply_spec import ReplySpec
+    from mlbench.contracts.rules import Rules, Tokens
     from mlbench.contracts.runtime_facts import RuntimeFacts
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.statistics import (
@@ -102,6 +103,7 @@ __all__ = [
     "Prompt",
     "Reply",
     "ReplySpec",
+    "Rules",
     "RunRecord",
     "RuntimeFacts",
     "Samples",
@@ -109,6 +111,7 @@ __all__ = [
     "StatefulExecutable",
     "Target",
     "TensorSpec",
+    "Tokens",
     "Tolerance",
     "UnavailableError",
     "UsageError",
@@ -140,6 +143,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.contracts.power": ("Energy", "PowerMeter"),
     "mlbench.contracts.reply_spec": ("ReplySpec",),
     "mlbench.contracts.runtime_facts": ("RuntimeFacts",),
+    "mlbench.contracts.rules": ("Rules", "Tokens"),
     "mlbench.contracts.scenario": ("Scenario",),
     "mlbench.contracts.statistics": (
         *("BatchStatistics", "CacheCounts", "DecodeCounts", "EngineStatistics", "GenerationStatistics"),

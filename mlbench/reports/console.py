@@ -73,8 +73,8 @@ def accuracy(record: RunRecord) -> str:
     for target in record.accuracy.targets:
         if target.required:
             reached, window = spell_target(target)
-            sign = ">=" if target.upper is None else "in"
-            shown.append(f"{target.score} {reached} {sign if target.is_met else 'MISSES'} {window}")
+            sign = target_sign(target) if target.is_met else "MISSES"
+            shown.append(f"{target.score} {reached} {sign} {window}")
     return ", ".join([*shown, *_distant_outputs(record.accuracy)]) or record.accuracy.line
 
 
@@ -86,12 +86,19 @@ def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
         yield f"outputs {reached} {found.unit} from fp32 MISSES {found.bound:.3g}"
 
 
+def target_sign(target: TargetRecord) -> str:
+    """Return how a score that meets a target stands to what `spell_target` gives of it."""
+    if target.lower is None:
+        return "<="
+    return ">=" if target.upper is None else "in"
+
+
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
-    """Return the score, and its lower limit, or both limits where there are two: ``23.01..23.95``.
+    """Return the score, and its lower or upper limit, or both limits where there are two: ``23.01..23.95``.
 
     With this many decimals, or as many as are needed to see on which side of a limit the score lies.
     """
-    ends = [target.lower] if target.upper is None else [target.lower, target.upper]
+    ends = [end for end in (target.lower, target.upper) if end is not None]
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
     enough = max(decimals, 1 - min(sizes, default=0))
     value = math.nan if target.value is None else target.value

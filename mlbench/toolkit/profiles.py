@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import OutputReference, Target
+from mlbench.contracts.rules import Rules
 from mlbench.contracts.workload import Weights
 from mlbench.errors import DataError, UsageError
 from mlbench.rules.official import rescaled_targets
@@ -87,15 +88,17 @@ class ShippedProfile(ProfileParts):
         found: Self = _read_shipped(cls)
         return found
 
-    def targets(self, rules: str) -> tuple[Target, ...]:
-        """Return what the scores must reach: the official shares of this profile's own reference.
+    def targets(self, rules: str | Rules) -> tuple[Target, ...]:
+        """Return what the scores must reach: the shares that the rules demand, of this profile's own reference.
 
         Args:
-            rules: LoadGen's name of the workload.
+            rules: the workload's own, or LoadGen's name of the one whose rules it has.
 
         Raises:
-            DataError: `mini.toml` has no reference for an official score.
+            DataError: `mini.toml` has no reference for a score that has a target.
         """
+        if isinstance(rules, Rules):
+            return tuple(each.scaled_to(self.reference_score(each.score)) for each in rules.targets)
         return self.rescaled_targets(rules)
 
     def rescaled_targets(self, rules: str, **factors: Mapping[str, float]) -> tuple[Target, ...]:

@@ -111,7 +111,7 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
 def _single_score(targets: Sequence[TargetRecord]) -> Iterator[str]:
     """Yield what each accuracy variant demands of the one score: first the required target."""
     for target in sorted(targets, key=lambda each: not each.required):
-        limit = spell_target(target)[1]
+        limit = f"{'at most ' if target.lower is None else ''}{spell_target(target)[1]}"
         yield f"target {limit}" if target.required else f"{target.name}: {limit} {'met' if target.is_met else 'missed'}"
 
 
