@@ -36,7 +36,7 @@ ROOMS = {
     "reports": {"comparison", "records"},
     "scaffold": set(),
     "submission": {"loadgen", "records", "rules"},
-    "conformance": {"discovery", "execution", "loadgen", "setting_descriptions", "toolkit", "tuning"},
+    "conformance": {"discovery", "execution", "loadgen", "scoring", "setting_descriptions", "toolkit", "tuning"},
     "cli": {
         "comparison",
         "conformance",

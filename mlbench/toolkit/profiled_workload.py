@@ -60,7 +60,9 @@ class ProfiledWorkload(Workload):
         if variant.profile is Profile.FULL:
             return self.build_metric(variant, self.profile(variant), dataset, rules_of(self).targets)
         mini = self._mini(variant)
-        metric = self.build_metric(variant, mini, dataset, mini.targets(self.rules))
+        rules = self.rules
+        targets = mini.targets(rules) if isinstance(rules, str) else mini.own_targets(rules)
+        metric = self.build_metric(variant, mini, dataset, targets)
         metric.output_reference = mini.output_reference()
         return metric
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import OutputReference, Target
-from mlbench.contracts.rules import Rules
 from mlbench.contracts.workload import Weights
 from mlbench.errors import DataError, UsageError
 from mlbench.rules.official import rescaled_targets
@@ -22,6 +21,7 @@ from mlbench.toolkit.output_references import read_output_reference
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.graph import Graph
+    from mlbench.contracts.rules import Rules
 
 
 class ProfileParts(ABC):
@@ -88,18 +88,24 @@ class ShippedProfile(ProfileParts):
         found: Self = _read_shipped(cls)
         return found
 
-    def targets(self, rules: str | Rules) -> tuple[Target, ...]:
-        """Return what the scores must reach: the shares that the rules demand, of this profile's own reference.
+    def targets(self, rules: str) -> tuple[Target, ...]:
+        """Return what the scores must reach: the official shares of this profile's own reference.
 
         Args:
-            rules: the workload's own, or LoadGen's name of the one whose rules it has.
+            rules: LoadGen's name of the workload.
+
+        Raises:
+            DataError: `mini.toml` has no reference for an official score.
+        """
+        return self.rescaled_targets(rules)
+
+    def own_targets(self, rules: Rules) -> tuple[Target, ...]:
+        """Return what the scores must reach by a workload's own rules: the same shares of this profile's reference.
 
         Raises:
             DataError: `mini.toml` has no reference for a score that has a target.
         """
-        if isinstance(rules, Rules):
-            return tuple(each.scaled_to(self.reference_score(each.score)) for each in rules.targets)
-        return self.rescaled_targets(rules)
+        return tuple(each.scaled_to(self.reference_score(each.score)) for each in rules.targets)
 
     def rescaled_targets(self, rules: str, **factors: Mapping[str, float]) -> tuple[Target, ...]:
         """Return the official targets around this profile's reference; ``factors`` are those of `rescaled_targets`."""
