@@ -20,7 +20,7 @@ from mlbench.errors import UsageError
 from mlbench.folders import make_cache_folder
 
 if TYPE_CHECKING:
-    from mlbench.conformance.isolated import CheckRequest, Finding, Request
+    from mlbench.conformance.isolated import CheckRequest, Finding, KitRequest
 
 
 LONGEST_TIMEOUT_S = 1e6
@@ -71,7 +71,7 @@ def command(
     return 0 if all(finding.passed for finding in findings) else 1
 
 
-def _request_for(name: str, precision: str | None, timeout_s: float, settings: dict[str, str]) -> Request:
+def _request_for(name: str, precision: str | None, timeout_s: float, settings: dict[str, str]) -> KitRequest:
     """Return what to ask of a kit: of the workload's where a workload, and no backend, has the name."""
     from mlbench.conformance.workload_kit import WorkloadCheckRequest
     from mlbench.discovery import Plugins
@@ -92,7 +92,7 @@ def backend_request(name: str, precision: str | None, timeout_s: float, settings
     return CheckRequest(backend=name, settings=settings, precision=chosen, timeout_s=timeout_s)
 
 
-def print_findings(request: Request, name: str, log: Path | None, *, is_quiet: bool = False) -> list[Finding]:
+def print_findings(request: KitRequest, name: str, log: Path | None, *, is_quiet: bool = False) -> list[Finding]:
     """Run the checks; unless quiet, print a line as each one ends, and finally how many passed."""
     from mlbench.conformance.isolated import examine
 

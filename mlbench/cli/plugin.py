@@ -44,8 +44,9 @@ def new(name: str, into: Path, is_workload: bool) -> None:
     plugins = Plugins.discover()
     known = plugins.workloads if is_workload else plugins.backends
     if name in known:
+        origin = plugins.origin(name, "workload" if is_workload else "backend")
         kind = "workload" if is_workload else "backend"
-        raise UsageError(f"{plugins.origin(name, kind)} brings a {kind} {name!r}.", hint="Choose another name.")
+        raise UsageError(f"{origin} brings a {kind} {name!r}.", hint="Choose another name.")
     folder = write_package(WORKLOAD if is_workload else BACKEND, name, into)
     echo_line(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
     echo_line(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")

@@ -106,7 +106,7 @@ class Finding:
         return not self.reason
 
 
-class Request(Protocol):
+class KitRequest(Protocol):
     """What a kit is asked for: a `CheckRequest`, or that for a workload."""
 
     @property
@@ -121,7 +121,7 @@ class Request(Protocol):
 
 
 def examine(
-    request: Request, log: Path, on_finding: Callable[[Finding], None], *, only: Sequence[str] = ()
+    request: KitRequest, log: Path, on_finding: Callable[[Finding], None], *, only: Sequence[str] = ()
 ) -> list[Finding]:
     """Run the checks that apply, and return how each went, in order.
 

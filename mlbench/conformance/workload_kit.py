@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mlbench.conformance.isolated import ChecksAnswer, run_each
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
-from mlbench.conformance.workload_subject import Trial, WorkloadSubject
+from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError
 from mlbench.execution.channel import Channel
@@ -46,7 +46,7 @@ class WorkloadCheckRequest:
                 raise UnavailableError(
                     f"{name}, which the kit needs, cannot run here: {probe.reason}.", hint=probe.install
                 )
-        trial = Trial(workload, plugins.backend(COMPUTES), self.settings)
+        trial = WorkloadTrial(workload, plugins.backend(COMPUTES), self.settings)
         return WorkloadSubject(trial=trial, null=plugins.backend(COMPUTES_NOTHING), timeout_s=self.timeout_s)
 
     def checks(self) -> Sequence[WorkloadCheck]:

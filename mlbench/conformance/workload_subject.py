@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BATCH = 16
 
 
-class Trial:
+class WorkloadTrial:
     """A workload with a backend that computes it; what was answered once is kept for the checks after."""
 
     def __init__(self, workload: Workload, backend: Backend, settings: Mapping[str, str]) -> None:
@@ -112,7 +112,7 @@ class Trial:
 class WorkloadSubject:
     """What a check looks at."""
 
-    trial: Trial
+    trial: WorkloadTrial
     null: Backend
     """Computes nothing."""
     timeout_s: float = 60.0

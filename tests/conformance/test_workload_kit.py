@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from mlbench.cli import main
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS
-from mlbench.conformance.workload_subject import Trial, WorkloadSubject
+from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.discovery import Plugins
 from mlbench.errors import ConformanceError
 
@@ -46,7 +46,7 @@ def failed(new_package):
         base = importlib.import_module("mlbench_my_task.workload").MyTask
         kind = type("Changed", (base,), {"__module__": base.__module__, **changes})
         subject = WorkloadSubject(
-            trial=Trial(kind(), plugins.backend("pytorch"), {}), null=plugins.backend("null"), timeout_s=60.0
+            trial=WorkloadTrial(kind(), plugins.backend("pytorch"), {}), null=plugins.backend("null"), timeout_s=60.0
         )
         found = {}
         for each in WORKLOAD_CHECKS[1:]:
