@@ -1,7 +1,7 @@
 """What commands do, as functions: `mlbench.run`, `mlbench.run_suite`, `mlbench.load` and `mlbench.compare`.
 
 They return what the commands store and print, as `RunRecord` and `Comparison`, and raise `MlbenchError` where a command
-prints one line. Everything heavy is imported by whoever calls one.
+prints one line. Heavy modules are imported when one is called.
 """
 
 from __future__ import annotations

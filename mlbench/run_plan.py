@@ -25,7 +25,7 @@ class RunPlan:
     requests: tuple[ResolvedRequest, ...]
     """Those to make, in their order."""
     done: tuple[RunRecord, ...] = ()
-    """Of those that were asked for besides, the records that are stored already."""
+    """The stored records of the other runs that were asked for."""
     undefined: tuple[Undefined, ...] = ()
     """Combinations that the rules do not define; they are left out."""
     shared: SharedRuns | None = None
@@ -43,7 +43,7 @@ class TurnsPlan:
 
     requests: tuple[ResolvedRequest, ...]
     tags: tuple[str, str]
-    """Of the base's runs, and of the new side's."""
+    """The tag of the base's runs, and that of the new side's."""
     differing: tuple[str, ...]
     """Facts in which the two files differ, as `compare` names them."""
 

@@ -1,4 +1,4 @@
-"""A comparison of two sets of runs, held against how much earlier sessions of a results folder differ."""
+"""A comparison of two sets of runs that knows how much earlier sessions of a results folder differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlbench.records.run_record import RunRecord
 from mlbench.records.selection import runs_like
 
 
-def compare_with_history(  # noqa: PLR0913 - two sides, what may differ, and what to hold them against
+def compare_with_history(  # noqa: PLR0913 - two sides, what may differ, and how much is noise
     results: Path,
     base: Sequence[RunRecord],
     new: Sequence[RunRecord],

@@ -125,8 +125,8 @@ def examine(
 ) -> list[Finding]:
     """Run the checks that apply, and return how each went, in order.
 
-    What the plugin prints goes to ``log``; ``on_finding`` hears each finding as soon as there is one. ``only`` names
-    the checks to run; all when empty.
+    What the plugin prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one.
+    ``only`` names the checks to run; all when empty.
 
     Raises:
         UsageError: as the request's ``checks``.
@@ -160,7 +160,7 @@ class ChecksAnswer:
 
 
 def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
-    """Run checks one after another, in the child; the channel hears when each begins, what it compiles, how it went."""
+    """Run checks one after another, in the child; the channel reports each check's start, compilations and result."""
     return run_each(asked.request.subject(), asked.request.checks(), asked.checks, channel)
 
 
@@ -177,11 +177,11 @@ class Examinee(Protocol):
 
     @property
     def on_compiled(self) -> Callable[[], None]:
-        """Hears of each step."""
+        """Called after each step."""
 
     @property
     def on_stuck(self) -> Callable[[str], None]:
-        """Hears why only ending the process ends the check."""
+        """Called with the reason why only ending the process ends the check."""
 
 
 def run_each(

@@ -17,7 +17,7 @@ from mlbench.errors import ConformanceError, one_line
 from mlbench.tuning import fill_template
 
 MOST_SAMPLES = 64
-"""Of a dataset, spread over all of it."""
+"""How many samples of a dataset are read, spread over all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Preparation:
     weights_fingerprint: str
     graph_fingerprints: Mapping[str, str]
     samples_sha256: str
-    """Of some samples, as they are pickled."""
+    """A hash of some samples, as they are pickled."""
 
     def difference_from(self, other: Preparation) -> str:
         """Return the name of the first field in which two differ, and both values; empty where they are equal."""

@@ -144,4 +144,4 @@ WORKLOAD_CHECKS: tuple[WorkloadCheck, ...] = (
     misses_with_exchanged_answers,
     misses_with_a_tenth_exchanged,
 )
-"""Of any workload, in the order in which they are run."""
+"""The checks of any workload, in the order in which they are run."""

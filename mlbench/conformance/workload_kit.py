@@ -70,5 +70,5 @@ class WorkloadChecksRequest:
 
 
 def run_workload_checks(asked: WorkloadChecksRequest, channel: Channel) -> ChecksAnswer:
-    """Run checks one after another, in the child; the channel hears when each begins, and how it went."""
+    """Run checks one after another, in the child; the channel reports each check's start and result."""
     return run_each(asked.request.subject(), WORKLOAD_CHECKS, asked.checks, channel)

@@ -85,7 +85,7 @@ class WorkloadRules:
     targets: tuple[Target, ...]
     """Targets of all variants; those beyond the first are only reported."""
     min_duration_ms: int
-    """Of a valid run."""
+    """The least duration of a valid run."""
     min_query_count: Mapping[str, int] = field(default_factory=dict)
     """By scenario, in a workload's own rules; without an entry the scenario's."""
     is_official: bool = True
