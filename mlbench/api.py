@@ -167,7 +167,7 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
     across: Names = (),
     margin: float = 0.05,
     accuracy_margin: float = 0.005,
-    measure: bool = False,
+    run: bool = False,
     results: Place | None = None,
 ) -> Comparison:
     """Compare two sets of runs; `Comparison.is_worse` says whether anything got slower, less accurate or is missing.
@@ -178,7 +178,7 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
         across: facts that may differ though they must otherwise match: ``"backend"``, ``"hardware"``.
         margin: a relative change smaller than this is none.
         accuracy_margin: likewise of scores.
-        measure: ``base`` and ``new`` are suite files: make their runs first, in turns; what they name differently is
+        run: ``base`` and ``new`` are suite files: make their runs first, in turns; what they name differently is
             what is compared.
         results: where names are looked for, and earlier runs that show how much sessions differ.
 
@@ -190,7 +190,7 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
     from mlbench.comparison.with_history import compare_with_history
 
     folder = _folder(results)
-    if measure:
+    if run:
         ours, theirs, differing = _measure_in_turns(base, new, folder)
     else:
         ours, theirs, differing = _records_of("base", base, folder), _records_of("new", new, folder), ()
@@ -248,7 +248,7 @@ def _measure_in_turns(
 
 def _suite_file(side: str, given: object) -> Path:
     if not isinstance(given, str | os.PathLike):
-        raise UsageError(f"{side} is no suite file.", hint="Give its path, or leave out measure.")
+        raise UsageError(f"{side} is no suite file.", hint="Give its path, or leave out run.")
     return Path(given)
 
 

@@ -106,7 +106,7 @@ def test_a_suite_is_made_once_and_then_only_read(tmp_path):
 def test_two_suites_are_measured_in_turns_and_compared_across_what_they_name_differently(tmp_path):
     for name, batch in (("one", 1), ("two", 2)):
         (tmp_path / f"{name}.toml").write_text(SUITE.format(name=name, batch=batch))
-    found = mlbench.compare(tmp_path / "one.toml", tmp_path / "two.toml", measure=True, results=tmp_path / "runs")
+    found = mlbench.compare(tmp_path / "one.toml", tmp_path / "two.toml", run=True, results=tmp_path / "runs")
     forced = found.cells[0].differences[0]
     assert (forced.fact, forced.base, forced.new) == (
         "settings",
@@ -152,7 +152,7 @@ def test_stored_runs_are_loaded_by_name_and_filter(a_run, tmp_path):
         (lambda: mlbench.load("nothing", results="nowhere"), "no run 'nothing' in nowhere."),
         (lambda: mlbench.load(newest=0), "newest is 0. It is at least 1."),
         (lambda: mlbench.compare([], "x"), "base has no runs."),
-        (lambda: mlbench.compare([], [], measure=True), "base is no suite file."),
+        (lambda: mlbench.compare([], [], run=True), "base is no suite file."),
         (lambda: mlbench.run_suite("no.toml"), "no.toml"),
     ],
 )
