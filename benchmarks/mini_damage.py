@@ -18,7 +18,6 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -42,8 +41,8 @@ from mlbench import (
     Weights,
     Workload,
 )
+from mlbench.conformance.damage import DamagedGraph, noise, to_weights
 from mlbench.conformance.recording import RecordingReply
-from mlbench.contracts.wrapped import WrappedGraph
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.scoring import output_difference, score
@@ -92,27 +91,6 @@ HONEST = (
         name="onnxruntime int8, weights of seven bits", backend="onnxruntime", precision=Precision.INT8, seven_bits=True
     ),
 )
-
-
-def to_weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
-    """Return what changes every parameter of a module, once where several graphs share it."""
-
-    def damage(module: torch.nn.Module) -> None:
-        parameters = [each for each in module.parameters() if not getattr(each, "is_damaged", False)]
-        with torch.inference_mode():
-            for parameter in parameters:
-                parameter.copy_(change(parameter))
-                parameter.is_damaged = True  # type: ignore[attr-defined]
-
-    return damage
-
-
-def noise(share: float) -> Change:
-    """Add to every parameter a seeded random number, a share of how widely its tensor's values spread."""
-    generator = torch.Generator().manual_seed(1)
-    return to_weights(
-        lambda weight: weight + share * weight.std(correction=0) * torch.randn(weight.shape, generator=generator)
-    )
 
 
 def rounded(bits: int, *, per_row: bool) -> Change:
@@ -179,29 +157,6 @@ def runs_of(workload: str) -> Iterator[Run]:
         yield Run(name=f"{bits}-bit weights, a scale per {scale}", change=rounded(bits, per_row=per_row))
     for name, change in FAULTS.get(workload, LANGUAGE_FAULTS).items():
         yield Run(name=name, change=change)
-
-
-class DamagedGraph(WrappedGraph):
-    """A graph whose module is changed before a backend gets it."""
-
-    def __init__(self, graph: Graph, change: Change) -> None:
-        super().__init__(graph)
-        self._change = change
-
-    def module(self) -> torch.nn.Module:
-        """Return the changed module."""
-        module = self.wrapped.module()
-        self._change(module)
-        return module
-
-    def onnx(self) -> Path:
-        """Not offered: damage is done in torch."""
-        raise GraphError(f"graph {self.name}: a damaged graph has no ONNX form.")
-
-    @property
-    def fingerprint(self) -> str:
-        """No cache may take it for the sound one."""
-        return f"{self.wrapped.fingerprint}, damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

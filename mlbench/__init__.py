@@ -1,12 +1,15 @@
 """mlbench measures AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend.
 
-These names are the contract between the core and its plugins; `mlbench.toolkit` holds what helps to keep it.
+`run`, `run_suite`, `load` and `compare` do what the commands do. The other names are the contract between the core and
+its plugins; `mlbench.toolkit` holds what helps to keep it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mlbench.api import compare, load, run, run_suite
+    from mlbench.comparison.compare import Comparison
     from mlbench.contracts.backend import Backend, EnginePlan, GraphBackend, Probe
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.model import BatchProgram, Model
     from mlbench.contracts.power import Energy, PowerMeter
     from mlbench.contracts.reply_spec import ReplySpec
+    from mlbench.contracts.rules import Rules, Tokens
     from mlbench.contracts.runtime_facts import RuntimeFacts
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.statistics import (
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UsageError,
     )
+    from mlbench.records.run_record import RunRecord
 
 __version__ = "0.1.0"
 
@@ -63,6 +68,7 @@ __all__ = [
     "BatchStatistics",
     "CacheCounts",
     "Capacity",
+    "Comparison",
     "DataError",
     "Dataset",
     "DecodeCounts",
@@ -97,12 +103,15 @@ __all__ = [
     "Prompt",
     "Reply",
     "ReplySpec",
+    "Rules",
+    "RunRecord",
     "RuntimeFacts",
     "Samples",
     "Scenario",
     "StatefulExecutable",
     "Target",
     "TensorSpec",
+    "Tokens",
     "Tolerance",
     "UnavailableError",
     "UsageError",
@@ -110,10 +119,16 @@ __all__ = [
     "Weights",
     "Workload",
     "__version__",
+    "compare",
     "hookimpl",
+    "load",
+    "run",
+    "run_suite",
 ]
 
 _IMPORTED_WHEN_USED = {
+    "mlbench.api": ("compare", "load", "run", "run_suite"),
+    "mlbench.comparison.compare": ("Comparison",),
     "mlbench.contracts.backend": ("Backend", "EnginePlan", "GraphBackend", "Probe"),
     "mlbench.contracts.dataset": ("Dataset",),
     "mlbench.contracts.engine": ("Capacity", "Engine", "GraphCalls", "Reply", "Samples"),
@@ -128,12 +143,14 @@ _IMPORTED_WHEN_USED = {
     "mlbench.contracts.power": ("Energy", "PowerMeter"),
     "mlbench.contracts.reply_spec": ("ReplySpec",),
     "mlbench.contracts.runtime_facts": ("RuntimeFacts",),
+    "mlbench.contracts.rules": ("Rules", "Tokens"),
     "mlbench.contracts.scenario": ("Scenario",),
     "mlbench.contracts.statistics": (
         *("BatchStatistics", "CacheCounts", "DecodeCounts", "EngineStatistics", "GenerationStatistics"),
         *("PrefillCounts",),
     ),
     "mlbench.contracts.workload": ("NoOptions", "Profile", "Variant", "Weights", "Workload"),
+    "mlbench.records.run_record": ("RunRecord",),
     "mlbench.errors": (
         *("DataError", "GraphError", "IncomparableRunsError", "InvalidRunError", "MlbenchError", "PluginError"),
         *("UnavailableError", "UsageError"),

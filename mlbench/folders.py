@@ -35,6 +35,17 @@ def results_folder() -> Path:
     return Path(os.environ.get("MLBENCH_RESULTS", "results")).expanduser()
 
 
+def check_results_folder(folder: Path) -> None:
+    """Raise `UsageError` for a path where no folder is or can be made: too long, or a link to itself."""
+    try:
+        os.stat(folder)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:  # ValueError: a NUL in it
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{os.fsdecode(folder)!r}: {reason}.", hint="Name another folder.") from None
+
+
 def system_settings_file() -> Path:
     """Return this machine's settings file: $MLBENCH_SETTINGS, or ``settings.toml`` in the user's configuration."""
     if chosen := os.environ.get("MLBENCH_SETTINGS"):

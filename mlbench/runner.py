@@ -34,7 +34,7 @@ from mlbench.records.run_record import FailureRecord, RooflineRecord, RunRecord,
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
-from mlbench.rules.official import official_rules
+from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier
 from mlbench.tuning import RunConditions, Settings, resolve_settings
 
@@ -64,8 +64,8 @@ class RunRequest:
     wants_accuracy: bool = True
     power: str = AUTO
     """A power meter's name; ``auto``: all that can measure here; ``none``."""
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the command line."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the command line, as text, or of a function's caller."""
     suite_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the suite file that the run stands in."""
     results: Path = field(default_factory=results_folder)
@@ -113,7 +113,7 @@ def combinations(
     """
     named = [plugins.scenario(name) for name in scenarios]
     for workload in [plugins.workload(name) for name in workloads or plugins.workloads]:
-        defined = official_rules(workload.rules).scenarios
+        defined = rules_of(workload).scenarios
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or plugins.scenarios.values():
                 if scenario.loadgen in defined:

@@ -105,7 +105,7 @@ def read_suite(file: Path) -> Suite:
 
 
 def requests_of(
-    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, str] | None = None
+    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, Any] | None = None
 ) -> list[ResolvedRequest]:
     """Return all runs of a suite, in order.
 

@@ -110,7 +110,7 @@ def resolve_settings(
     *,
     system_file: Path | None = None,
     suite: Mapping[str, Any] = {},
-    command_line: Mapping[str, str] = {},
+    command_line: Mapping[str, Any] = {},
 ) -> Settings:
     """Return every setting of a run, the highest layer's value for each.
 

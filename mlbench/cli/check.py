@@ -1,19 +1,17 @@
-"""``mlbench check``: whether a backend fulfils its contract."""
+"""``mlbench check``: whether a backend fulfils its contract, and a workload is worth measuring."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import Finite, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.graph import Precision
@@ -22,85 +20,99 @@ from mlbench.errors import UsageError
 from mlbench.folders import make_cache_folder
 
 if TYPE_CHECKING:
-    from mlbench.conformance.isolated import CheckRequest, Finding
+    from mlbench.conformance.isolated import CheckRequest, Finding, KitRequest
 
 
 LONGEST_TIMEOUT_S = 1e6
 LONGEST_LOG_NAME = 50
 
 
-def check_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the argument and options that say what to check, as a ``request``."""
-
-    @click.argument("backend", shell_complete=offer_backends)
-    @click.option(
-        "--precision",
-        type=click.Choice([str(precision) for precision in Precision]),
-        help="Precision to check. [default: the backend's first]",
-    )
-    @click.option(
-        "--timeout",
-        "timeout_s",
-        type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
-        default=60.0,
-        show_default=True,
-        help="Seconds for each graph that a check compiles, and for the rest of it.",
-    )
-    @click.option(
-        "--log",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Where to keep what the backend prints.  [default: in the cache]",
-    )
-    @overrides_option
-    @functools.wraps(function)
-    def with_request(
-        backend: str, precision: str | None, timeout_s: float, overrides: dict[str, str], **others: Any
-    ) -> int:
-        from mlbench.conformance.isolated import CheckRequest
-
-        request = CheckRequest(
-            backend=backend,
-            settings=overrides,
-            precision=Precision(precision) if precision else None,
-            timeout_s=timeout_s,
-        )
-        return function(request, **others)
-
-    return with_request
+precision_option = click.option(
+    "--precision",
+    type=click.Choice([str(precision) for precision in Precision]),
+    help="Precision to check a backend in. [default: the backend's first]",
+)
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds for each graph that a check compiles, and for the rest of it.",
+)
+log_option = click.option(
+    "--log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to keep what the plugin prints.  [default: in the cache]",
+)
 
 
 @click.command("check")
-@check_options
+@click.argument("name")
+@precision_option
+@timeout_option
+@log_option
+@overrides_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-def command(request: CheckRequest, log: Path | None, as_json: bool) -> int:
-    """Run the conformance kit on BACKEND, in a process of its own: a crash or a hang fails the check it happens in."""
-    findings = print_findings(request, log, is_quiet=as_json)
+def command(
+    name: str, precision: str | None, timeout_s: float, overrides: dict[str, str], log: Path | None, as_json: bool
+) -> int:
+    """Run the kit on NAME, a backend or a workload, in a process of its own.
+
+    A crash or a hang fails the check it happens in. Of a backend it is shown that it keeps its contract; of a workload
+    that its preparation and replies are the same each time, and that its target is missed by a backend that computes
+    nothing, by damaged weights and by wrong answers.
+    """
+    request = _request_for(name, precision, timeout_s, overrides)
+    findings = print_findings(request, name, log, is_quiet=as_json)
     if as_json:
         echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
     return 0 if all(finding.passed for finding in findings) else 1
 
 
-def print_findings(request: CheckRequest, log: Path | None, *, is_quiet: bool = False) -> list[Finding]:
+def _request_for(name: str, precision: str | None, timeout_s: float, settings: dict[str, str]) -> KitRequest:
+    """Return what to ask of a kit: of the workload's where a workload, and no backend, has the name."""
+    from mlbench.conformance.workload_kit import WorkloadCheckRequest
+    from mlbench.discovery import Plugins
+
+    plugins = Plugins.discover()
+    if name in plugins.backends or name not in plugins.workloads:
+        return backend_request(name, precision, timeout_s, settings)
+    if precision:
+        raise UsageError(f"{name} is a workload, which is checked in fp32.", hint="Leave out --precision.")
+    return WorkloadCheckRequest(workload=name, settings=settings, timeout_s=timeout_s)
+
+
+def backend_request(name: str, precision: str | None, timeout_s: float, settings: dict[str, str]) -> CheckRequest:
+    """Return what to ask of the kit for backends."""
+    from mlbench.conformance.isolated import CheckRequest
+
+    chosen = Precision(precision) if precision else None
+    return CheckRequest(backend=name, settings=settings, precision=chosen, timeout_s=timeout_s)
+
+
+def print_findings(request: KitRequest, name: str, log: Path | None, *, is_quiet: bool = False) -> list[Finding]:
     """Run the checks; unless quiet, print a line as each one ends, and finally how many passed."""
     from mlbench.conformance.isolated import examine
 
-    kept_in = log or _log_in_cache(request.subject().backend.name)
+    request.checks()  # what is wrong with the request, before there is a log
+    kept_in = log or _log_in_cache(name)
     _empty(kept_in)
     findings = examine(request, kept_in, (lambda finding: None) if is_quiet else _Teller().tell)
     passed = sum(finding.passed for finding in findings)
     if not is_quiet:
         for line in _shared_causes(findings):
             echo_line(line)
-        echo_line(f"{request.backend}: {passed} of {len(findings)} checks passed.")
+        echo_line(f"{name}: {passed} of {len(findings)} checks passed.")
     if passed < len(findings):
-        echo_line(f"What the backend printed: {kept_in}", to_stderr=True)
+        echo_line(f"What the plugin printed: {kept_in}", to_stderr=True)
     return findings
 
 
-def _log_in_cache(backend: str) -> Path:
-    """Return the file for what a backend prints, in the cache: only names of known backends come here."""
-    plain = re.sub(r"[^\w.+-]", "_", backend)[:LONGEST_LOG_NAME]
+def _log_in_cache(name: str) -> Path:
+    """Return the file for what a plugin prints, in the cache: only names of known plugins come here."""
+    plain = re.sub(r"[^\w.+-]", "_", name)[:LONGEST_LOG_NAME]
     return make_cache_folder("check") / f"{plain}.log"
 
 

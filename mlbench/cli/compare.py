@@ -101,17 +101,16 @@ class _Question:
 
     def compare(self, sides: Sequence[Sequence[RunRecord]]) -> list[Comparison]:
         """Return each side but the first, compared with the first."""
-        from mlbench.comparison.compare import compare
-        from mlbench.records.selection import runs_like
+        from mlbench.comparison.with_history import compare_with_history
 
         return [
-            compare(
+            compare_with_history(
+                self.results,
                 sides[0],
                 side,
                 across=self.across,
                 margin=self.margin,
                 accuracy_margin=self.accuracy_margin,
-                history=runs_like(self.results, (*sides[0], *side)),
             )
             for side in sides[1:]
         ]
@@ -212,14 +211,12 @@ def _new_sides(question: _Question, comparisons: Sequence[Comparison]) -> list[N
     return [NewSide(name=name, comparison=comparison) for name, comparison in pairs]
 
 
-def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], list[str]]:
+def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], tuple[str, ...]]:
     """Make the runs of two suites in turns; return both sides, and the facts in which the files differ."""
     from mlbench.cli.run import run_and_print
     from mlbench.discovery import Plugins
-    from mlbench.suite import differing_facts, in_pairs, read_suite, requests_of
+    from mlbench.run_plan import plan_turns
 
     plugins = Plugins.discover()
-    ours, theirs = (requests_of(read_suite(file), plugins, results=results) for file in (base, new))
-    records = run_and_print(in_pairs(ours, theirs), plugins)
-    sides = ([record for record in records if record.tag == side[0].tag] for side in (ours, theirs))
-    return next(sides), next(sides), differing_facts(ours, theirs)
+    turns = plan_turns(base, new, plugins, results=results)
+    return *turns.sides(run_and_print(turns.requests, plugins)), turns.differing

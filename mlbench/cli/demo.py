@@ -38,7 +38,6 @@ def command(backend: str | None, results: Path) -> int:
     from mlbench.discovery import Plugins
     from mlbench.records.environment import observe_environment
     from mlbench.records.noise import measure_noise
-    from mlbench.reports.console import is_good
     from mlbench.runner import RunRequest, resolve
 
     plugins = Plugins.discover()
@@ -54,7 +53,7 @@ def command(backend: str | None, results: Path) -> int:
     if record is None:
         return 1
     _explain(record, results, plugins)
-    return 0 if is_good(record) else 1
+    return 0 if record.is_good else 1
 
 
 def _measure(request: ResolvedRequest, plugins: Plugins) -> RunRecord | None:

@@ -87,10 +87,10 @@ _Row = _ScenarioRow | _WorkloadRow | _PowerMeterRow | _BackendRow | _BrokenRow
 
 
 def _workloads(plugins: Plugins) -> Iterator[_WorkloadRow]:
-    from mlbench.rules.official import official_rules
+    from mlbench.rules.own import rules_of
 
     for workload in plugins.workloads.values():
-        scenarios = official_rules(workload.rules).scenarios
+        scenarios = rules_of(workload).scenarios
         yield _WorkloadRow(name=workload.name, title=workload.title, scenarios=list(scenarios))
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
-from mlbench.contracts.scenario import LONGEST_TAG
+from mlbench.contracts.scenario import LONGEST_TAG, is_tag
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.errors import is_unicode
-from mlbench.folders import results_folder
+from mlbench.errors import UsageError, is_unicode
+from mlbench.folders import check_results_folder, results_folder
 
 
 def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: t
 
 
 def _tag(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    if len(name) > LONGEST_TAG or not name.isprintable():
+    if not is_tag(name):
         raise click.BadParameter(f"{name[:LONGEST_TAG]!r} is longer than {LONGEST_TAG} characters, or no plain text.")
     return name
 
@@ -52,11 +52,9 @@ class ResultsFolder(click.Path):
         """Return the path; raises as click's own types do."""
         found = super().convert(value, parameter, context)
         try:
-            os.stat(found)
-        except FileNotFoundError:
-            pass
-        except OSError as error:  # too long, or a link to itself
-            self.fail(f"{os.fsdecode(found)!r}: {error.strerror}.", parameter, context)
+            check_results_folder(Path(os.fsdecode(found)))
+        except UsageError as error:
+            self.fail(error.message, parameter, context)
         return found
 
 

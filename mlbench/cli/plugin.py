@@ -1,4 +1,4 @@
-"""``mlbench plugin``: start a backend of your own, and check that it fulfils its contract."""
+"""``mlbench plugin``: start a backend or a workload of your own, and check that a backend fulfils its contract."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.check import check_options, print_findings
+from mlbench.cli.check import backend_request, log_option, precision_option, print_findings, timeout_option
+from mlbench.cli.options import overrides_option
 from mlbench.cli.output import echo_line
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 @click.group("plugin")
 def command() -> None:
-    """Start a backend of your own, and check that it fulfils its contract."""
+    """Start a backend or a workload of your own, and check that a backend fulfils its contract."""
 
 
-@command.command("new", short_help="Write the package of a new backend.")
+@command.command("new", short_help="Write the package of a new backend or workload.")
 @click.argument("name")
 @click.option(
     "--into",
@@ -29,29 +30,49 @@ def command() -> None:
     default=".",
     help="Where the package's folder is made.  [default: here]",
 )
-def new(name: str, into: Path) -> None:
-    """Write a package with the backend NAME: it installs, passes the conformance kit, and is ready for your runtime."""
+@click.option("--workload", "is_workload", is_flag=True, help="Write a workload instead of a backend.")
+def new(name: str, into: Path, is_workload: bool) -> None:
+    """Write a package with the backend NAME, or with --workload the workload NAME.
+
+    It installs, runs, passes its kit, and is ready for your runtime, or for your data and model.
+    """
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
-    from mlbench.scaffold.backend_package import new_backend
+    from mlbench.scaffold.package import write_package
+    from mlbench.scaffold.packages import BACKEND, WORKLOAD
 
-    if name in (plugins := Plugins.discover()).backends:
-        raise UsageError(f"{plugins.origin(name)} brings a backend {name!r}.", hint="Choose another name.")
-    folder = new_backend(name, into)
+    plugins = Plugins.discover()
+    known = plugins.workloads if is_workload else plugins.backends
+    if name in known:
+        origin = plugins.origin(name, "workload" if is_workload else "backend")
+        kind = "workload" if is_workload else "backend"
+        raise UsageError(f"{origin} brings a {kind} {name!r}.", hint="Choose another name.")
+    folder = write_package(WORKLOAD if is_workload else BACKEND, name, into)
     echo_line(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
     echo_line(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
-    echo_line(f"  mlbench plugin check {name}")
+    echo_line(f"  mlbench {'check' if is_workload else 'plugin check'} {name}")
 
 
 @command.command("check", short_help="Check a backend's plugin, and write a badge.")
-@check_options
+@click.argument("backend")
+@precision_option
+@timeout_option
+@log_option
+@overrides_option
 @click.option(
     "--badge",
     "badge_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a badge that shows the result.",
 )
-def check(request: CheckRequest, log: Path | None, badge_file: Path | None) -> int:
+def check(
+    backend: str,
+    precision: str | None,
+    timeout_s: float,
+    overrides: dict[str, str],
+    log: Path | None,
+    badge_file: Path | None,
+) -> int:
     """Check the entry point, the options and the conformance of BACKEND; --badge writes a badge with the result."""
     from mlbench.discovery import Plugins
     from mlbench.discovery.guard import call_plugin
@@ -59,10 +80,11 @@ def check(request: CheckRequest, log: Path | None, badge_file: Path | None) -> i
     from mlbench.reports.badge import badge
 
     plugins = Plugins.discover()
-    backend = request.subject().backend
-    echo_line(f"entry point  {plugins.origin(backend.name)}")
-    echo_line(f"options      {call_plugin(lambda: _options(backend), 'an option')}")
-    findings = print_findings(request, log)
+    request = backend_request(backend, precision, timeout_s, overrides)
+    found = request.subject().backend
+    echo_line(f"entry point  {plugins.origin(found.name)}")
+    echo_line(f"options      {call_plugin(lambda: _options(found), 'an option')}")
+    findings = print_findings(request, found.name, log)
     if badge_file:
         drawn = badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings))
         write_whole(badge_file, drawn)

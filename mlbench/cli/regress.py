@@ -77,23 +77,23 @@ def command(
     something is only suspected: slower than on other days, but so much else changed too that the machine may be the
     cause.
     """
-    from mlbench.comparison.compare import compare
     from mlbench.comparison.sessions import newest_session
+    from mlbench.comparison.with_history import compare_with_history
     from mlbench.records.baselines import read_baseline
-    from mlbench.records.selection import records_named, runs_like
+    from mlbench.records.selection import records_named
     from mlbench.turns import Command
 
     other_mlbench = Command(other) if other else None
     stored = read_baseline(results, baseline)
     records = _newest(results, new, stored.created, baseline)
     made_again = newest_session(records_named(results, again)) if again else []
-    comparison = compare(
+    comparison = compare_with_history(
+        results,
         stored.records,
         records,
         across=across,
         margin=margin,
         accuracy_margin=accuracy_margin,
-        history=runs_like(results, (*stored.records, *records)),
         again=made_again,
     )
     if other_mlbench:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
+    from mlbench.run_plan import RunPlan
     from mlbench.runner import ResolvedRequest
     from mlbench.suite import SharedRuns
 
@@ -108,37 +108,31 @@ def command(
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.rules.tiers import Tier
-    from mlbench.runner import RunRequest, combinations, resolve
+    from mlbench.run_plan import plan_runs
 
     plugins = Plugins.discover()
     if suite:
         _refuse_besides_a_suite(context)
         return _run_suite(suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
-    requests = []
-    for precision in map(Precision, precisions) if precisions else [None]:
-        for each in combinations(
-            plugins,
-            workloads,
-            backends,
-            scenarios,
-            profile=Profile(profile),
-            tier=Tier(tier),
-            precision=precision,
-            weights=Weights(weights),
-            wants_accuracy=wants_accuracy,
-            overrides=overrides,
-            results=results,
-            tag=tag,
-            power=power,
-        ):
-            if isinstance(each, RunRequest):
-                requests.append(resolve(each, plugins))
-            else:
-                echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
-    requests = [replace(request, repeat=repeat) for repeat in range(1, repeats + 1) for request in requests]
-    records = run_and_print(requests, plugins)
-    _print(records, results, as_json)
-    return _status(records, len(requests))
+    plan = plan_runs(
+        plugins,
+        workloads=workloads,
+        backends=backends,
+        scenarios=scenarios,
+        precisions=[Precision(each) for each in precisions],
+        repeats=repeats,
+        profile=Profile(profile),
+        tier=Tier(tier),
+        weights=Weights(weights),
+        wants_accuracy=wants_accuracy,
+        overrides=overrides,
+        results=results,
+        tag=tag,
+        power=power,
+    )
+    for each in plan.undefined:
+        echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
+    return _make_and_print(plan, plugins, results, as_json)
 
 
 def _refuse_besides_a_suite(context: click.Context) -> None:
@@ -157,19 +151,17 @@ def _run_suite(
     file: Path, plugins: Plugins, *, results: Path, overrides: dict[str, str], fresh: bool, as_json: bool
 ) -> int:
     """Make the runs of a suite that are missing, and print all of its runs."""
-    from mlbench.records.reading import read_runs
-    from mlbench.records.run_folder import remove_abandoned, runs_in
-    from mlbench.suite import SharedRuns, answers, missing, read_suite, requests_of
+    from mlbench.run_plan import plan_suite
 
-    requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
-    remove_abandoned(results)
-    shared = None if fresh else SharedRuns(results)
-    stored = [] if fresh else read_runs(runs_in(results))
-    wanted = missing(requests, stored)
-    done = len(requests) - len(wanted)
-    records = [*answers(requests, stored), *run_and_print(wanted, plugins, shared, done=done)]
+    plan = plan_suite(file, plugins, results=results, overrides=overrides, fresh=fresh)
+    return _make_and_print(plan, plugins, results, as_json)
+
+
+def _make_and_print(plan: RunPlan, plugins: Plugins, results: Path, as_json: bool) -> int:
+    """Make the runs of a plan that are missing, print all of them, and return the exit status."""
+    records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, done=plan.asked - len(plan.requests))]
     _print(records, results, as_json)
-    return _status(records, len(requests))
+    return 0 if records and len(records) >= plan.asked and all(record.is_good for record in records) else 1
 
 
 def run_and_print(
@@ -250,12 +242,6 @@ class _Runs:
         )
         name = f"{request.workload} {request.backend} {request.scenario}"
         return RunProgress(name, place, began_s=time.monotonic(), first_began_s=self._began_s)
-
-
-def _status(records: Sequence[RunRecord], wanted: int) -> int:
-    from mlbench.reports.console import is_good
-
-    return 0 if records and len(records) >= wanted and all(map(is_good, records)) else 1
 
 
 def _print(records: Sequence[RunRecord], results: Path, as_json: bool) -> None:

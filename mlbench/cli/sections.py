@@ -33,8 +33,8 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "import": "Results of an official submission tree, as stored runs.",
     },
     "Extend": {
-        "check": "Whether a backend fulfils its contract.",
-        "plugin": "Start a backend of your own, and check it.",
+        "check": "Check a backend, or a workload.",
+        "plugin": "Start a backend or a workload of your own.",
         "completion": "Completion of commands and names in bash, zsh or fish.",
     },
 }

@@ -28,10 +28,10 @@ class _Installed:
 def _list_installed() -> _Installed:
     """Return workloads and backends that are listed even without a run; not backends that run only when named."""
     from mlbench.discovery import Plugins
-    from mlbench.rules.official import official_rules
+    from mlbench.rules.own import rules_of
 
     plugins = Plugins.discover()
-    scenarios = {name: official_rules(workload.rules).scenarios for name, workload in plugins.workloads.items()}
+    scenarios = {name: rules_of(workload).scenarios for name, workload in plugins.workloads.items()}
     return _Installed(
         workloads={
             name: [each.name for each in plugins.scenarios.values() if each.loadgen in defined]

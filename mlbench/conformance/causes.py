@@ -28,20 +28,21 @@ def cause_of(error: BaseException) -> str:
     return f"{type(origin).__name__}{where}"
 
 
-def raised_in(error: BaseException, backend: Backend) -> str:
-    """Return in whose code an error was raised: the innermost that is the backend's or mlbench's; empty where unknown.
+def raised_in(error: BaseException, plugin: object) -> str:
+    """Return in whose code an error was raised: the innermost that is the plugin's or mlbench's; empty where unknown.
 
     Libraries that either of them called do not count: torch's exporter fails in mlbench's export.
     """
-    theirs = type(backend).__module__.partition(".")[0]
+    theirs = type(plugin).__module__.partition(".")[0]
+    noun = "backend" if isinstance(plugin, Backend) else "workload"
     below = error.__cause__.__traceback__ if error.__cause__ else None
     for frame in reversed([*_frames(error.__traceback__), *_frames(below)]):
         module = str(frame.f_globals.get("__name__", ""))
         root = module.partition(".")[0]
         if root == theirs and root != _CORE:
-            return f"{Path(frame.f_code.co_filename).name} of the backend"
+            return f"{Path(frame.f_code.co_filename).name} of the {noun}"
         if root == _CORE:
-            return "" if module.startswith(_KIT) else f"{module.replace('.', '/')}.py of mlbench, not in the backend"
+            return "" if module.startswith(_KIT) else f"{module.replace('.', '/')}.py of mlbench, not in the {noun}"
     return ""
 
 

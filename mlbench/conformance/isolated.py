@@ -1,4 +1,4 @@
-"""Runs all checks of a backend in a separate process: if it crashes, hangs or exits, a fresh one continues."""
+"""Runs all checks of a plugin in a separate process: if it crashes, hangs or exits, a fresh one continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mlbench.conformance.causes import cause_of, raised_in
 from mlbench.conformance.hang_guard import HangGuard
@@ -66,6 +66,16 @@ class CheckRequest:
         precision = Precision(self.precision or probe.precisions[0])
         return Subject(backend=backend, precision=precision, patience_s=patience_s, timeout_s=self.timeout_s)
 
+    def checks(self) -> Sequence[Check]:
+        """Return the checks that apply; raises as `subject`."""
+        return checks_for(self.subject().backend)
+
+    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], ChecksRequest]:
+        """Return what runs some checks in a child, and what that is asked."""
+        return ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), ChecksRequest(
+            request=self, checks=checks
+        )
+
 
 def _with_options(backend: Backend, options: Any) -> Backend:
     changed = copy.copy(backend)
@@ -96,26 +106,38 @@ class Finding:
         return not self.reason
 
 
-def examine(
-    request: CheckRequest, log: Path, on_finding: Callable[[Finding], None], *, only: Sequence[str] = ()
-) -> list[Finding]:
-    """Run the checks that apply to a backend, and return how each went, in order.
+class KitRequest(Protocol):
+    """What a kit is asked for: a `CheckRequest`, or that for a workload."""
 
-    What the backend prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one.
+    @property
+    def timeout_s(self) -> float:
+        """For each step of a check."""
+
+    def checks(self) -> Sequence[Callable[[Any], None]]:
+        """Return the checks that apply."""
+
+    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], object]:
+        """Return what runs some checks in a child, and what that is asked."""
+
+
+def examine(
+    request: KitRequest, log: Path, on_finding: Callable[[Finding], None], *, only: Sequence[str] = ()
+) -> list[Finding]:
+    """Run the checks that apply, and return how each went, in order.
+
+    What the plugin prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one.
     ``only`` names the checks to run; all when empty.
 
     Raises:
-        UsageError: as `Request.subject` does.
-        PluginError: as `Request.subject` does; or a process ended before it began a check.
+        UsageError: as the request's ``checks``.
+        PluginError: likewise; or a process ended before it began a check.
     """
-    checks = [check for check in checks_for(request.subject().backend) if not only or check.__name__ in only]
+    checks = [check for check in request.checks() if not only or check.__name__ in only]
     examination = _Examination(checks, on_finding)
     while remaining := examination.remaining:
-        asked = ChecksRequest(request=request, checks=remaining)
+        function, asked = request.ask(remaining)
         limits = ProcessLimits.for_run(request.timeout_s + _GRACE_S)
-        outcome = call_isolated(
-            ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), asked, log, limits, examination.on_message
-        )
+        outcome = call_isolated(function, asked, log, limits, examination.on_message)
         if isinstance(outcome, Failure):
             reason, hint = f"{outcome.kind}: {outcome.message}", f"The end of {log} says more."
             examination.end(reason, hint)
@@ -139,11 +161,37 @@ class ChecksAnswer:
 
 def run_checks(asked: ChecksRequest, channel: Channel) -> ChecksAnswer:
     """Run checks one after another, in the child; the channel reports each check's start, compilations and result."""
-    subject = asked.request.subject()
-    checks = {check.__name__: check for check in checks_for(subject.backend)}
-    for name in asked.checks:
+    return run_each(asked.request.subject(), asked.request.checks(), asked.checks, channel)
+
+
+class Examinee(Protocol):
+    """A subject of checks: a dataclass with at least these fields."""
+
+    @property
+    def plugin(self) -> object:
+        """What is checked."""
+
+    @property
+    def timeout_s(self) -> float:
+        """For each step of a check."""
+
+    @property
+    def on_compiled(self) -> Callable[[], None]:
+        """Called after each step."""
+
+    @property
+    def on_stuck(self) -> Callable[[str], None]:
+        """Called with the reason why only ending the process ends the check."""
+
+
+def run_each(
+    subject: Examinee, checks: Sequence[Callable[[Any], None]], names: Sequence[str], channel: Channel
+) -> ChecksAnswer:
+    """Run those of the checks that are named, in the child."""
+    by_name = {check.__name__: check for check in checks}
+    for name in names:
         channel.progress(name)
-        channel.progress(name, **dataclasses.asdict(_run_check(checks[name], subject, channel)))
+        channel.progress(name, **dataclasses.asdict(_run_check(by_name[name], subject, channel)))
     return ChecksAnswer()
 
 
@@ -157,7 +205,7 @@ class _Outcome:
     raised_in: str = ""
 
 
-def _run_check(check: Check, subject: Subject, channel: Channel) -> _Outcome:
+def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> _Outcome:
     """Return how a check went; end the process where it never ends."""
     ended = threading.Lock()  # taken either by the check or by the thread that ends the process
 
@@ -182,7 +230,7 @@ def _run_check(check: Check, subject: Subject, channel: Channel) -> _Outcome:
     return outcome
 
 
-def _outcome(check: Check, subject: Subject) -> _Outcome:
+def _outcome(check: Callable[[Any], None], subject: Any) -> _Outcome:
     try:
         check(subject)
     except BaseException as error:  # a backend may raise anything, and call sys.exit
@@ -192,7 +240,7 @@ def _outcome(check: Check, subject: Subject) -> _Outcome:
             traceback.print_exc()
             reason, hint = describe_error(error), "The traceback is in the log."
         return _Outcome(
-            reason=reason, hint=hint, cause=printable(cause_of(error)), raised_in=raised_in(error, subject.backend)
+            reason=reason, hint=hint, cause=printable(cause_of(error)), raised_in=raised_in(error, subject.plugin)
         )
     return _Outcome()
 
@@ -200,7 +248,7 @@ def _outcome(check: Check, subject: Subject) -> _Outcome:
 class _Examination:
     """The results so far. A child reports each check twice: when it begins, and when it is over."""
 
-    def __init__(self, checks: Sequence[Check], on_finding: Callable[[Finding], None]) -> None:
+    def __init__(self, checks: Sequence[Callable[[Any], None]], on_finding: Callable[[Finding], None]) -> None:
         self._demands = {check.__name__: demand_of(check) for check in checks}
         self._on_finding = on_finding
         self._in_progress = ""

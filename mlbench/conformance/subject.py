@@ -35,6 +35,11 @@ class Subject:
     on_stuck: Callable[[str], None] = lambda reason: None
     """Called with the reason when LoadGen will not return: only ending the process ends the check."""
 
+    @property
+    def plugin(self) -> Backend:
+        """The backend."""
+        return self.backend
+
     def compile(self, graph: Graph) -> Executable:
         """Compile a graph at the subject's precision."""
         if not isinstance(self.backend, GraphBackend):
@@ -88,6 +93,6 @@ def demand(is_kept: bool, message: str, advice: str) -> None:
         raise ConformanceError(message, hint=advice)
 
 
-def demand_of(check: Check) -> str:
+def demand_of(check: Callable[..., None]) -> str:
     """Return a check's requirement: the first line of its docstring."""
     return (check.__doc__ or "").strip().splitlines()[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,8 @@ class Target:
     """Name of the score, as the metric returns it."""
     reference: float
     """The reference implementation's score."""
-    lower: float
+    lower: float | None = None
+    """None: there is only an upper bound."""
     upper: float | None = None
     name: str = ""
     """The variant that demands it: ``99`` or ``99.9``."""
@@ -42,9 +43,34 @@ class Target:
     lower_is_better: bool = False
     """Whether a lower score is better, for comparing two runs: True for a distance or an error rate."""
 
+    def __post_init__(self) -> None:
+        if self.lower is None and self.upper is None:
+            raise ValueError(f"target of {self.score}: neither a lower nor an upper bound is given")
+
     def is_met_by(self, score: float) -> bool:
         """Return whether a score lies within the limits; a NaN never does."""
-        return self.lower <= score and (self.upper is None or score <= self.upper)
+        return (self.lower is None or self.lower <= score) and (self.upper is None or score <= self.upper)
+
+    @classmethod
+    def at_least(cls, score: str, lower: float, *, reference: float, name: str = "", required: bool = True) -> Target:
+        """Return a target for a score of which more is better: ``Target.at_least("acc", 75.7, reference=76.46)``."""
+        return cls(score=score, reference=reference, lower=lower, name=name, required=required)
+
+    @classmethod
+    def at_most(cls, score: str, upper: float, *, reference: float, name: str = "", required: bool = True) -> Target:
+        """Return a target for a score of which less is better, such as an error rate or a distance."""
+        return cls(score=score, reference=reference, upper=upper, name=name, required=required, lower_is_better=True)
+
+    def scaled_to(self, reference: float) -> Target:
+        """Return the target with the same shares of another reference score, such as a mini model's.
+
+        Raises:
+            ValueError: the reference is 0, of which nothing is a share.
+        """
+        if not self.reference:
+            raise ValueError(f"target of {self.score}: there are no shares of a reference of 0")
+        lower, upper = (None if end is None else reference * (end / self.reference) for end in (self.lower, self.upper))
+        return replace(self, reference=reference, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,12 @@ MOST_REPEATS = 10_000
 LONGEST_TAG = 200
 """Characters in the name of a set of runs."""
 
+
+def is_tag(text: str) -> bool:
+    """Return whether a set of runs can have this name; empty stands for none."""
+    return len(text) <= LONGEST_TAG and text.isprintable()
+
+
 Count = Annotated[int, Ge(0), Lt(2**63)]
 Positive = Annotated[float, Gt(0), Lt(float("inf"))]
 Seconds = Annotated[float, Gt(0), Le(1e9)]

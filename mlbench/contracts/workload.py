@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.metric import Metric
     from mlbench.contracts.model import Model
+    from mlbench.contracts.rules import Rules
 
 
 class Profile(StrEnum):
@@ -50,8 +51,8 @@ class Workload(ABC):
     """As typed on the command line: ``resnet50``."""
     title: str
     """One line for `mlbench list`."""
-    rules: str
-    """LoadGen's name for it, which keys the table of rules: ``bert``, ``3d-unet``."""
+    rules: str | Rules
+    """Its own, or LoadGen's name of the one of the nine whose rules it has: ``bert``, ``3d-unet``."""
     options: Any = NoOptions()
     """A frozen dataclass with defaults: paths of official files, mostly. Settings ``workload.<field>`` fill it."""
     tuning: Path | None = None

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import pluggy
@@ -148,9 +148,10 @@ class Plugins:
             raise PluginError(f"no backend {lacking}.", hint="See `mlbench list` for what each one needs and offers.")
         return max(ranked, key=lambda pair: pair[0])[1]
 
-    def origin(self, backend: str) -> str:
-        """Return the origin of a backend: its entry point, and the distribution that declares it."""
-        return self.origins[hookspecs.mlbench_backends.__name__, backend]
+    def origin(self, name: str, kind: Literal["backend", "workload"] = "backend") -> str:
+        """Return the origin of a backend or a workload: its entry point, and the distribution that declares it."""
+        hook = hookspecs.mlbench_backends if kind == "backend" else hookspecs.mlbench_workloads
+        return self.origins[hook.__name__, name]
 
     def notify_stored(self, folder: Path) -> None:
         """Call ``mlbench_run_stored`` of every plugin; an error is only logged, since the run is stored."""

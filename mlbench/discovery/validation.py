@@ -16,6 +16,7 @@ from mlbench.contracts.graph import Precision
 from mlbench.contracts.hookspecs import OWN_COMMANDS
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.contracts.power import AUTO, NONE, PowerMeter
+from mlbench.contracts.rules import Rules
 from mlbench.contracts.scenario import ComparedBy, Scenario
 from mlbench.contracts.workload import Workload
 from mlbench.errors import PluginError
@@ -88,10 +89,12 @@ def _check_backend(backend: Any) -> None:
 
 
 def _check_workload(workload: Any) -> None:
-    from mlbench.rules.official import official_rules
+    from mlbench.rules.own import rules_of
 
     _text(workload.title, "title")
-    official_rules(_text(workload.rules, "rules"))
+    if not isinstance(workload.rules, Rules):
+        _text(workload.rules, "rules")
+    rules_of(workload)
     limit_ms = workload.mini_server_latency_ms
     _demand(limit_ms is None or type(limit_ms) is int, f"mini_server_latency_ms is {_kind_of(limit_ms)}")
     _check_options(workload.options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from mlbench.contracts.backend import Backend, EnginePlan
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
+from mlbench.contracts.rules import Tokens
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload
 from mlbench.discovery import Plugins
@@ -17,7 +18,8 @@ from mlbench.load_progress import LoadProgress, SampleCounts
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, demand_of
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.records.job_spec import JobSpec
-from mlbench.rules.official import SEEDS, Tokens, official_rules
+from mlbench.rules.official import SEEDS
+from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.tuning import Settings
 
@@ -95,6 +97,6 @@ def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode:
         ),
         server_latency_ms=limits.server_latency_ms,
         tokens=tokens if limits.tokens is Tokens.MEASURED else None,
-        inferred_tokens=official_rules(job.workload.rules).tokens_per_sample,
+        inferred_tokens=rules_of(job.workload).tokens_per_sample,
         equal_issue=limits.equal_issue,
     )

@@ -29,7 +29,7 @@ from mlbench.records.run_record import (
     VerdictRecord,
 )
 from mlbench.rules.facts import RunFacts, SpotCheck, Verdict
-from mlbench.rules.official import official_rules
+from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.verdict import judge
 from mlbench.scoring import Accuracy, Agreement, agreement, score
@@ -68,7 +68,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
         InvalidRunError: a metric's or rule's value cannot be stored.
     """
     folder = job.folder
-    rules = official_rules(job.workload.rules)
+    rules = rules_of(job.workload)
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
     try:
         accuracy, agreed, unscored = _score_run(folder, metric, faults, job)

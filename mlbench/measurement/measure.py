@@ -33,7 +33,7 @@ from mlbench.measurement.running_engine import RunningEngine, open_engine, repea
 from mlbench.measurement.spot_check import spot_check
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.rules.official import official_rules
+from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, limits_of
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
     done_per_s = samples_per_s(detail, job.scenario)
-    tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).token_key(job.scenario.loadgen))
+    tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key(job.scenario.loadgen))
     work = facts.section(
         "work",
         lambda: (

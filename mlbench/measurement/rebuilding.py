@@ -27,7 +27,7 @@ from mlbench.measurement.judging import judge_run
 from mlbench.measurement.overhead import overhead_ns
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.scenario_record import ScenarioRecord
-from mlbench.rules.official import official_rules
+from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier, limits_of
 
 UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
@@ -283,7 +283,7 @@ def _derive_values(record: Mapping[str, Any], job: Job, detail: DetailLog, issue
     energy, work, roofline = (record[name] for name in ("energy", "work", "roofline"))
     rate_per_s = samples_per_s(detail, job.scenario)
     if energy:
-        tokens = tokens_of(detail, job.scenario, official_rules(job.workload.rules).token_key(job.scenario.loadgen))
+        tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key(job.scenario.loadgen))
         energy = {
             "joules_per_sample": energy["joules"] / issued if issued else None,
             "joules_per_token": energy["joules"] / tokens if tokens else None,

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.model import Model
+from mlbench.contracts.rules import Tokens
 from mlbench.loadgen.logs import AccuracyLog, read_accuracy
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.rules.facts import TokenAnswers
-from mlbench.rules.official import Tokens
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.token_compliance import TokenForm, faults_of, is_cut
 

@@ -51,7 +51,8 @@ class TargetRecord(Stored):
     name: str
     """The variant that demands it: ``99``."""
     reference: float
-    lower: float
+    lower: float | None
+    """Null where only ``upper`` is a bound."""
     upper: float | None
     required: bool
     """False: only reported."""
@@ -252,8 +253,8 @@ class RunRecord(Stored):
     - 1: the first.
     - 2: targets say whether a lower score is better; the environment has the container's image, and the commits of
       mlbench and of plugins; `AccuracyRecord.output_difference`.
-    - 3: scores have the submission checker's names: ``acc`` and not ``top1``; `scenario_facts`. Older records are read
-      with both.
+    - 3: scores have the submission checker's names: ``acc`` and not ``top1``; `scenario_facts`; a target
+      may have an upper bound alone. Older records are read with all three.
     """
 
     format: Literal[1, 2, 3] = 3
@@ -329,6 +330,11 @@ class RunRecord(Stored):
         if self.status == "failed" and (not self.failure or self.result):
             raise ValueError("a failed run has a failure, and no result")
         return self
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the run is valid for its tier, and accurate where accuracy was asked for."""
+        return bool(self.verdict and self.verdict.is_valid and self.verdict.is_accurate is not False)
 
     def text(self) -> str:
         """Return the record as it is stored: indented JSON."""

@@ -73,8 +73,8 @@ def accuracy(record: RunRecord) -> str:
     for target in record.accuracy.targets:
         if target.required:
             reached, window = spell_target(target)
-            sign = ">=" if target.upper is None else "in"
-            shown.append(f"{target.score} {reached} {sign if target.is_met else 'MISSES'} {window}")
+            sign = target_sign(target) if target.is_met else "MISSES"
+            shown.append(f"{target.score} {reached} {sign} {window}")
     return ", ".join([*shown, *_distant_outputs(record.accuracy)]) or record.accuracy.line
 
 
@@ -86,22 +86,24 @@ def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
         yield f"outputs {reached} {found.unit} from fp32 MISSES {found.bound:.3g}"
 
 
+def target_sign(target: TargetRecord) -> str:
+    """Return how a score that meets a target stands to what `spell_target` gives of it."""
+    if target.lower is None:
+        return "<="
+    return ">=" if target.upper is None else "in"
+
+
 def spell_target(target: TargetRecord, decimals: int = 2) -> tuple[str, str]:
-    """Return the score, and its lower limit, or both limits where there are two: ``23.01..23.95``.
+    """Return the score, and its lower or upper limit, or both limits where there are two: ``23.01..23.95``.
 
     With this many decimals, or as many as are needed to see on which side of a limit the score lies.
     """
-    ends = [target.lower] if target.upper is None else [target.lower, target.upper]
+    ends = [end for end in (target.lower, target.upper) if end is not None]
     sizes = [math.floor(math.log10(abs(end))) for end in ends if end and math.isfinite(end)]
     enough = max(decimals, 1 - min(sizes, default=0))
     value = math.nan if target.value is None else target.value
     reached, limits = tell_apart(value, ends, lambda number, decimals: f"{number:.{decimals}f}", enough)
     return "no score" if target.value is None else reached, "..".join(limits)
-
-
-def is_good(record: RunRecord) -> bool:
-    """Return whether a run is valid for its tier, and accurate where accuracy was asked for."""
-    return bool(record.verdict and record.verdict.is_valid and record.verdict.is_accurate is not False)
 
 
 def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
@@ -113,7 +115,7 @@ def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
     captions = [ESTIMATE_NOTE] if any(map(estimate_note, records)) else []
     if missing:
         captions.append(f"Not shown at this width: {', '.join(missing)}; `mlbench show RUN` has all.")
-    styles = ["" if is_good(record) else "red" for record in records]
+    styles = ["" if record.is_good else "red" for record in records]
     caption = "\n".join([*captions, DISCLAIMER])
     return build_table(columns, width, styles=styles, title="mlbench", caption=caption)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.console import is_good, standing
+from mlbench.reports.console import standing
 from mlbench.reports.plain_text import markdown_text
 
 
@@ -53,7 +53,7 @@ def _runs(newest: Mapping[tuple[str, str, str], RunRecord], row: str, column: st
 def _cell(runs: Sequence[RunRecord], defined: Sequence[str], absence: str) -> str:
     if not runs:
         return "cannot run here" if absence else "untested"
-    endings = {run.scenario: _ending(run) for run in runs if not is_good(run)}
+    endings = {run.scenario: _ending(run) for run in runs if not run.is_good}
     if len(endings) == len(runs) and all(run.failure and run.failure.kind == "unsupported" for run in runs):
         return _ending(runs[0])
     ran = [run.scenario for run in runs]

@@ -14,7 +14,7 @@ from mlbench.comparison.cost import Yields
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.records.run_record import ResultRecord, RunRecord
-from mlbench.reports.console import estimate_note, is_good, result
+from mlbench.reports.console import estimate_note, result
 from mlbench.reports.units import number_of, plural, quantity
 
 _LOAD = "load."
@@ -70,7 +70,7 @@ class Combination:
     @property
     def bad(self) -> tuple[RunRecord, ...]:
         """The runs that failed, are INVALID, or miss a target."""
-        return tuple(each for each in self.runs if not is_good(each))
+        return tuple(each for each in self.runs if not each.is_good)
 
     def middle(self) -> str:
         """Return the median result of the runs that count; without one, how the newest run ended."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mlbench.contracts.rules import Tokens
 from mlbench.rules.facts import RuleResult, RunFacts
-from mlbench.rules.official import Tokens
 
 _SORTED = 0.5
 """Passes in order give 0, all samples sorted together 1; varying durations change it slightly."""

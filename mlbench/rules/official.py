@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlbench.contracts.metric import Target
+from mlbench.contracts.rules import Tokens
 from mlbench.errors import UsageError
 from mlbench.rules.targets import share_targets
 
@@ -21,14 +22,6 @@ class Category(StrEnum):
 
     DATACENTER = "datacenter"
     EDGE = "edge"
-
-
-class Tokens(StrEnum):
-    """How a workload's tokens are counted: not at all, as a fixed number per sample, or as reported with replies."""
-
-    NONE = "none"
-    INFERRED = "inferred"
-    MEASURED = "measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +56,7 @@ class ScenarioRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRules:
-    """The rules' values for one workload, by LoadGen's name."""
+    """The rules' values for one workload, by LoadGen's name. In a workload's own rules 0 stands for no value."""
 
     name: str
     samples: int
@@ -83,18 +76,19 @@ class WorkloadRules:
     """The fixed number of inferred tokens."""
     compliance: tuple[str, ...]
     """Compliance tests required by the closed division."""
+    scenarios: tuple[str, ...]
+    """Scenarios that any category defines for this workload, in LoadGen's order."""
     category_scenarios: Mapping[Category, tuple[str, ...]]
     """Required scenarios of a closed submission by category; a category without the workload is missing."""
     variants: Mapping[str, tuple[Category, ...]]
     """Accuracy variants, the least strict first, and the categories that take each."""
     targets: tuple[Target, ...]
     """Targets of all variants; those beyond the first are only reported."""
-
-    @property
-    def scenarios(self) -> tuple[str, ...]:
-        """Scenarios that any category defines for this workload, in LoadGen's order."""
-        defined = {scenario for scenarios in self.category_scenarios.values() for scenario in scenarios}
-        return tuple(name for name in _table()["scenarios"] if name in defined)
+    min_duration_ms: int
+    """The least duration of a valid run."""
+    min_query_count: Mapping[str, int] = field(default_factory=dict)
+    """By scenario, in a workload's own rules; without an entry the scenario's."""
+    is_official: bool = True
 
     def token_key(self, scenario: str) -> str | None:
         """Return the detail log's key of the token rate that is reported; None: the scenario's own result is."""
@@ -189,6 +183,7 @@ def _targets(row: Mapping[str, Any], variants: Iterable[str]) -> tuple[Target, .
 
 
 def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:
+    defined = {scenario for scenarios in row["scenarios"].values() for scenario in scenarios}
     return WorkloadRules(
         name=name,
         samples=row["samples"],
@@ -201,9 +196,11 @@ def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:
         tokens=Tokens(row.get("tokens", "none")),
         tokens_per_sample=row.get("tokens_per_sample"),
         compliance=tuple(row.get("compliance", ())),
+        scenarios=tuple(scenario for scenario in _table()["scenarios"] if scenario in defined),
         category_scenarios={Category(category): tuple(names) for category, names in row["scenarios"].items()},
         variants={variant: tuple(map(Category, categories)) for variant, categories in row["variants"].items()},
         targets=tuple(target for each in row["targets"] for target in _targets(each, row["variants"])),
+        min_duration_ms=OFFICIAL_MIN_DURATION_MS,
     )
 
 

@@ -92,7 +92,7 @@ def _accuracy(target: Target, score: float) -> RuleResult:
     return RuleResult(
         rule=f"accuracy.{target.score}" + (f"@{target.name}" if target.name else ""),
         measured=None if math.isnan(score) else score,
-        limit=target.lower if target.upper is None else f"{target.lower:.12g} .. {target.upper:.12g}",
+        limit=_window(target),
         unit="",
         passed=passed,
         fix="Try fp32, then another backend.",
@@ -100,6 +100,12 @@ def _accuracy(target: Target, score: float) -> RuleResult:
         kind=RuleKind.ACCURACY,
         required=target.required,
     )
+
+
+def _window(target: Target) -> float | str:
+    """Return the bound of a target, or both as ``23.01 .. 23.95``."""
+    ends = [end for end in (target.lower, target.upper) if end is not None]
+    return ends[0] if len(ends) == 1 else " .. ".join(f"{end:.12g}" for end in ends)
 
 
 def output_difference(facts: RunFacts) -> RuleResult | None:

@@ -10,16 +10,16 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from mlbench.contracts.rules import Tokens
 from mlbench.contracts.workload import Profile
 from mlbench.rules.official import (
     OFFICIAL_MIN_DURATION_MS,
     SEEDS,
     RoundSeeds,
-    Tokens,
     WorkloadRules,
-    official_rules,
     scenario_rules,
 )
+from mlbench.rules.own import rules_of
 
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
@@ -74,7 +74,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     On mini the performance set may be as small as the dataset, and Server may have a limit of its own.
 
     Args:
-        workload: whose ``rules`` names them.
+        workload: whose rules they are; its own, or those that it names.
         dataset: of this profile.
         scenario: whose ``loadgen`` names the one of LoadGen's four whose rules hold.
         tier: decides the duration, the queries and Offline's samples.
@@ -83,17 +83,20 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     Raises:
         UsageError: v4.1 has no rules of that name.
     """
-    rules, row, is_mini = official_rules(workload.rules), _rows()[tier], profile is Profile.MINI
+    rules, row, is_mini = rules_of(workload), _rows()[tier], profile is Profile.MINI
     official = official_limits(rules, scenario)
     is_by_latency = scenario.sends_rate and rules.tokens is not Tokens.MEASURED
     own_ms = workload.mini_server_latency_ms if is_mini and is_by_latency else None
     is_offline = official.offline_min_samples is not None
     return replace(
         official,
-        min_duration_ms=tier.min_duration_ms,
-        min_query_count=row.min_query_count.get(scenario.loadgen, official.min_query_count),
+        min_duration_ms=_min_duration_ms(rules, tier),
+        min_query_count=_min_query_count(rules, official.min_query_count, tier, scenario.loadgen),
         offline_min_samples=_offline_min_samples(rules, row, dataset) if is_offline else None,
-        performance_sample_count=min(rules.performance_sample_count, dataset.count if is_mini else rules.samples),
+        performance_sample_count=min(
+            rules.performance_sample_count or dataset.performance_count,
+            dataset.count if is_mini else rules.samples or dataset.count,
+        ),
         server_latency_ms=own_ms or official.server_latency_ms,
     )
 
@@ -116,10 +119,20 @@ def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:
     )
 
 
+def _min_duration_ms(rules: WorkloadRules, tier: Tier) -> int:
+    return rules.min_duration_ms if tier is Tier.VALID else min(tier.min_duration_ms, rules.min_duration_ms)
+
+
+def _min_query_count(rules: WorkloadRules, official: int, tier: Tier, scenario: str) -> int:
+    """Return the tier's number where it has one; a valid run sends no fewer than the rules ask for."""
+    count = rules.min_query_count.get(scenario, official)
+    least = _rows()[tier].min_query_count.get(scenario, count)
+    return max(count, least) if tier is Tier.VALID else least
+
+
 def _offline_min_samples(rules: WorkloadRules, row: _TierRow, dataset: Dataset) -> int:
-    if row.offline_min_samples == "performance set":
-        return min(dataset.performance_count, rules.offline_min_samples)
-    return rules.offline_min_samples
+    count = rules.offline_min_samples or dataset.performance_count
+    return min(dataset.performance_count, count) if row.offline_min_samples == "performance set" else count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from mlbench.contracts.rules import Tokens
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.facts import RuleResult, RunFacts
-from mlbench.rules.official import Tokens
 
 NS_PER_MS = 1_000_000
 

@@ -8,6 +8,7 @@ LoadGen calls INVALID.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.rules.answers import (
@@ -20,7 +21,7 @@ from mlbench.rules.answers import (
     speed_holds,
     token_compliance,
 )
-from mlbench.rules.facts import RuleResult, RunFacts, Verdict
+from mlbench.rules.facts import RuleKind, RuleResult, RunFacts, Verdict
 from mlbench.rules.loadgen_rules import (
     equal_issue,
     loadgen_errors,
@@ -67,7 +68,7 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
 
 def judge(facts: RunFacts) -> Verdict:
     """Apply every rule to a finished performance run and, where there is one, its accuracy run."""
-    performance = [result for rule in RULES if (result := rule(facts)) is not None]
+    performance = [_with_source(result, facts) for rule in RULES if (result := rule(facts)) is not None]
     not_applied = {}
     if facts.reply_faults is None:
         not_applied["replies_sound"] = facts.unchecked_reason or "the replies were not checked"
@@ -82,7 +83,11 @@ def judge(facts: RunFacts) -> Verdict:
     if facts.output_difference and not difference:
         not_applied["output_difference"] = f"no bound is known for {facts.output_difference.precision}"
     return Verdict(
-        results=(*performance, *accuracy(facts), *([difference] if difference else [])),
+        results=(
+            *performance,
+            *(_with_source(result, facts) for result in accuracy(facts)),
+            *([difference] if difference else []),
+        ),
         not_applied=not_applied,
         is_official_setup=_is_official_setup(facts),
     )
@@ -110,5 +115,19 @@ def _is_official_setup(facts: RunFacts) -> bool:
         and facts.profile is Profile.FULL
         and facts.weights is Weights.TRAINED
         and facts.scenario.name in facts.rules.scenarios
+        and facts.rules.is_official
         and facts.workload == facts.rules.name
     )
+
+
+def _with_source(result: RuleResult, facts: RunFacts) -> RuleResult:
+    """Return a result whose limit is the workload's own as such."""
+    if facts.rules.is_official or not (result.rule in _OWN_LIMITS or result.kind is RuleKind.ACCURACY):
+        return result
+    return replace(result, source=f"rules of the workload {facts.workload}")
+
+
+_OWN_LIMITS = {"min_duration", "min_queries", "offline_samples", "latency_limit", "ttft", "tpot", "equal_issue"} | {
+    "performance_sample_count"
+}
+"""What a workload's own rules may say."""

@@ -53,15 +53,16 @@ class ProfiledWorkload(Workload):
 
     def metric(self, variant: Variant, dataset: Any) -> Metric | None:
         """Return the metric with its targets; None with random weights, which claim no accuracy."""
-        from mlbench.rules.official import official_rules
+        from mlbench.rules.own import rules_of
 
         if variant.weights is Weights.RANDOM:
             return None
         if variant.profile is Profile.FULL:
-            targets = official_rules(self.rules).targets
-            return self.build_metric(variant, self.profile(variant), dataset, targets)
+            return self.build_metric(variant, self.profile(variant), dataset, rules_of(self).targets)
         mini = self._mini(variant)
-        metric = self.build_metric(variant, mini, dataset, mini.targets(self.rules))
+        rules = self.rules
+        targets = mini.targets(rules) if isinstance(rules, str) else mini.own_targets(rules)
+        metric = self.build_metric(variant, mini, dataset, targets)
         metric.output_reference = mini.output_reference()
         return metric
 

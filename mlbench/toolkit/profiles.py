@@ -21,6 +21,7 @@ from mlbench.toolkit.output_references import read_output_reference
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.graph import Graph
+    from mlbench.contracts.rules import Rules
 
 
 class ProfileParts(ABC):
@@ -97,6 +98,14 @@ class ShippedProfile(ProfileParts):
             DataError: `mini.toml` has no reference for an official score.
         """
         return self.rescaled_targets(rules)
+
+    def own_targets(self, rules: Rules) -> tuple[Target, ...]:
+        """Return what the scores must reach by a workload's own rules: the same shares of this profile's reference.
+
+        Raises:
+            DataError: `mini.toml` has no reference for a score that has a target.
+        """
+        return tuple(each.scaled_to(self.reference_score(each.score)) for each in rules.targets)
 
     def rescaled_targets(self, rules: str, **factors: Mapping[str, float]) -> tuple[Target, ...]:
         """Return the official targets around this profile's reference; ``factors`` are those of `rescaled_targets`."""

@@ -12,7 +12,6 @@ from mlbench.reports.console import (
     conditions,
     estimate_note,
     format_rule_values,
-    is_good,
     one_line,
     overhead,
     p99,
@@ -97,7 +96,7 @@ def test_without_enough_queries_there_is_no_estimate_to_explain(a_run):
 
 def test_a_failed_run_says_when_and_how_and_shows_the_end_of_its_log(a_failure):
     assert result(a_failure) == "crash during warm-up"
-    assert (standing(a_failure), is_good(a_failure)) == ("failed", False)
+    assert (standing(a_failure), a_failure.is_good) == ("failed", False)
     first, second = problems(a_failure)
     assert first.endswith("crash: the process was ended by SIGSEGV")
     assert second == "  ..."
@@ -190,7 +189,7 @@ def test_outputs_too_far_from_the_fp32_models_are_reported_beside_the_scores(a_r
 def test_a_run_without_accuracy_says_so_and_may_be_good(a_run):
     run = a_run(accuracy=None, verdict=verdict_of(a_run(), is_accurate=None))
     assert accuracy(run) == "accuracy not measured"
-    assert is_good(run)
+    assert run.is_good
     assert "accuracy was not measured" in sentence(run)
 
 
@@ -205,7 +204,7 @@ def test_a_run_without_accuracy_says_so_and_may_be_good(a_run):
     ],
 )
 def test_a_run_counts_where_it_is_valid_and_not_inaccurate(a_run, changes, good):
-    assert is_good(a_run(verdict=verdict_of(a_run(), **changes))) is good
+    assert a_run(verdict=verdict_of(a_run(), **changes)).is_good is good
 
 
 def test_the_sentence_of_an_invalid_run_names_the_rules_that_did_not_hold(a_run):

@@ -3,8 +3,9 @@
 import mlperf_loadgen
 import pytest
 
+from mlbench.contracts.rules import Tokens
 from mlbench.errors import UsageError
-from mlbench.rules.official import SEEDS, Category, Tokens, official_rules, official_workloads, scenario_rules
+from mlbench.rules.official import SEEDS, Category, official_rules, official_workloads, scenario_rules
 
 NAMES = (
     *("resnet50", "retinanet", "bert", "dlrm-v2", "3d-unet"),

@@ -1,5 +1,8 @@
+import math
+
 import pytest
 
+from mlbench.contracts.metric import Target
 from mlbench.rules.targets import share_targets
 
 
@@ -16,3 +19,22 @@ def test_a_length_may_be_too_long_too():
     assert (target.lower, target.upper) == (pytest.approx(265.005), pytest.approx(323.895))
     assert target.is_met_by(265.1) and target.is_met_by(323.8)
     assert not target.is_met_by(265.0) and not target.is_met_by(323.9)
+
+
+def test_a_word_error_rate_may_be_up_to_its_bound_and_no_more():
+    target = Target.at_most("WER", 7.5, reference=7.45)
+    assert [target.is_met_by(rate) for rate in (0.0, 7.5, 7.51, math.nan)] == [True, True, False, False]
+    assert target.lower_is_better
+
+
+def test_a_mini_model_is_held_to_the_same_shares_of_its_own_score():
+    assert Target.at_least("acc", 99.0, reference=100.0, name="99").scaled_to(91.0).lower == pytest.approx(90.09)
+    most = Target.at_most("WER", 6.0, reference=5.0).scaled_to(10.0)
+    assert (most.lower, most.upper, most.reference) == (None, 12.0, 10.0)
+
+
+def test_a_target_without_a_bound_and_shares_of_nothing_are_mistakes():
+    with pytest.raises(ValueError, match="neither a lower nor an upper bound"):
+        Target(score="acc", reference=1.0)
+    with pytest.raises(ValueError, match="no shares of a reference of 0"):
+        Target.at_most("FID", 3.0, reference=0.0).scaled_to(2.0)

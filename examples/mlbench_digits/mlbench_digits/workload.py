@@ -1,14 +1,14 @@
-"""The workload: what it is called, whose rules it borrows, and its metric."""
+"""The workload: what it is called, its rules, and its metric."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlbench import Variant
+from mlbench import Rules, Target, Variant
 from mlbench.toolkit import ProfiledWorkload
 
 if TYPE_CHECKING:
-    from mlbench import Metric, Target
+    from mlbench import Metric
     from mlbench_digits.dataset import HeldOutDigits
     from mlbench_digits.mini_profile import MiniProfile
 
@@ -18,8 +18,11 @@ class Digits(ProfiledWorkload):
 
     name = "digits"
     title = "a perceptron, handwritten digits, 8x8 pixels"
-    rules = "resnet50"
-    mini_server_latency_ms = 100
+    rules = Rules(
+        scenarios=("SingleStream", "MultiStream", "Server", "Offline"),
+        targets=(Target.at_least("acc", 99.0, reference=100.0, name="99"),),
+        server_latency_ms=100,
+    )
 
     def build_metric(
         self, variant: Variant, profile: MiniProfile, dataset: HeldOutDigits, targets: tuple[Target, ...]

@@ -17,7 +17,6 @@ from mlbench.reports.console import (
     accuracy,
     estimate_note,
     format_rule_values,
-    is_good,
     p99,
     result,
     spell_target,
@@ -112,7 +111,7 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
 def _single_score(targets: Sequence[TargetRecord]) -> Iterator[str]:
     """Yield what each accuracy variant demands of the one score: first the required target."""
     for target in sorted(targets, key=lambda each: not each.required):
-        limit = spell_target(target)[1]
+        limit = f"{'at most ' if target.lower is None else ''}{spell_target(target)[1]}"
         yield f"target {limit}" if target.required else f"{target.name}: {limit} {'met' if target.is_met else 'missed'}"
 
 
@@ -231,7 +230,7 @@ def runs_table(combination: Combination) -> HtmlTable:
             TableCell(run.run_id, detail=f"imported from {run.imported.path}" if run.imported else ""),
             TableCell(result(run), order=run.result.value if run.result else None),
             p99(run),
-            TableCell(standing(run), tone="good" if is_good(run) else "bad"),
+            TableCell(standing(run), tone="good" if run.is_good else "bad"),
             accuracy(run),
         ]
         for run in reversed(combination.runs)

@@ -169,7 +169,8 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
     )
     return Figure(
         title="Accuracy",
-        note="Required scores, a point per scenario, compared with the target. A point left of its mark is a miss.",
+        note="Required scores, a point per scenario, compared with the target. A point left of its mark is a miss; "
+        "right of it where less is better.",
         svg=svg_of(ticks, dots, height=90 + 45 * len(names)),
         numbers=table(
             "Scores and targets",
@@ -199,6 +200,8 @@ def _target_name(target: TargetRecord) -> str:
 
 def _format_target(target: TargetRecord) -> tuple[str, str]:
     reached, window = spell_target(target, 3)
+    if target.lower is None:
+        return reached, f"at most {window}"
     return reached, f"at least {window}" if target.upper is None else window.replace("..", " to ")
 
 

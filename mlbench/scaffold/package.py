@@ -1,4 +1,4 @@
-"""Writes the package of a new backend from the templates in ``backend/``."""
+"""Writes a new package from templates: whole, or not at all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import string
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,25 +23,37 @@ NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 LONGEST_NAME = 100
 """Characters: files and modules are named after it."""
 
-_TEMPLATES = resources.files(mlbench) / "scaffold" / "backend"
+TEMPLATE = ".template"
+"""How the names of files end in which names are filled in; others are copied as they are."""
 
 
-def new_backend(name: str, parent: Path) -> Path:
-    """Write the package of a backend and return its folder, ``mlbench_<name>`` in ``parent``: whole, or not at all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageKind:
+    """What a package brings."""
+
+    noun: str
+    """``backend``; also the folder of its templates."""
+    example: str
+    """A name that a user might give."""
+    files: Mapping[str, str]
+    """The template of each file; ``{module}`` in a file's name is the module's."""
+
+
+def write_package(kind: PackageKind, name: str, parent: Path) -> Path:
+    """Write a package and return its folder, ``mlbench_<name>`` in ``parent``.
 
     Raises:
         UsageError: the name cannot be one, the folder exists, or it cannot be written.
     """
-    words = _words(name)
+    words = _words(kind, name)
     folder = parent / words["module"]
     if folder.exists():
         raise UsageError(f"{folder} exists.", hint="Choose another name, or another folder with --into.")
     fresh = None
     try:
         fresh = Path(tempfile.mkdtemp(prefix=".mlbench-", dir=parent))
-        for file, template in _files(words["module"]).items():
-            text = (_TEMPLATES / template).read_text()
-            (fresh / file).write_text(string.Template(text).substitute(words))
+        for file, template in kind.files.items():
+            _write(fresh / file.format_map(words), f"{kind.noun}/{template}", words)
         fresh.chmod(0o755)  # mkdtemp's is 0o700
         os.replace(fresh, folder)
     except OSError as error:
@@ -51,31 +64,29 @@ def new_backend(name: str, parent: Path) -> Path:
     return folder
 
 
-def _words(name: str) -> Mapping[str, str]:
+def _write(file: Path, template: str, words: Mapping[str, str]) -> None:
+    content = resources.files(mlbench).joinpath("scaffold", *template.split("/")).read_bytes()
+    if template.endswith(TEMPLATE):
+        content = string.Template(content.decode()).substitute(words).encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+
+
+def _words(kind: PackageKind, name: str) -> Mapping[str, str]:
     """Return what the templates' placeholders stand for."""
     if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a backend.",
-            hint="Use lower-case letters and digits, from a letter on, in words joined by - or _: my-npu."
+            f"{name!r} cannot be the name of a {kind.noun}.",
+            hint=f"Use lower-case letters and digits, from a letter on, in words joined by - or _: {kind.example}."
             + (f" {LONGEST_NAME} characters at most." if len(name) > LONGEST_NAME else ""),
         )
     class_name = "".join(word.capitalize() for word in re.split("[-_]", name))
     for owner, taken in (("mlbench", mlbench.__all__), ("Python", dir(builtins))):
         if class_name in taken:
             raise UsageError(
-                f"{name!r} would make a class {class_name}, which {owner} has.", hint="Add a word: my-npu."
+                f"{name!r} would make a class {class_name}, which {owner} has.", hint=f"Add a word: {kind.example}."
             )
     module = "mlbench_" + name.replace("-", "_")
     if find_spec(module):
         raise UsageError(f"a module {module} is installed.", hint="Choose another name.")
     return {"name": name, "class_name": class_name, "module": module, "distribution": module.replace("_", "-")}
-
-
-def _files(module: str) -> Mapping[str, str]:
-    """Return the template of each file."""
-    return {
-        f"{module}.py": "module.py.template",
-        f"test_{module}.py": "test.py.template",
-        "pyproject.toml": "pyproject.toml.template",
-        "README.md": "README.md.template",
-    }

@@ -1,0 +1,287 @@
+"""What commands do, as functions: `mlbench.run`, `mlbench.run_suite`, `mlbench.load` and `mlbench.compare`.
+
+They return what the commands store and print, as `RunRecord` and `Comparison`, and raise `MlbenchError` where a command
+prints one line. Heavy modules are imported when one is called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from mlbench.errors import UsageError
+from mlbench.folders import check_results_folder, results_folder
+
+if TYPE_CHECKING:
+    from mlbench.comparison.compare import Comparison
+    from mlbench.discovery import Plugins
+    from mlbench.records.run_record import RunRecord
+    from mlbench.run_plan import RunPlan
+    from mlbench.runner import ResolvedRequest
+
+    Place = str | os.PathLike[str]
+    Names = str | Iterable[str]
+    Runs = Place | RunRecord | Iterable[RunRecord]
+    OnRecord = Callable[[RunRecord], object]
+
+_NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
+
+
+def run(  # noqa: PLR0913 - the options of `mlbench run`
+    workload: Names = (),
+    *,
+    backend: Names = (),
+    scenario: Names = (),
+    precision: Names = (),
+    profile: str = "mini",
+    tier: str = "smoke",
+    weights: str = "trained",
+    accuracy: bool = True,
+    repeat: int = 1,
+    tag: str = "",
+    power: str = "auto",
+    settings: Mapping[str, object] = _NO_SETTINGS,
+    results: Place | None = None,
+    on_record: OnRecord | None = None,
+) -> list[RunRecord]:
+    """Measure each workload on each backend in each scenario, store each run, and return their records.
+
+    As `mlbench run`: without a workload all of them run, without a backend the best one that is available, without a
+    scenario all that the rules define. A run that crashes, hangs or is INVALID has a record too: see
+    `RunRecord.is_good`.
+
+    Args:
+        workload: a name or several, as `mlbench list` has them; so are ``backend``, ``scenario`` and ``precision``.
+        backend: on what to run.
+        scenario: how samples arrive.
+        precision: what the backend computes in; the backend's first where left out.
+        profile: ``mini`` or ``full``.
+        tier: ``smoke``, ``dev`` or ``valid``.
+        weights: ``trained`` or ``random``.
+        accuracy: whether to score as well as time.
+        repeat: runs of each combination, in turns.
+        tag: names the runs as a set, for `load` and `compare`.
+        power: a power meter, ``auto`` or ``none``.
+        settings: by key, as `mlbench settings` lists them: ``{"execution.batch": 16}``.
+        results: the folder of run folders; left out, $MLBENCH_RESULTS or ``results`` here.
+        on_record: is given each record as soon as it is stored.
+
+    Raises:
+        MlbenchError: a name or setting is wrong, a backend cannot run here, or a run cannot be stored.
+    """
+    from mlbench.contracts.graph import Precision
+    from mlbench.contracts.workload import Profile, Weights
+    from mlbench.discovery import Plugins
+    from mlbench.rules.tiers import Tier
+    from mlbench.run_plan import plan_runs
+
+    plugins = Plugins.discover()
+    plan = plan_runs(
+        plugins,
+        workloads=_listed(workload),
+        backends=_listed(backend),
+        scenarios=_listed(scenario),
+        precisions=[_choose(Precision, "precision", each) for each in _listed(precision)],
+        repeats=repeat,
+        profile=_choose(Profile, "profile", profile),
+        tier=_choose(Tier, "tier", tier),
+        weights=_choose(Weights, "weights", weights),
+        wants_accuracy=accuracy,
+        overrides=dict(settings),
+        results=_folder(results),
+        tag=tag,
+        power=power,
+    )
+    _warn_of_undefined(plan)
+    return _make(plan, plugins, on_record)
+
+
+def run_suite(
+    file: Place,
+    *,
+    fresh: bool = False,
+    settings: Mapping[str, object] = _NO_SETTINGS,
+    results: Place | None = None,
+    on_record: OnRecord | None = None,
+) -> list[RunRecord]:
+    """Make the runs of a suite file that are missing or failed, and return the records of all of them.
+
+    Args:
+        file: the suite, a TOML file.
+        fresh: make all its runs.
+        settings: by key; they override the file's.
+        results: the folder of run folders; left out, $MLBENCH_RESULTS or ``results`` here.
+        on_record: is given each record as soon as it is stored.
+
+    Raises:
+        MlbenchError: the file, or something that it names, is wrong, or a run cannot be stored.
+    """
+    from mlbench.discovery import Plugins
+    from mlbench.run_plan import plan_suite
+
+    plugins = Plugins.discover()
+    plan = plan_suite(Path(file), plugins, results=_folder(results), overrides=dict(settings), fresh=fresh)
+    return _make(plan, plugins, on_record)
+
+
+def load(  # noqa: PLR0913 - the filters of `mlbench show`
+    *runs: Place,
+    workload: str | None = None,
+    backend: str | None = None,
+    scenario: str | None = None,
+    tier: str | None = None,
+    newest: int | None = None,
+    results: Place | None = None,
+) -> list[RunRecord]:
+    """Return stored records, oldest first: all of the results folder, or those that names stand for.
+
+    Args:
+        runs: names of runs, folders of runs, baselines or tags.
+        workload: only runs of this one; so do ``backend``, ``scenario`` and ``tier``.
+        backend: only runs on this one.
+        scenario: only runs in this one.
+        tier: only runs of this one.
+        newest: only so many of these.
+        results: the folder of run folders; left out, $MLBENCH_RESULTS or ``results`` here.
+
+    Raises:
+        UsageError: a name fits nothing, or no run fits.
+        DataError: a record cannot be read.
+    """
+    from mlbench.records.selection import Filter, select_records
+
+    if newest is not None and newest < 1:
+        raise UsageError(f"newest is {newest}.", hint="It is at least 1.")
+    wanted = Filter(workload=workload, backend=backend, scenario=scenario, tier=tier, newest=newest)
+    return select_records(_folder(results), [os.fspath(each) for each in runs], wanted)
+
+
+def compare(  # noqa: PLR0913 - the options of `mlbench compare`
+    base: Runs,
+    new: Runs,
+    *,
+    across: Names = (),
+    margin: float = 0.05,
+    accuracy_margin: float = 0.005,
+    run: bool = False,
+    results: Place | None = None,
+) -> Comparison:
+    """Compare two sets of runs; `Comparison.is_worse` says whether anything got slower, less accurate or is missing.
+
+    Args:
+        base: a run, a folder of runs, a baseline or a tag, by its name; or a record, or several.
+        new: likewise.
+        across: facts that may differ though they must otherwise match: ``"backend"``, ``"hardware"``.
+        margin: a relative change smaller than this is none.
+        accuracy_margin: likewise of scores.
+        run: ``base`` and ``new`` are suite files: make their runs first, in turns; what they name differently is
+            what is compared.
+        results: where names are looked for, and earlier runs that show how much sessions differ.
+
+    Raises:
+        IncomparableRunsError: the sides differ in facts that must match.
+        UsageError: a name fits nothing, ``across`` names an unknown fact, or a margin is no share.
+        DataError: a record cannot be read.
+    """
+    from mlbench.comparison.with_history import compare_with_history
+
+    folder = _folder(results)
+    if run:
+        ours, theirs, differing = _measure_in_turns(base, new, folder)
+    else:
+        ours, theirs, differing = _records_of("base", base, folder), _records_of("new", new, folder), ()
+    return compare_with_history(
+        folder,
+        ours,
+        theirs,
+        across=(*_listed(across), *differing),
+        margin=margin,
+        accuracy_margin=accuracy_margin,
+    )
+
+
+def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) -> list[RunRecord]:
+    """Make the runs of a plan that are missing, and return the records of all.
+
+    Raises:
+        MlbenchError: nothing is to be made, or a run cannot be made or stored.
+    """
+    from mlbench.runner import run_benchmark
+    from mlbench.suite import run_all
+
+    def make(request: ResolvedRequest, number: int) -> RunRecord:
+        record = run_benchmark(request, plugins, claim=plan.shared.claim(request) if plan.shared else None)
+        if on_record:
+            on_record(record)
+        return record
+
+    if not plan.asked:
+        raise UsageError("the rules define none of these combinations.", hint="`mlbench list` shows what they define.")
+    return [*plan.done, *run_all(plan.requests, make, plan.shared)]
+
+
+def _warn_of_undefined(plan: RunPlan) -> None:
+    import logging  # a sixth of what `import mlbench` takes
+
+    for each in plan.undefined:
+        logging.getLogger(__name__).warning(
+            "%s %s: the rules do not define this combination", each.workload, each.scenario
+        )
+
+
+def _measure_in_turns(
+    base: object, new: object, results: Path
+) -> tuple[list[RunRecord], list[RunRecord], Collection[str]]:
+    """Make the runs of two suite files; return both sides, and the facts in which the files differ."""
+    from mlbench.discovery import Plugins
+    from mlbench.run_plan import RunPlan, plan_turns
+
+    plugins = Plugins.discover()
+    turns = plan_turns(_suite_file("base", base), _suite_file("new", new), plugins, results=results)
+    ours, theirs = turns.sides(_make(RunPlan(requests=turns.requests), plugins))
+    return ours, theirs, turns.differing
+
+
+def _suite_file(side: str, given: object) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise UsageError(f"{side} is no suite file.", hint="Give its path, or leave out run.")
+    return Path(given)
+
+
+def _records_of(side: str, given: Runs, results: Path) -> list[RunRecord]:
+    """Return the records that one side of a comparison names or holds."""
+    from mlbench.records.run_record import RunRecord
+    from mlbench.records.selection import records_named
+
+    if isinstance(given, str | os.PathLike):
+        return records_named(results, os.fspath(given))
+    records = [given] if isinstance(given, RunRecord) else list(given)
+    if not records:
+        raise UsageError(f"{side} has no runs.", hint="Give records, or the name of a run, folder, baseline or tag.")
+    return records
+
+
+def _listed(names: Names) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _folder(results: Place | None) -> Path:
+    """Return the results folder; raises `UsageError` for a path that no folder can have."""
+    folder = results_folder() if results is None else Path(results)
+    check_results_folder(folder)
+    return folder
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _choose(kind: type[_Choice], name: str, value: str) -> _Choice:
+    """Return the member of an enumeration; raises `UsageError` for what is none."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"{name} is {value!r}.", hint=f"It is one of: {', '.join(kind)}.") from None

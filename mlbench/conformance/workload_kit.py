@@ -1,0 +1,74 @@
+"""The kit for a workload: its mini profile, computed and damaged on a backend, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mlbench.conformance.isolated import ChecksAnswer, run_each
+from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
+from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
+from mlbench.discovery import Plugins
+from mlbench.errors import UnavailableError
+from mlbench.execution.channel import Channel
+from mlbench.execution.isolation import ChildFunction
+from mlbench.tuning import fill_template
+
+COMPUTES = "pytorch"
+"""The backend that computes, since damage is done to torch modules."""
+
+COMPUTES_NOTHING = "null"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadCheckRequest:
+    """Which workload to examine, and how."""
+
+    workload: str
+    """Its name, as in `mlbench list`."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """``workload.<option>`` to value, as typed."""
+    timeout_s: float = 60.0
+    """For each check."""
+
+    def subject(self) -> WorkloadSubject:
+        """Return the workload on trial.
+
+        Raises:
+            UsageError: the workload or a setting is unknown.
+            PluginError: the workload or a backend is broken, or a backend cannot run here.
+        """
+        plugins = Plugins.discover()
+        workload = plugins.workload(self.workload)
+        fill_template(workload.options, "workload", self.settings)
+        for name in (COMPUTES, COMPUTES_NOTHING):
+            if not (probe := plugins.probe(name)).is_available:
+                raise UnavailableError(
+                    f"{name}, which the kit needs, cannot run here: {probe.reason}.", hint=probe.install
+                )
+        trial = WorkloadTrial(workload, plugins.backend(COMPUTES), self.settings)
+        return WorkloadSubject(trial=trial, null=plugins.backend(COMPUTES_NOTHING), timeout_s=self.timeout_s)
+
+    def checks(self) -> Sequence[WorkloadCheck]:
+        """Return all checks, once nothing is wrong with the request; raises as `subject`."""
+        self.subject()
+        return WORKLOAD_CHECKS
+
+    def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], WorkloadChecksRequest]:
+        """Return what runs some checks in a child, and what that is asked."""
+        return ChildFunction(f"{__name__}:{run_workload_checks.__name__}", ChecksAnswer), WorkloadChecksRequest(
+            request=self, checks=checks
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadChecksRequest:
+    """What the child is asked for: checks of a workload, by name."""
+
+    request: WorkloadCheckRequest
+    checks: Sequence[str]
+
+
+def run_workload_checks(asked: WorkloadChecksRequest, channel: Channel) -> ChecksAnswer:
+    """Run checks one after another, in the child; the channel reports each check's start and result."""
+    return run_each(asked.request.subject(), WORKLOAD_CHECKS, asked.checks, channel)

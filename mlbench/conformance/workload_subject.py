@@ -1,0 +1,126 @@
+"""A workload on trial: its mini profile, answered by a backend in several ways."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlbench.conformance.damage import DamagedGraph
+from mlbench.conformance.preparation import mini_variant
+from mlbench.conformance.recording import RecordingReply
+from mlbench.contracts.backend import Backend, EnginePlan
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.engine import Samples
+from mlbench.contracts.graph import Graph, Precision
+from mlbench.contracts.metric import LoggedReply, Metric
+from mlbench.contracts.workload import Workload
+from mlbench.errors import ConformanceError, InvalidRunError
+from mlbench.execution.engine_choice import engine_of
+from mlbench.scoring import Accuracy, score
+
+if TYPE_CHECKING:
+    from mlbench.conformance.damage import Change
+
+BATCH = 16
+
+
+class WorkloadTrial:
+    """A workload with a backend that computes it; what was answered once is kept for the checks after."""
+
+    def __init__(self, workload: Workload, backend: Backend, settings: Mapping[str, str]) -> None:
+        """Store what is on trial."""
+        self.workload = workload
+        self.backend = backend
+        self.settings = settings
+        self.variant = mini_variant(workload, settings)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The data, all of it loaded."""
+        dataset = self.workload.dataset(self.variant)
+        dataset.load(range(dataset.count))
+        return dataset
+
+    @cached_property
+    def honest(self) -> list[LoggedReply]:
+        """What the backend answers to each sample."""
+        return self.answer()
+
+    def metric(self) -> Metric:
+        """Return the metric.
+
+        Raises:
+            ConformanceError: there is none, though the weights are trained.
+        """
+        metric = self.workload.metric(self.variant, self.dataset)
+        if metric is None:
+            raise ConformanceError("metric() returned None for trained weights.", hint="Return the metric.")
+        return metric
+
+    def answer(
+        self,
+        *,
+        backend: Backend | None = None,
+        change: Change | None = None,
+        batch: int = BATCH,
+        patience_s: float = 3600.0,
+    ) -> list[LoggedReply]:
+        """Return the answers to all samples, in their order.
+
+        Args:
+            backend: another one than the trial's.
+            change: what is done to the modules of all graphs.
+            batch: of how many samples.
+            patience_s: how long all of them may take.
+
+        Raises:
+            ConformanceError: a sample was given up, or not answered.
+        """
+        model = self.workload.model(self.variant)
+        if change:
+            graphs: Mapping[str, Graph] = {name: DamagedGraph(each, change) for name, each in model.graphs.items()}
+            model = dataclasses.replace(model, graphs=graphs)
+        plan = EnginePlan(precision=Precision.FP32, batch=batch, batching="bucketed")
+        indices = range(self.dataset.count)
+        query, reply = Samples(indices, indices, self.dataset), RecordingReply()
+        with engine_of(backend or self.backend, model, plan) as engine:
+            engine.submit(query, reply)
+            engine.flush()
+            is_done = reply.wait(query, patience_s)
+        if not is_done or reply.failures:
+            reason = next(iter(reply.failures.values()), [f"not all was answered in {patience_s:g} s"])[0]
+            raise ConformanceError(f"the program gave no answer: {reason}.", hint="The log has what it printed.")
+        return [
+            LoggedReply(index=index, data=np.asarray(answer).tobytes(), token_count=np.size(answer))
+            for index, (answer,) in sorted(reply.answers.items())
+        ]
+
+    def score(self, replies: Sequence[LoggedReply]) -> Accuracy | None:
+        """Return what the metric says of some answers; None where it refuses them as no answers."""
+        try:
+            return score(self.metric(), replies, Precision.FP32)
+        except InvalidRunError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSubject:
+    """What a check looks at."""
+
+    trial: WorkloadTrial
+    null: Backend
+    """Computes nothing."""
+    timeout_s: float = 60.0
+    """For each check."""
+    on_compiled: Callable[[], None] = lambda: None
+    on_stuck: Callable[[str], None] = lambda reason: None
+
+    @property
+    def plugin(self) -> Workload:
+        """The workload."""
+        return self.trial.workload

@@ -1,0 +1,86 @@
+"""The rules of a workload that is none of the nine: what it demands of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
+from mlbench.contracts.metric import Target
+
+OFFICIAL_MIN_DURATION_MS = 600_000
+"""Source: MLPerf Inference v4.1 rules, "Scenarios"."""
+
+
+class Tokens(StrEnum):
+    """How a workload's tokens are counted: not at all, by a fixed number per sample, or as reported with replies."""
+
+    NONE = "none"
+    INFERRED = "inferred"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a workload of your own demands. The tiers smoke and dev shorten durations and counts as they do for all."""
+
+    scenarios: tuple[str, ...]
+    """Which of LoadGen's four are defined: ``("SingleStream", "Offline")``."""
+    targets: tuple[Target, ...]
+    """What the scores of the full profile must reach; mini must reach the same shares of its own reference."""
+    min_duration_ms: int = OFFICIAL_MIN_DURATION_MS
+    """How long a valid run lasts at least."""
+    min_query_count: Mapping[str, int] = field(default_factory=dict)
+    """The queries of a valid run at least, by scenario; without an entry the official number. Early stopping may need
+    more: 64 in SingleStream, 662 in MultiStream, 459 in Server."""
+    offline_min_samples: int | None = None
+    """The samples in the one query of a valid run in Offline at least; None: each loaded sample once."""
+    performance_sample_count: int | None = None
+    """How many samples are kept loaded while measuring; None: what the dataset says."""
+    server_latency_ms: int | None = None
+    """The latency that the 99th percentile in Server must keep."""
+    ttft_ms: int | None = None
+    """With measured tokens, instead of it: the limit of the time to the first token in Server."""
+    tpot_ms: int | None = None
+    """And of the time per output token."""
+    tokens: Tokens = Tokens.NONE
+    tokens_per_sample: int | None = None
+    """The fixed number of inferred tokens."""
+    equal_issue: bool = False
+    """Whether every loaded sample must be sent equally often."""
+
+    def __post_init__(self) -> None:
+        if problem := self._wrong_scenario() or self._wrong_number() or self._missing_limit():
+            raise ValueError(f"Rules: {problem}")
+
+    def _wrong_scenario(self) -> str:
+        if not self.scenarios or isinstance(self.scenarios, str):
+            return f"scenarios is {self.scenarios!r}; name some of LoadGen's: {', '.join(LOAD_PATTERNS)}"
+        unknown = [each for each in (*self.scenarios, *self.min_query_count) if each not in LOAD_PATTERNS]
+        return f"{unknown[0]!r} is none of LoadGen's scenarios: {', '.join(LOAD_PATTERNS)}" if unknown else ""
+
+    def _wrong_number(self) -> str:
+        numbers = {
+            **{name: getattr(self, name) for name in _COUNTS},
+            **{f"min_query_count[{name!r}]": count for name, count in self.min_query_count.items()},
+        }
+        wrong = [name for name, each in numbers.items() if each is not None and (type(each) is not int or each < 1)]
+        return f"{wrong[0]} is {numbers[wrong[0]]!r}, no whole number from 1 on" if wrong else ""
+
+    def _missing_limit(self) -> str:
+        sends_rate = any(LOAD_PATTERNS[each].arrivals is Arrivals.AT_A_RATE for each in self.scenarios)
+        if self.tokens is Tokens.INFERRED and not self.tokens_per_sample:
+            return "tokens are inferred, and tokens_per_sample does not say how many"
+        if not sends_rate:
+            return ""
+        if self.tokens is Tokens.MEASURED:
+            is_limited = bool(self.ttft_ms and self.tpot_ms)
+            return "" if is_limited else "queries arrive at a rate and tokens are measured: give ttft_ms and tpot_ms"
+        return "" if self.server_latency_ms else "queries arrive at a rate: give server_latency_ms"
+
+
+_COUNTS = (
+    *("min_duration_ms", "offline_min_samples", "performance_sample_count"),
+    *("server_latency_ms", "ttft_ms", "tpot_ms", "tokens_per_sample"),
+)
