@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.completions import offer_checked
 from mlbench.cli.options import Finite, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
 from mlbench.contracts.graph import Precision
@@ -49,7 +50,7 @@ log_option = click.option(
 
 
 @click.command("check")
-@click.argument("name")
+@click.argument("name", shell_complete=offer_checked)
 @precision_option
 @timeout_option
 @log_option

@@ -35,6 +35,12 @@ def offer_backends(context: click.Context, parameter: click.Parameter, incomplet
     return offer(((each.name, each.title) for each in _plugins().backends.values()), incomplete)
 
 
+def offer_checked(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer what has a kit: backends, then workloads."""
+    given = (context, parameter, incomplete)
+    return [*offer_backends(*given), *offer_workloads(*given)]
+
+
 def offer_scenarios(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer all, also when typed in lower case."""
     named = {each.name.lower(): (each.name, each.title) for each in _plugins().scenarios.values()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.check import backend_request, log_option, precision_option, print_findings, timeout_option
+from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import overrides_option
 from mlbench.cli.output import echo_line
 
@@ -54,7 +55,7 @@ def new(name: str, into: Path, is_workload: bool) -> None:
 
 
 @command.command("check", short_help="Check a backend's plugin, and write a badge.")
-@click.argument("backend")
+@click.argument("backend", shell_complete=offer_backends)
 @precision_option
 @timeout_option
 @log_option
