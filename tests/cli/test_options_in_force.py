@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.cli.run import _status
 from mlbench.conformance.isolated import Finding
 from mlbench.records.baselines import save_baseline
 from mlbench.records.noise import Noise
 from mlbench.records.published import select_published
+from mlbench.runner import UnstoredRunError
 
 
 @pytest.fixture
@@ -47,17 +47,6 @@ def store(a_run, results):
     return store
 
 
-def test_a_run_command_is_good_where_every_run_was_made_and_counts(a_run, a_failure):
-    good = a_run()
-    bad = a_run(verdict=good.verdict.model_dump() | {"is_valid": False})
-    assert _status([good, good], 2) == 0
-    assert _status([good], 2) == 1, "one was not stored"
-    assert _status([good, bad], 2) == 1
-    assert _status([bad, good], 2) == 1
-    assert _status([good, a_failure], 2) == 1
-    assert _status([], 0) == 1, "nothing ran"
-
-
 @pytest.fixture
 def made(a_run, monkeypatch):
     """Note the runs that a command makes instead of measuring them."""
@@ -69,6 +58,35 @@ def made(a_run, monkeypatch):
 
     monkeypatch.setattr("mlbench.runner.run_benchmark", note)
     return requests
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        (("good", "good"), 0),
+        (("good", "invalid"), 1),
+        (("invalid", "good"), 1),
+        (("good", "failed"), 1),
+        (("good", "not stored"), 1),
+        (("not stored", "not stored"), 1),
+    ],
+)
+def test_a_run_command_is_good_where_every_run_was_made_and_counts(
+    mlbench, monkeypatch, a_run, a_failure, ends, status
+):
+    invalid = a_run(verdict=a_run().verdict.model_dump() | {"is_valid": False})
+    records = {"good": a_run(), "invalid": invalid, "failed": a_failure}
+    left = list(ends)
+
+    def give(request, *others):
+        end = left.pop(0)
+        if end == "not stored":
+            raise UnstoredRunError("no space left.", hint="Make room.", record=a_run())
+        return records[end]
+
+    monkeypatch.setattr("mlbench.runner.run_benchmark", give)
+    done = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--repeat", 2)
+    assert (done.exit_code, left) == (status, [])
 
 
 def test_repeats_are_made_in_turns(mlbench, made):
@@ -95,7 +113,8 @@ def test_json_is_an_array_of_the_records_and_nothing_else(mlbench, made):
 
 def test_a_setting_of_the_command_line_is_in_force_and_says_where_it_comes_from(mlbench):
     done = mlbench("settings", "resnet50", "null", "--set", "load.min_duration_ms=77", "--json")
-    assert json.loads(done.stdout)["load.min_duration_ms"] == {"value": 77, "layer": "command line"}
+    found = json.loads(done.stdout)["load.min_duration_ms"]
+    assert (found["value"], found["layer"]) == (77, "command line")
 
 
 @pytest.mark.parametrize(

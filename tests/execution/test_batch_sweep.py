@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from mlbench.execution import batch_sweep
@@ -50,4 +48,4 @@ def test_the_sweep_stops_at_batches_that_outlast_a_second(monkeypatch):
 
 
 def test_the_clock_of_the_sweep_is_real():
-    assert best_batch(lambda batch: time.sleep(0.001), range(10), 4)[0] == 4
+    assert best_batch(lambda batch: sum(range(50_000)), range(10), 4)[0] == 4

@@ -214,6 +214,12 @@ class Kept(Reply):
                 assert id_ not in self.firsts
                 assert id_ not in self.answers, "first token after the answer"
                 self.firsts[id_] = token
+            self._changed.notify_all()
+
+    def wait_until(self, condition):
+        """Block until what was kept fulfils a condition."""
+        with self._changed:
+            assert self._changed.wait_for(condition, 60)
 
     def _note(self, where, samples, values):
         assert not set(samples.ids) & (self.answers.keys() | self.failures.keys()), "answered twice"
