@@ -60,6 +60,27 @@ def made(a_run, monkeypatch):
     return requests
 
 
+@pytest.fixture
+def given(a_run, a_failure, monkeypatch):
+    """Let runs end as told, one after another, instead of measuring; return those that are left."""
+    invalid = a_run(verdict=a_run().verdict.model_dump() | {"is_valid": False})
+    records = {"good": a_run(), "invalid": invalid, "failed": a_failure}
+
+    def given(*ends):
+        left = list(ends)
+
+        def give(request, *others):
+            end = left.pop(0)
+            if end == "not stored":
+                raise UnstoredRunError("no space left.", hint="Make room.", record=a_run())
+            return records[end]
+
+        monkeypatch.setattr("mlbench.runner.run_benchmark", give)
+        return left
+
+    return given
+
+
 @pytest.mark.parametrize(
     ("ends", "status"),
     [
@@ -71,20 +92,8 @@ def made(a_run, monkeypatch):
         (("not stored", "not stored"), 1),
     ],
 )
-def test_a_run_command_is_good_where_every_run_was_made_and_counts(
-    mlbench, monkeypatch, a_run, a_failure, ends, status
-):
-    invalid = a_run(verdict=a_run().verdict.model_dump() | {"is_valid": False})
-    records = {"good": a_run(), "invalid": invalid, "failed": a_failure}
-    left = list(ends)
-
-    def give(request, *others):
-        end = left.pop(0)
-        if end == "not stored":
-            raise UnstoredRunError("no space left.", hint="Make room.", record=a_run())
-        return records[end]
-
-    monkeypatch.setattr("mlbench.runner.run_benchmark", give)
+def test_a_run_command_is_good_where_every_run_was_made_and_counts(mlbench, given, ends, status):
+    left = given(*ends)
     done = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--repeat", 2)
     assert (done.exit_code, left) == (status, [])
 
