@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
     from mlbench.records.run_record import RunRecord
 
-__version__ = "0.1.0"
+from mlbench.version import __version__
 
 __all__ = [
     "DECODE",

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from mlbench import __version__
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
@@ -37,6 +36,7 @@ from mlbench.roofline.share import ONCE, share_of
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier
 from mlbench.tuning import RunConditions, Settings, resolve_settings
+from mlbench.version import __version__
 
 Listener = Callable[[Mapping[str, Any]], None]
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mlbench import __version__
 from mlbench.comparison.comparability import key_of, knowing
 from mlbench.comparison.speeds import Sides
 from mlbench.contracts.graph import Precision
@@ -22,6 +21,7 @@ from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import RunRecord, read
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest
+from mlbench.version import __version__
 
 FOLDER = ".in-turns"
 """In the results folder; hidden, so that its runs are not part of a history."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlbench import __version__
 from mlbench.cli.examples import add_examples
 from mlbench.cli.output import echo_line, logging_to_stderr
 from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.errors import MlbenchError, describe_error, printable
+from mlbench.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -19,12 +19,12 @@ def command(run: str, results: Path) -> int:
 
     Values found only in the record, such as energy and the machine, are listed with the reason.
     """
-    from mlbench import __version__
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
     from mlbench.records.run_folder import find_run
     from mlbench.records.run_record import FORMAT, read
+    from mlbench.version import __version__
 
     folder = find_run(results, run).resolve()
     record = read(folder)

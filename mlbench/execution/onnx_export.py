@@ -9,7 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mlbench import __version__
 from mlbench.contracts.graph import NEXT, Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
 from mlbench.execution.compile_cache import build_once
@@ -23,6 +22,7 @@ from mlbench.execution.tracing import (
     take_one_by_one,
     varies,
 )
+from mlbench.version import __version__
 
 OPSET = 18
 """Opset of the ai.onnx domain: the lowest that the dynamo exporter writes directly, so the one most runtimes read."""

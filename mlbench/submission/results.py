@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mlbench import __version__
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
 from mlbench.documents import refuse_odd_values
@@ -40,6 +39,7 @@ from mlbench.submission.sources import Sources, Unread, read_sources
 from mlbench.submission.systems import UNKNOWN, environment_of, runtime_of
 from mlbench.submission.tree import DETAIL, ResultEntry
 from mlbench.submission.verdict import judge_result
+from mlbench.version import __version__
 
 _NO_POWER = f"power was metered, and {SPL} holds no reading that can be used"
 _LOAD = ("min_duration_ms", "min_query_count", "performance_sample_count", "samples_per_query")

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import __version__
 from mlbench.contracts.graph import NEXT, Graph, Precision
 from mlbench.errors import GraphError, UsageError
 from mlbench.execution.compile_cache import build_once
 from mlbench.toolkit.onnx_fingerprint import onnx_identity
+from mlbench.version import __version__
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto

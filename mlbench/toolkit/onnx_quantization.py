@@ -18,13 +18,13 @@ import onnx
 import onnxruntime
 from onnxruntime import quantization
 
-from mlbench import __version__
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError, MlbenchError
 from mlbench.execution.compile_cache import build_once
 from mlbench.processor import machine_flags
 from mlbench.toolkit.onnx_fingerprint import onnx_identity
 from mlbench.toolkit.onnx_lowering import OPSET
+from mlbench.version import __version__
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Where int8 saves time."""

@@ -125,10 +125,10 @@ def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made
 
 def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, results, a_run):
     older = {"mlbench_version": "0.0.9", "environment": observe_environment()}
-    run = a_run(run_id="run-acme", tag="onnxruntime", backend="onnxruntime", **older)
-    (results / "run-acme" / "record.json").write_text(run.text())
+    run = a_run(run_id="run-onnxruntime", tag="onnxruntime", backend="onnxruntime", **older)
+    (results / "run-onnxruntime" / "record.json").write_text(run.text())
     done = mlbench("compare", "pytorch", "onnxruntime")
-    assert "not to be measured here: run-acme: it was made by mlbench 0.0.9." in " ".join(done.stdout.split())
+    assert "not to be measured here: run-onnxruntime: it was made by mlbench 0.0.9." in " ".join(done.stdout.split())
     assert "--measure" not in done.stdout
     refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
     assert refused.exit_code == 2

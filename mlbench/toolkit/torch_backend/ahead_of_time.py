@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from mlbench import __version__
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
 from mlbench.execution.compile_cache import build_once
 from mlbench.processor import machine_flags
 from mlbench.toolkit.exported_program import export_program, graph_step
+from mlbench.version import __version__
 
 FILE = "graph.pt2"
 
