@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlbench_endpoint.options import EndpointOptions
 
 _PATIENCE_S = 10.0
+_FEW_SAMPLES = 8
 _ENDED = "the process that talks to servers ended"
 
 
@@ -179,11 +180,13 @@ class EndpointEngine(Engine):
         self._process.line.close()
 
     def warm_up(self, samples: Samples) -> None:
-        """Ask for these answers, and drop them.
+        """Ask for these answers, and drop them; of a model of the server's own, whose answers may take long, for a few.
 
         Raises:
             UnavailableError: one fails.
         """
+        if isinstance(self._format, TextRequestFormat):
+            samples = samples[: min(_FEW_SAMPLES, self._options.connections)]
         reply = AwaitedReply(len(samples))
         self.submit(samples, reply)
         reply.wait()
