@@ -2,7 +2,9 @@
 
 import pytest
 
+from mlbench import OwnRules, Scenario
 from mlbench.contracts.workload import Profile
+from mlbench.rules.official import Tokens
 from mlbench.rules.tiers import Tier
 
 
@@ -52,3 +54,29 @@ def test_the_valid_tier_is_the_rules_and_nothing_else(limits_for):
 
 def test_every_tier_says_what_it_is_for():
     assert len({tier.reason for tier in Tier}) == len(Tier)
+
+
+AT_A_RATE = Scenario(
+    name="Drizzle",
+    title="",
+    loadgen="Server",
+    result_key="result_completed_samples_per_sec",
+    result_unit="samples/s",
+    percentile=0.9,
+    early_stopping=True,
+)
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_own_rules_have_no_latency_limit_and_load_all_samples(limits_for, profile):
+    limits = limits_for(OwnRules(scenarios=("Drizzle",), counts_tokens=True), "SERVER", profile=profile, size=(70, 50))
+    assert (limits.server_latency_ms, limits.ttft_ms, limits.tpot_ms) == (None, None, None)
+    assert limits.performance_sample_count == 50
+    assert limits.tokens is Tokens.MEASURED
+
+
+def test_own_rules_want_as_many_queries_as_make_the_scenarios_percentile_believable(limits_for):
+    """Rules, appendix Early Stopping: of 44 queries none is over the 90th percentile by chance once in 103 times."""
+    rules = OwnRules(scenarios=("Drizzle",))
+    assert 0.9**44 < 0.01 < 0.9**43
+    assert limits_for(rules, AT_A_RATE).min_query_count == 44
