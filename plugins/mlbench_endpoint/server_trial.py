@@ -19,7 +19,10 @@ _SHORT_WORDS = 8
 _SHORT_TOKENS = 16
 """Of the answers that are asked for only to have the tokens of a prompt counted."""
 
-_HINT = "See that the server runs, and its URL and --model."
+_TRIED = 8
+"""Prompts that are tried besides the longest: one that is answered with too little would cost a run."""
+
+_HINT = "Nothing was measured."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,7 @@ def try_server(options: EndpointOptions, prompts: PromptOptions) -> ServerTrial:
             given = open_prompts(prompts)
         longest = max((given.sample(index) for index in range(given.count)), key=lambda sample: len(sample.text))
         found = _ask(engine, [replace(longest, answer_tokens=given.longest_answer)])
+        _ask(engine, [given.sample(index) for index in range(min(_TRIED, given.count))])
     return ServerTrial(
         model=found.model,
         prompts=prompts,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mlbench.toolkit import printable
@@ -26,6 +27,11 @@ def table_lines(results: Sequence[LoadResult]) -> Iterator[str]:
         yield "  ".join([f"{name.strip():<{widths[0]}}", *others]).rstrip()
     if results:
         yield ""
+        counted = [result for result in results if result.requests] or results
+        tokens_in, tokens_out = (
+            fmean(getattr(result, name) for result in counted) for name in ("prompt_tokens", "answer_tokens")
+        )
+        yield f"Prompts have {tokens_in:.1f} tokens on average, answers {tokens_out:.1f}, by the server's count."
         yield "Times in ms. A percentile stands where there are requests enough for it: 44 for p90, 459 for p99."
     if any(result.load.rate_per_s for result in results):
         yield "At a rate, times are LoadGen's, from when a request was due."

@@ -220,6 +220,9 @@ def _make_runs(run: click.Command, suite: Path, request: SweepRequest) -> Sequen
 def _draw(results: Sequence[LoadResult], trial: ServerTrial, folder: Path) -> None:
     """Draw the curve, or say why not."""
     file = folder / "curve.svg"
+    if all(result.problem for result in results):
+        click.echo("No curve is drawn: no run counts.", err=True)
+        return
     try:
         draw_curve(results, f"{trial.model}: times of tokens over throughput", file)
         click.echo(f"Curve: {file}. The same again: mlbench run --suite {folder / 'sweep.toml'} --fresh", err=True)

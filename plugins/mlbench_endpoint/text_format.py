@@ -62,7 +62,10 @@ class TextRequestFormat:
         """
         if counted is None or counted < _FEWEST_TOKENS:
             said = "does not say how many tokens the answer has" if counted is None else f"counts {counted} token"
-            raise ValueError(f"the server {said}, and a time per token needs {_FEWEST_TOKENS}")
+            raise ValueError(
+                f"the server {said}, and a time per token needs {_FEWEST_TOKENS}: "
+                "ask for longer answers, with --ignore-eos or in --extra (backend.extra)"
+            )
         return counted
 
 
