@@ -50,7 +50,7 @@ class EndpointCounts:
 
         Args:
             served_model: its name.
-            knows_prompts: whether it is known how many tokens a whole prompt has; else nobody can tell of cut ones.
+            knows_prompts: whether the number of tokens in a whole prompt is known; if not, truncation cannot be detected.
         """
         own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "times"}
         truncated_prompts = own.pop("truncated_prompts")
@@ -75,7 +75,7 @@ class _Asked:
 
 
 class AwaitedReply(Reply):
-    """Waits for answers that nobody keeps."""
+    """Waits for answers, and drops them."""
 
     def __init__(self, count: int) -> None:
         self.failure = ""

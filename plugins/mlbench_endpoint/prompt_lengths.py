@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 MOST_TOKENS = 10_000_000
-"""Of a prompt or an answer: more is a slip of the hand."""
+"""The most tokens of a prompt or an answer; more is a typing error."""
 
 FORMS = "512, uniform:128:1024 (least, most) or normal:512:64 (mean, standard deviation)"
 

@@ -37,7 +37,7 @@ class PromptOptions:
     count: Annotated[int, Ge(1), Le(1_000_000)] = 1000
     """How many prompts are generated."""
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
-    """Of the generator."""
+    """The seed of the generator."""
     tokens_per_word: Annotated[float, Gt(0), Le(100)] = 1.0
     """How many tokens the server makes of a word; ``mlbench bench-endpoint`` asks it."""
     template_tokens: Annotated[int, Ge(0), Le(1_000_000)] = 0
@@ -89,7 +89,7 @@ def open_prompts(options: PromptOptions) -> TextPrompts:
 
 
 def generate_prompts(options: PromptOptions) -> list[TextSample]:
-    """Return prompts of words drawn at random; the first words of each are left to whoever sends it.
+    """Return prompts of words drawn at random; the first words of each are drawn when it is sent.
 
     Raises:
         UsageError: a length is none.

@@ -33,7 +33,7 @@ class Quantity:
 
 @dataclass(slots=True)
 class RequestTimes:
-    """Of answered requests, one entry each; times in ns."""
+    """One entry for each answered request; times in ns."""
 
     first_token_ns: array[int] = field(default_factory=lambda: array("q"))
     answer_ns: array[int] = field(default_factory=lambda: array("q"))

@@ -17,7 +17,7 @@ from mlbench_endpoint.words import WORDS
 
 _SHORT_WORDS = 8
 _SHORT_TOKENS = 16
-"""Of the answers that are asked for only to have the tokens of a prompt counted."""
+"""The most tokens of answers that are only needed for the count of the prompt's tokens."""
 
 _TRIED = 8
 """Prompts that are tried besides the longest: one that is answered with too little would cost a run."""
@@ -34,7 +34,7 @@ class ServerTrial:
     prompts: PromptOptions
     """Those that were asked for, with what the server makes of words."""
     longest_prompt_tokens: int
-    """Of the longest prompt, by the server's count."""
+    """Tokens of the longest prompt, by the server's count."""
     answer_s: float
     """How long the answer to it took, alone."""
     answer_tokens: int

@@ -11,7 +11,7 @@ from typing import Any
 from mlbench_endpoint.scenarios import CONCURRENCY, RATE
 
 _CONFIDENCE = 0.99
-"""Of a percentile that is shown: that of early stopping in MLPerf's rules."""
+"""The confidence in a percentile that is shown: that of early stopping in MLPerf's rules."""
 
 _CONNECTIONS = "backend.connections"
 _TARGET_QPS = "load.target_qps"
@@ -63,7 +63,7 @@ def suite_text(name: str, runs: Sequence[tuple[Load, Mapping[str, object]]], *, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
-    """Of a time in ns, by name; a percentile that so few requests make no sure one of is missing."""
+    """Percentiles of a time in ns, by name, without those for which there are too few requests."""
 
     ns: Mapping[str, int]
     source: str
@@ -85,7 +85,7 @@ class LoadResult:
     requests_per_s: float
     """Completed."""
     tokens_per_s: float
-    """Of answers, by the server's count."""
+    """Tokens of answers per second, by the server's count."""
     prompt_tokens: float
     """The mean length of a prompt, by the server's count."""
     answer_tokens: float

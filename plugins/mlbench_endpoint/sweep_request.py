@@ -24,7 +24,7 @@ from mlbench_endpoint.sweep import Load, LoadResult, results_of, suite_text
 from mlbench_endpoint.sweep_report import draw_curve, results_json, table_lines
 
 _MOST_REQUESTS = 1_000_000
-"""Of a load: LoadGen prepares all of them, and more than that is a slip of the hand."""
+"""The most requests of a load: LoadGen prepares all of them in memory."""
 
 _MOST_CONNECTIONS = 4096
 _SPARE_FILES = 64

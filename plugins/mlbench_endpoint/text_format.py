@@ -1,4 +1,4 @@
-"""How text is put to a server whose tokenizer nobody here has, and how its answer becomes a reply."""
+"""How text is sent to a server whose tokenizer is not known, and how its answer becomes a reply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlbench_endpoint.text_sample import TextSample
 from mlbench_endpoint.words import WORDS
 
 _FEWEST_TOKENS = 2
-"""Of an answer: LoadGen divides the time from the first token to the last by the number of those between."""
+"""The fewest tokens of an answer: LoadGen divides by one less for the time per token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class TextRequestFormat:
         return min(most, wanted) if type(wanted) is int else most
 
     def prompt_tokens(self, prompt: Prompt) -> None:
-        """Return that nobody here knows how many tokens a prompt has."""
+        """Return None: the number of tokens in a prompt is not known."""
 
     def fewest_tokens(self, prompt: Prompt) -> int:
         """Return how many tokens a server counts at least in a whole prompt: one."""
@@ -58,7 +58,7 @@ class TextRequestFormat:
         """Return how many tokens an answer has: as many as the server counts.
 
         Raises:
-            ValueError: fewer than a time per token can be told of.
+            ValueError: too few for a time per token.
         """
         if counted is None or counted < _FEWEST_TOKENS:
             said = "does not say how many tokens the answer has" if counted is None else f"counts {counted} token"

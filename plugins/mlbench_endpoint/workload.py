@@ -32,5 +32,5 @@ class PromptsWorkload(Workload):
         return Model(name=self.name, graphs={}, program=TextProgram(longest), weights_fingerprint="the server's")
 
     def metric(self, variant: Variant, dataset: Any) -> Metric | None:
-        """Return nothing: nobody knows the right answers."""
+        """Return None: the right answers are not known."""
         return None
