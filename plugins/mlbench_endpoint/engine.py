@@ -50,7 +50,7 @@ class EndpointCounts:
 
         Args:
             served_model: its name.
-            knows_prompts: whether the number of tokens in a whole prompt is known; if not, truncation cannot be detected.
+            knows_prompts: whether the number of tokens in a whole prompt is known; else truncation cannot be detected.
         """
         own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "times"}
         truncated_prompts = own.pop("truncated_prompts")
