@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlbench import Dataset, Metric, Model, OwnRules, UsageError, Variant, Weights, Workload
+from mlbench import Dataset, Metric, Model, Rules, Tokens, UsageError, Variant, Weights, Workload
 from mlbench_endpoint.prompts import PromptOptions, open_prompts
 from mlbench_endpoint.scenarios import CONCURRENCY, RATE
+
+_NO_LIMIT_MS = 86_400_000
+"""A day: LoadGen wants limits on the times of tokens, and no request may take longer than this."""
 
 
 class PromptsWorkload(Workload):
@@ -14,7 +17,14 @@ class PromptsWorkload(Workload):
 
     name = "prompts"
     title = "prompts of given lengths, or your own, for a server and a model of your own; see bench-endpoint"
-    rules = OwnRules(scenarios=(RATE.name, CONCURRENCY.name), counts_tokens=True)
+    rules = Rules(
+        scenarios=(RATE.loadgen, CONCURRENCY.loadgen),
+        targets=(),
+        offline_min_samples=1,
+        tokens=Tokens.MEASURED,
+        ttft_ms=_NO_LIMIT_MS,
+        tpot_ms=_NO_LIMIT_MS,
+    )
     is_default = False
     options = PromptOptions()
 

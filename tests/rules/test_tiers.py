@@ -2,9 +2,8 @@
 
 import pytest
 
-from mlbench import OwnRules, Scenario
+from mlbench import Rules, Scenario
 from mlbench.contracts.workload import Profile
-from mlbench.rules.official import Tokens
 from mlbench.rules.tiers import Tier
 
 
@@ -67,16 +66,10 @@ AT_A_RATE = Scenario(
 )
 
 
-@pytest.mark.parametrize("profile", Profile)
-def test_own_rules_have_no_latency_limit_and_load_all_samples(limits_for, profile):
-    limits = limits_for(OwnRules(scenarios=("Drizzle",), counts_tokens=True), "SERVER", profile=profile, size=(70, 50))
-    assert (limits.server_latency_ms, limits.ttft_ms, limits.tpot_ms) == (None, None, None)
-    assert limits.performance_sample_count == 50
-    assert limits.tokens is Tokens.MEASURED
-
-
 def test_own_rules_want_as_many_queries_as_make_the_scenarios_percentile_believable(limits_for):
     """Rules, appendix Early Stopping: of 44 queries none is over the 90th percentile by chance once in 103 times."""
-    rules = OwnRules(scenarios=("Drizzle",))
+    rules = Rules(scenarios=("Server",), targets=(), server_latency_ms=10)
     assert 0.9**44 < 0.01 < 0.9**43
     assert limits_for(rules, AT_A_RATE).min_query_count == 44
+    assert limits_for(rules, "SERVER").min_query_count == 459
+    assert limits_for("bert", AT_A_RATE).min_query_count == 459

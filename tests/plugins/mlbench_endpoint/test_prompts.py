@@ -119,7 +119,7 @@ def test_a_run_of_all_workloads_leaves_prompts_out():
     found = list(combinations(plugins, [], ["null"], []))
     assert len({request.workload for request in found}) == 9
     assert {request.scenario for request in found} == {"SingleStream", "MultiStream", "Server", "Offline"}
-    named = list(combinations(plugins, ["prompts"], ["endpoint"], []))
+    named = list(combinations(plugins, ["prompts"], ["endpoint"], ["Rate", "Concurrency"]))
     assert [request.scenario for request in named] == ["Rate", "Concurrency"]
 
 
