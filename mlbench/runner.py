@@ -112,11 +112,12 @@ def combinations(
         MlbenchError: a name is unknown, or its plugin broken.
     """
     named = [plugins.scenario(name) for name in scenarios]
-    for workload in [plugins.workload(name) for name in workloads or plugins.workloads]:
+    default = [name for name, each in plugins.workloads.items() if each.is_default]
+    for workload in [plugins.workload(name) for name in workloads or default]:
         defined = rules_of(workload).scenarios
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or plugins.scenarios.values():
-                if scenario.loadgen in defined:
+                if scenario.loadgen in defined and (named or scenario.name in defined):
                     yield RunRequest(
                         workload=workload.name,
                         backend=backend.name,

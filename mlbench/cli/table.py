@@ -31,7 +31,9 @@ def _list_installed() -> _Installed:
     from mlbench.rules.own import rules_of
 
     plugins = Plugins.discover()
-    scenarios = {name: rules_of(workload).scenarios for name, workload in plugins.workloads.items()}
+    scenarios = {
+        name: rules_of(workload).scenarios for name, workload in plugins.workloads.items() if workload.is_default
+    }
     return _Installed(
         workloads={
             name: [each.name for each in plugins.scenarios.values() if each.loadgen in defined]

@@ -14,6 +14,9 @@ _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights
 _HAND_SET = ("command line", "suite", "system")
 """Layers of settings that a person chose: for these very runs, or for the machine."""
 
+_SETTINGS = ("load", "execution", "backend", "workload")
+"""What the keys of settings begin with."""
+
 _TUNED = ("scenario", "workload", "backend")
 """Layers of settings that a plugin brings, in a tuning file or otherwise."""
 
@@ -122,14 +125,31 @@ class Difference:
 
 def key_of(record: RunRecord, across: Collection[str]) -> tuple[str, ...]:
     """Return what this run shares with its repeats, but for the facts that are compared across."""
-    return tuple(fact(record) for name, fact in IDENTITY.items() if name not in across)
+    return tuple(fact(record) for name, fact in _identity(across).items() if name not in across)
+
+
+def _identity(across: Collection[str]) -> Mapping[str, Callable[[RunRecord], str]]:
+    """Return what makes runs repeats of each other, with those settings as facts of their own that may differ."""
+
+    def others(record: RunRecord) -> str:
+        return _as_text({key: value for key, value in hand_set(record).items() if key not in across})
+
+    def of_key(key: str) -> Callable[[RunRecord], str]:
+        return lambda record: str(record.settings[key].value) if key in record.settings else "not set"
+
+    keys = [name for name in across if name not in FACTS]
+    return {**IDENTITY, "settings": others, **{key: of_key(key) for key in keys}}
 
 
 def check_facts(across: Collection[str]) -> None:
-    """Raise `UsageError` for an unknown fact."""
+    """Raise `UsageError` for an unknown fact; the key of a setting is one, whether any run has it or not."""
     for name in across:
-        if name not in FACTS:
-            raise UsageError(f"unknown fact {name!r}.", hint=f"--across takes {', '.join(FACTS)}.")
+        group, dot, field = name.partition(".")
+        if name not in FACTS and not (group in _SETTINGS and dot and field):
+            known = ", ".join(FACTS)
+            raise UsageError(
+                f"unknown fact {name!r}.", hint=f"--across takes {known}, or a setting such as backend.url."
+            )
 
 
 def conditions_of(record: RunRecord) -> tuple[str, ...]:
@@ -153,9 +173,9 @@ def demand_one_condition(records: Sequence[RunRecord], side: str) -> None:
             )
 
 
-def differences(base: RunRecord, new: RunRecord) -> tuple[Difference, ...]:
-    """Return the facts that must match but differ."""
-    facts = {**IDENTITY, **CONDITIONS}
+def differences(base: RunRecord, new: RunRecord, across: Collection[str] = ()) -> tuple[Difference, ...]:
+    """Return the facts that must match but differ; settings that are compared across are facts of their own."""
+    facts = {**_identity(across), **CONDITIONS}
     return tuple(_differing(facts, base, new))
 
 
@@ -189,7 +209,7 @@ def across_with_what_follows(across: Collection[str]) -> Collection[str]:
 def demand_comparable(base: RunRecord, new: RunRecord, across: Collection[str]) -> None:
     """Raise `IncomparableRunsError`, naming every fact that differs but must match."""
     allowed = across_with_what_follows(across)
-    found = [difference for difference in differences(base, new) if difference.fact not in allowed]
+    found = [difference for difference in differences(base, new, across) if difference.fact not in allowed]
     if found:
         flags = " ".join(f"--across {difference.fact}" for difference in found)
         raise IncomparableRunsError("; ".join(map(str, found)) + ".", hint=f"Compare anyway with {flags}.")

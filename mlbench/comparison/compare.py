@@ -248,7 +248,7 @@ def _refuse(
 ) -> None:
     """Raise for the two most similar of the unmatched cells."""
     pairs = [(ours[one][0], theirs[other][0]) for one in unmatched for other in others]
-    base, new = min(pairs, key=lambda pair: len(differences(*pair)))
+    base, new = min(pairs, key=lambda pair: len(differences(pair[0], pair[1], across)))
     if base.workload != new.workload:
         raise IncomparableRunsError(
             f"the base has {cell_name(base)}, the new side {cell_name(new)}.", hint="Name runs of the same workloads."
@@ -262,7 +262,9 @@ def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell
     has_base, has_new = (any(not why_not_counted(record) for record in side) for side in (base, new))
     one, other = ((knowing(side) or side)[0] for side in (base, new))
     is_known = bool(knowing(base) and knowing(new))
-    forced = [each for each in differences(one, other) if each.fact in across_with_what_follows(across) and is_known]
+    forced = [
+        each for each in differences(one, other, across) if each.fact in across_with_what_follows(across) and is_known
+    ]
     return Cell(
         name=cell_name(other),
         base_name=cell_name(one),

@@ -13,5 +13,7 @@ class ReplySpec:
     """NumPy's name of the element type; the accuracy log holds these bytes, little endian."""
     shape: tuple[int | None, ...]
     """Shape of one sample's reply, without a batch axis; None where it varies (and is at least 1)."""
+    is_text: bool = False
+    """Whether it is text in UTF-8, whose number of tokens only the engine knows."""
     may_be_empty: bool = False
     """Whether 0 is allowed where the shape varies: by the rules a reply without a byte is an answer."""

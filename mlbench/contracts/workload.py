@@ -57,6 +57,8 @@ class Workload(ABC):
     """A frozen dataclass with defaults: paths of official files, mostly. Settings ``workload.<field>`` fill it."""
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    is_default: bool = True
+    """Whether it is among those that run where the user names none."""
     mini_server_latency_ms: int | None = None
     """The mini profile's own Server latency limit, if the official one only suits the official model."""
 

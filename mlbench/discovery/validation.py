@@ -95,6 +95,7 @@ def _check_workload(workload: Any) -> None:
     if not isinstance(workload.rules, Rules):
         _text(workload.rules, "rules")
     rules_of(workload)
+    _demand(type(workload.is_default) is bool, f"is_default is {_kind_of(workload.is_default)}")
     limit_ms = workload.mini_server_latency_ms
     _demand(limit_ms is None or type(limit_ms) is int, f"mini_server_latency_ms is {_kind_of(limit_ms)}")
     _check_options(workload.options)

@@ -19,10 +19,13 @@ def engine_of(backend: Backend, model: Model, plan: EnginePlan) -> Engine:
     Raises:
         GraphError, UsageError: as `Backend.engine`.
         PluginError: the backend has no engine and compiles no graphs.
+        UsageError: it compiles graphs, and the model has none.
     """
     engine = backend.engine(model, plan)
     if engine is not None:
         return engine
+    if not model.graphs:
+        raise UsageError(f"{backend.name} compiles graphs, and {model.name} has none.", hint="Choose another backend.")
     if not isinstance(backend, GraphBackend):
         raise PluginError(f"backend {backend.name} returned no engine.", hint="Return one, or be a GraphBackend.")
     return graph_engine(backend, model, plan)

@@ -56,7 +56,7 @@ OFFICIAL = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
 """In the order in which reports list them."""
 
 
-@hookimpl
+@hookimpl(trylast=True)  # hooks are collected from the last one on: the official scenarios are listed first
 def mlbench_scenarios() -> Sequence[Scenario]:
     """Return the official scenarios."""
     return OFFICIAL

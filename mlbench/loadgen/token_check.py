@@ -35,5 +35,5 @@ class TokenCheck:
 
 def token_check(spec: ReplySpec, *, wants_tokens: bool) -> TokenCheck | None:
     """Return a check of replies that are judged by tokens and consist of them; None for others."""
-    is_tokens = spec.shape == (None,) and np.dtype(spec.dtype).kind in "iu"
+    is_tokens = spec.shape == (None,) and np.dtype(spec.dtype).kind in "iu" and not spec.is_text
     return TokenCheck() if wants_tokens and is_tokens else None

@@ -124,7 +124,8 @@ def repeat_slow_trial(
 
 def _trial(engine: Engine, samples: Samples, job: Job, model: Model) -> SpeedEstimate:
     pace = measure_speed(engine, samples, job.scenario.query_size(job.load), job.load.stall_timeout_s)
-    if isinstance(model.program, GenerationProgram) and not job.scenario.waits_for_answers:
+    is_rate_given = job.scenario.sends_rate and job.load.target_qps
+    if isinstance(model.program, GenerationProgram) and not (job.scenario.waits_for_answers or is_rate_given):
         pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s)
     return pace
 

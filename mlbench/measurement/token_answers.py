@@ -19,9 +19,9 @@ LOG = "mlperf_log_accuracy.json"
 
 
 def token_answers(job: Job, model: Model, limits: RunLimits) -> TokenAnswers | None:
-    """Return what is found in the replies that both tests logged; None for a model that generates no tokens."""
+    """Return what is found in the replies that both tests logged; None for a model that answers with none."""
     program = model.program
-    if not isinstance(program, GenerationProgram):
+    if not isinstance(program, GenerationProgram) or program.reply.is_text:
         return None
     form = TokenForm(
         dtype=program.reply.dtype,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.contracts.rules import Tokens
 from mlbench.contracts.workload import Profile
+from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.official import (
     OFFICIAL_MIN_DURATION_MS,
     SEEDS,
@@ -91,7 +92,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
     return replace(
         official,
         min_duration_ms=_min_duration_ms(rules, tier),
-        min_query_count=_min_query_count(rules, official.min_query_count, tier, scenario.loadgen),
+        min_query_count=_min_query_count(rules, official.min_query_count, tier, scenario),
         offline_min_samples=_offline_min_samples(rules, row, dataset) if is_offline else None,
         performance_sample_count=min(
             rules.performance_sample_count or dataset.performance_count,
@@ -123,10 +124,19 @@ def _min_duration_ms(rules: WorkloadRules, tier: Tier) -> int:
     return rules.min_duration_ms if tier is Tier.VALID else min(tier.min_duration_ms, rules.min_duration_ms)
 
 
-def _min_query_count(rules: WorkloadRules, official: int, tier: Tier, scenario: str) -> int:
-    """Return the tier's number where it has one; a valid run sends no fewer than the rules ask for."""
-    count = rules.min_query_count.get(scenario, official)
-    least = _rows()[tier].min_query_count.get(scenario, count)
+def _min_query_count(rules: WorkloadRules, official: int, tier: Tier, scenario: Scenario) -> int:
+    """Return the tier's number where it has one; a valid run sends no fewer than the rules ask for.
+
+    The numbers are for the official percentiles: at another one, own rules want as many as early stopping needs there.
+    """
+    if (
+        not rules.is_official
+        and scenario.percentile
+        and scenario.percentile != scenario_rules(scenario.loadgen).percentile
+    ):
+        return queries_needed(0 if scenario.sends_rate else 1, scenario.percentile)
+    count = rules.min_query_count.get(scenario.loadgen, official)
+    least = _rows()[tier].min_query_count.get(scenario.loadgen, count)
     return max(count, least) if tier is Tier.VALID else least
 
 

@@ -1,8 +1,10 @@
-"""A backend that measures a server: anything that speaks OpenAI's completions protocol."""
+"""A backend that measures a server that speaks OpenAI's protocols, and a workload for a server's own model."""
 
 from __future__ import annotations
 
-from mlbench import Backend, hookimpl
+import click
+
+from mlbench import Backend, Scenario, Workload, hookimpl
 
 
 @hookimpl
@@ -11,3 +13,27 @@ def mlbench_backends() -> list[Backend]:
     from mlbench_endpoint.backend import Endpoint
 
     return [Endpoint()]
+
+
+@hookimpl(tryfirst=True)  # hooks are collected from the last one on: it is listed behind the official ones
+def mlbench_workloads() -> list[Workload]:
+    """Return the workload of a server's own model."""
+    from mlbench_endpoint.workload import PromptsWorkload
+
+    return [PromptsWorkload()]
+
+
+@hookimpl
+def mlbench_scenarios() -> list[Scenario]:
+    """Return the ways to load a server."""
+    from mlbench_endpoint.scenarios import CONCURRENCY, RATE
+
+    return [RATE, CONCURRENCY]
+
+
+@hookimpl
+def mlbench_commands() -> list[click.Command]:
+    """Return the command that measures a server under one load after another."""
+    from mlbench_endpoint.command import bench_endpoint
+
+    return [bench_endpoint]

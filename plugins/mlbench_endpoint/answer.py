@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlbench_endpoint.api import Api, text_of
 from mlbench_endpoint.failure import RequestFailed
 
 LONGEST_TOKEN = 256
@@ -22,6 +23,7 @@ class AnswerFormat:
 
     is_text: bool
     """Whether they come as text, not as token ids."""
+    api: Api = Api.COMPLETIONS
     is_stream: bool
     vocabulary: int
     """Token ids are below it."""
@@ -98,7 +100,7 @@ class Answer:
         return index
 
     def _take_choice(self, choice: Mapping[str, Any]) -> list[int] | str | None:
-        part = _text(choice) if self.format.is_text else self._token_ids(choice)
+        part = self._text(choice) if self.format.is_text else self._token_ids(choice)
         if part:
             if self.finish is not None:
                 raise RequestFailed(f"the server sent tokens after it had ended the answer with {self.finish!r}")
@@ -112,6 +114,19 @@ class Answer:
             self.finish = finish
         return part or None
 
+    def _text(self, choice: Mapping[str, Any]) -> str:
+        try:
+            text = text_of(choice, self.format.api, is_stream=self.format.is_stream)
+        except TypeError as error:
+            raise RequestFailed(f"the server sent {json.dumps(error.args[0])} as a message") from None
+        if text is not None and not isinstance(text, str):
+            raise RequestFailed(f"the server sent {json.dumps(text)} as text")
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            raise RequestFailed(f"the server sent text that is not Unicode: {json.dumps(text)}") from None
+        return text or ""
+
     def _token_ids(self, choice: Mapping[str, Any]) -> list[int]:
         ids = choice.get("token_ids")
         if ids is None and choice.get("text"):
@@ -124,14 +139,3 @@ class Answer:
             if not 0 <= each < self.format.vocabulary:
                 raise RequestFailed(f"the server sent token id {each}, and ids are 0 to {self.format.vocabulary - 1}")
         return ids or []
-
-
-def _text(choice: Mapping[str, Any]) -> str:
-    text = choice.get("text")
-    if text is not None and not isinstance(text, str):
-        raise RequestFailed(f"the server sent {json.dumps(text)} as text")
-    try:
-        (text or "").encode()
-    except UnicodeEncodeError:
-        raise RequestFailed(f"the server sent text that is not Unicode: {json.dumps(text)}") from None
-    return text or ""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench import Backend, GenerationProgram, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import find_versions
+from mlbench_endpoint.api import Api
 from mlbench_endpoint.options import EndpointOptions
 
 if TYPE_CHECKING:
     from mlbench import Engine, EnginePlan, Model
+    from mlbench_endpoint.request_format import RequestFormat
+    from mlbench_endpoint.text_format import TextRequestFormat
 
 EXAMPLE = "--set backend.url=http://localhost:8000/v1"
 
@@ -46,24 +49,39 @@ class Endpoint(Backend):
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine whose requests ask for what the workload's program says; batching is the server's."""
         from mlbench_endpoint.engine import EndpointEngine
-        from mlbench_endpoint.request_format import request_format
 
         options = self.options
         if not isinstance(model.program, GenerationProgram):
             raise UsageError(
                 f"endpoint cannot run {model.name}: the protocol is for language models.",
-                hint="Choose gptj, llama2-70b or mixtral-8x7b.",
+                hint="Choose gptj, llama2-70b, mixtral-8x7b or prompts.",
             )
         targets = _targets(options.url)
         _check_key(options.key_variable)
-        form = request_format(model, kind=options.prompt, extra=_fields(options.extra))
-        return EndpointEngine(options, targets, model.program, form)
+        return EndpointEngine(options, targets, model.program, _format(model, options))
 
     def observe(self) -> RuntimeFacts:
         """Return facts that cannot be observed; the settings, without any key, are in the record already."""
         return RuntimeFacts(
             devices="unknown", extra={"precision": "according to the user; the server does not report it"}
         )
+
+
+def _format(model: Model, options: EndpointOptions) -> RequestFormat | TextRequestFormat:
+    """Return how a model's prompts are put to the server; raises as `Endpoint.engine`."""
+    from mlbench_endpoint.request_format import request_format
+    from mlbench_endpoint.text_format import text_format
+    from mlbench_endpoint.text_program import TextProgram
+
+    extra = _fields(options.extra)
+    if isinstance(model.program, TextProgram):
+        return text_format(api=options.api, extra=extra)
+    if options.api is not Api.COMPLETIONS:
+        raise UsageError(
+            f"backend.api is {options.api}, which puts words of its own around the prompts of {model.name}.",
+            hint="Leave it out; it is for the workload prompts.",
+        )
+    return request_format(model, kind=options.prompt, extra=extra)
 
 
 def _targets(urls: str) -> tuple[str, ...]:

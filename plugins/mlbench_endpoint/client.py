@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import json
 import os
+import resource
 import socket
 import sys
 import time
@@ -23,6 +24,7 @@ from typing import Any
 import aiohttp
 
 from mlbench_endpoint.answer import Answer, AnswerFormat
+from mlbench_endpoint.api import Api
 from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed, one_line, without_key
 from mlbench_endpoint.model_list import check_name, find_model
 from mlbench_endpoint.response import expect_success, messages
@@ -46,8 +48,15 @@ class Completion:
     attempts: int = 0
     target: str = ""
     """The server that was asked last."""
-    has_begun: bool = False
-    """Whether a first token was reported."""
+    sent_ns: int = 0
+    """When it was first sent, CLOCK_MONOTONIC."""
+    first_ns: int = 0
+    """When its first token came; 0: it has not."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a first token was reported."""
+        return bool(self.first_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +74,36 @@ class Client:
     """From one token to the next."""
     total_timeout_s: float
     """For a whole answer, with all attempts at it."""
+    wait_timeout_s: float
+    """For one of the places under way."""
     free: asyncio.Semaphore
     """Most concurrent requests."""
     report: AnswerLine
     turns: itertools.count[int] = field(default_factory=itertools.count)
 
     async def ask(self, request: Completion) -> None:
-        """Send a request and report its first token and its end."""
-        async with self.free:
-            try:
-                async with asyncio.timeout(self.total_timeout_s) as total:
-                    answer = await self._answer(request)
-                self.report.complete(request, answer, is_text=self.format.is_text)
-            except Exception as error:  # whatever a server may send: a request that does not end would hang the run
-                is_total = isinstance(error, TimeoutError) and total.expired()
-                limit = f"no whole answer within {self.total_timeout_s:g} s (backend.total_timeout_s)"
-                self.report.fail(request, limit if is_total else str(error) or type(error).__name__)
+        """Send a request when there is a place for it, and report its first token and its end."""
+        try:
+            async with asyncio.timeout(self.wait_timeout_s):
+                await self.free.acquire()
+        except TimeoutError:
+            self.report.fail(request, f"not sent within {self.wait_timeout_s:g} s (backend.wait_timeout_s)")
+            return
+        try:
+            await self._send(request)
+        finally:
+            self.free.release()
+
+    async def _send(self, request: Completion) -> None:
+        request.sent_ns = time.monotonic_ns()
+        try:
+            async with asyncio.timeout(self.total_timeout_s) as total:
+                answer = await self._answer(request)
+            self.report.complete(request, answer, is_text=self.format.is_text)
+        except Exception as error:  # whatever a server may send: a request that does not end would hang the run
+            is_total = isinstance(error, TimeoutError) and total.expired()
+            limit = f"no whole answer within {self.total_timeout_s:g} s (backend.total_timeout_s)"
+            self.report.fail(request, limit if is_total else str(error) or type(error).__name__)
 
     async def _answer(self, request: Completion) -> Answer:
         """Return a whole answer, after as many attempts as the user allows; what has begun is never repeated.
@@ -123,7 +146,7 @@ class Client:
         """Send the request and read the answer; each token restarts the time limit."""
         now_s = asyncio.get_running_loop().time
         body = {**self.fields, **request.fields, "model": self.model}
-        url = f"{request.target}/completions"
+        url = f"{request.target}/{self.format.api.path}"
         async with self.http.post(url, json=body, allow_redirects=False) as response:
             await expect_success(response)
             async for message in messages(response, is_stream=self.format.is_stream):
@@ -144,7 +167,7 @@ class AnswerLine:
 
     def begin(self, request: Completion, part: Sequence[int] | str) -> None:
         """Report a request's first token, or the text that it came in."""
-        request.has_begun = True
+        request.first_ns = time.monotonic_ns()
         self.send(id=request.number, first=part)
 
     def complete(self, request: Completion, answer: Answer, *, is_text: bool) -> None:
@@ -160,6 +183,8 @@ class AnswerLine:
             prompt_tokens=answer.prompt_tokens,
             answer_tokens=answer.answer_tokens,
             attempts=request.attempts,
+            sent_ns=request.sent_ns,
+            first_ns=request.first_ns,
         )
 
     def fail(self, request: Completion, reason: str) -> None:
@@ -184,15 +209,27 @@ def _session(settings: Mapping[str, Any], key: str, connector: aiohttp.TCPConnec
     )
 
 
+def _answer_format(fields: Mapping[str, Any]) -> AnswerFormat:
+    return AnswerFormat(**{**fields, "api": Api(fields["api"])})
+
+
+def _allow_connections() -> None:
+    """Have as many open files as the system lets this user have: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 async def _serve(line: socket.socket) -> None:
+    _allow_connections()
     reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST_MESSAGE)
     settings = json.loads(await reader.readline())
     key = os.environ.get(settings["key_variable"], "").strip()
     report = AnswerLine(writer, key)
+    answer_format = _answer_format(settings["format"])
     try:
         # Servers hang up after an error: no connection that may have seen one is used again.
         async with _session(settings, key, aiohttp.TCPConnector(force_close=True)) as http:
-            model = await find_model(http, settings["targets"], settings["model"])
+            model = await find_model(http, settings["targets"], settings["model"], answer_format.api)
     except Exception as error:  # whatever a server may send is reported in one line
         reason = without_key(str(error) or type(error).__name__, key)
         report.send(refused=one_line(reason, longest=3 * LONGEST_REASON))
@@ -206,10 +243,11 @@ async def _serve(line: socket.socket) -> None:
             targets=settings["targets"],
             model=model,
             fields=settings["fields"],
-            format=AnswerFormat(**settings["format"]),
+            format=answer_format,
             retries=settings["retries"],
             timeout_s=settings["timeout_s"],
             total_timeout_s=settings["total_timeout_s"],
+            wait_timeout_s=settings["wait_timeout_s"],
             free=asyncio.Semaphore(settings["connections"]),
             report=report,
         )

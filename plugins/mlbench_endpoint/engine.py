@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,11 +17,14 @@ import numpy as np
 from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
 from mlbench.toolkit import SideProcess
 from mlbench_endpoint.request_format import RequestFormat
+from mlbench_endpoint.request_times import RequestTimes
+from mlbench_endpoint.text_format import TextRequestFormat
 
 if TYPE_CHECKING:
     from mlbench_endpoint.options import EndpointOptions
 
 _PATIENCE_S = 10.0
+_FEW_SAMPLES = 8
 _ENDED = "the process that talks to servers ended"
 
 
@@ -40,13 +43,25 @@ class EndpointCounts:
     """Answers whose server counted other tokens than mlbench: text can be cut in many ways."""
     longest_way_ns: int = 0
     """The longest time from a token's arrival in the other process to its report to LoadGen."""
+    times: RequestTimes = field(default_factory=RequestTimes)
 
-    def statistics(self, served_model: str) -> EngineStatistics:
-        """Return them as the record takes them, with the model that the servers named."""
-        own = dataclasses.asdict(self)
+    def statistics(self, served_model: str, *, knows_prompts: bool) -> EngineStatistics:
+        """Return them as the record takes them, with the model that the servers named.
+
+        Args:
+            served_model: its name.
+            knows_prompts: whether the number of tokens in a whole prompt is known; else truncation cannot be detected.
+        """
+        own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "times"}
         truncated_prompts = own.pop("truncated_prompts")
         return EngineStatistics(
-            batching="server", truncated_prompts=truncated_prompts, extra={"served_model": served_model, **own}
+            batching="server",
+            truncated_prompts=truncated_prompts if knows_prompts else None,
+            extra={
+                "served_model": served_model,
+                **own,
+                "from_sending": list(map(dataclasses.asdict, self.times.quantities())),
+            },
         )
 
 
@@ -59,8 +74,8 @@ class _Asked:
     """The part of the answer whose first token was reported."""
 
 
-class _WarmUpReply(Reply):
-    """Waits for warm-up's answers."""
+class AwaitedReply(Reply):
+    """Waits for answers, and drops them."""
 
     def __init__(self, count: int) -> None:
         self.failure = ""
@@ -105,7 +120,7 @@ class EndpointEngine(Engine):
         options: EndpointOptions,
         targets: tuple[str, ...],
         program: GenerationProgram,
-        request_format: RequestFormat,
+        request_format: RequestFormat | TextRequestFormat,
     ) -> None:
         self._options = options
         self._targets = targets
@@ -137,6 +152,7 @@ class EndpointEngine(Engine):
                 connections=options.connections,
                 timeout_s=options.timeout_s,
                 total_timeout_s=options.total_timeout_s,
+                wait_timeout_s=options.wait_timeout_s,
                 retries=options.retries,
                 key_variable=options.key_variable,
             )
@@ -164,12 +180,14 @@ class EndpointEngine(Engine):
         self._process.line.close()
 
     def warm_up(self, samples: Samples) -> None:
-        """Ask for these answers, and drop them.
+        """Ask for these answers, and drop them; of a model of the server's own, whose answers may take long, for a few.
 
         Raises:
             UnavailableError: one fails.
         """
-        reply = _WarmUpReply(len(samples))
+        if isinstance(self._format, TextRequestFormat):
+            samples = samples[: min(_FEW_SAMPLES, self._options.connections)]
+        reply = AwaitedReply(len(samples))
         self.submit(samples, reply)
         reply.wait()
         if reply.failure:
@@ -195,7 +213,7 @@ class EndpointEngine(Engine):
     def statistics(self) -> EngineStatistics:
         """Return counts of requests since this was last asked, and which model the servers named."""
         counts, self._counts = self._counts, EndpointCounts()
-        return counts.statistics(self._model)
+        return counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
 
     def _send(self, **message: Any) -> None:
         assert self._process
@@ -245,17 +263,19 @@ class EndpointEngine(Engine):
         is_finished = message["finish"] == "stop"
         tokens = self._format.tokens(message["answer"], is_finished=is_finished, first=asked.first)
         answer = self._program.answer(tokens)
-        self._count(asked.prompt, len(tokens), message)
+        count = self._format.count(len(answer), message["answer_tokens"])
+        self._count(asked.prompt, count, message)
         if asked.first is None:
             asked.reply.first_token(asked.samples, answer[np.newaxis, :1])
-        asked.reply.complete(asked.samples, [answer], [len(answer)])
+        asked.reply.complete(asked.samples, [answer], [count])
 
     def _count(self, prompt: Prompt, tokens: int, message: Mapping[str, Any]) -> None:
         """Count an answer, and compare the server's counts with mlbench's."""
-        counts, seen = self._counts, message["prompt_tokens"]
+        counts, seen, sent = self._counts, message["prompt_tokens"], self._format.prompt_tokens(prompt)
         counts.retried += message["attempts"] - 1
         counts.answered += 1
-        if seen not in (None, len(prompt.tokens)):
+        counts.times.add(message, tokens)
+        if sent is not None and seen not in (None, sent):
             counts.prompts_cut_otherwise += 1
             counts.truncated_prompts += seen < self._format.fewest_tokens(prompt)
         may_stop = bool(prompt.stop)  # then mlbench puts the end token that no server counts

@@ -10,16 +10,15 @@ from typing import Any
 import aiohttp
 
 from mlbench_endpoint.answer import Answer, AnswerFormat
+from mlbench_endpoint.api import Api
 from mlbench_endpoint.failure import RequestFailed, one_line
 from mlbench_endpoint.response import EVENT_STREAM, expect_success, json_object, messages, read_body
 
 LISTING_S = 60.0
 """How long a server may take to list its models, or to give one token of the model that it does not list."""
 
-_TRIAL = AnswerFormat(is_text=True, is_stream=False, vocabulary=0, choices=1, has_usage=False)
 
-
-async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model: str) -> str:
+async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model: str, api: Api) -> str:
     """Return the name of the model, which every target must have.
 
     Raises:
@@ -35,7 +34,7 @@ async def find_model(http: aiohttp.ClientSession, targets: Sequence[str], model:
             model = model or names[0]
             if model not in names:
                 async with asyncio.timeout(LISTING_S):
-                    await _expect_model(http, target, model, names)
+                    await _expect_model(http, target, model, names, api)
         except aiohttp.InvalidURL:
             raise RequestFailed(f"{target} is not a URL") from None
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -68,7 +67,7 @@ async def _list_models(http: aiohttp.ClientSession, target: str, model: str) -> 
     return [str(entry["id"]) for entry in listed if isinstance(entry, dict) and "id" in entry]
 
 
-async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, names: Sequence[str]) -> None:
+async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, names: Sequence[str], api: Api) -> None:
     """Ask for a token of a model that a target does not list, in whichever form the answer comes.
 
     ``transformers serve`` lists what was downloaded, not the folder that it serves.
@@ -76,12 +75,14 @@ async def _expect_model(http: aiohttp.ClientSession, target: str, model: str, na
     Raises:
         RequestFailed: the target has no such model.
     """
-    body = {"model": model, "prompt": "a", "max_tokens": 1}
-    async with http.post(f"{target}/completions", json=body, allow_redirects=False) as response:
+    body = {"model": model, **api.prompt_fields("a"), "max_tokens": 1}
+    async with http.post(f"{target}/{api.path}", json=body, allow_redirects=False) as response:
         try:
             await expect_success(response)
-            async for message in messages(response, is_stream=response.content_type == EVENT_STREAM):
-                Answer(_TRIAL, limit=1).add(message)
+            is_stream = response.content_type == EVENT_STREAM
+            form = AnswerFormat(is_text=True, is_stream=is_stream, api=api, vocabulary=0, choices=1, has_usage=False)
+            async for message in messages(response, is_stream=is_stream):
+                Answer(form, limit=1).add(message)
                 check_name(message, model)
         except RequestFailed as error:
             listed = f"lists no model {model!r}, but {one_line(', '.join(names))}" if names else "lists no models"

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
+from mlbench_endpoint.api import Api
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointOptions:
@@ -16,6 +18,8 @@ class EndpointOptions:
     """Where the server's ``/completions`` lies; several, divided by commas, take turns."""
     model: str = ""
     """What the server calls the model; empty: the only one that it has."""
+    api: Api = Api.COMPLETIONS
+    """The protocol. ``chat`` is for the workload ``prompts``: a chat puts words of its own around a prompt."""
     prompt: Literal["tokens", "text"] = "tokens"
     """How prompts are sent and answers returned: token ids (vLLM and others), or text, which mlbench then cuts into
     tokens itself."""
@@ -26,6 +30,8 @@ class EndpointOptions:
     What else it sends meanwhile does not count."""
     total_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 3600.0
     """How long a whole answer may take from the sending of its request, with all attempts."""
+    wait_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 86_400.0
+    """How long a request may wait for one of the connections before it is sent."""
     retries: Annotated[int, Ge(0)] = 0
     """How often a request is repeated that failed before its first token, after as long as the server asks for."""
     key_variable: str = "MLBENCH_ENDPOINT_KEY"

@@ -59,6 +59,14 @@ class RequestFormat:
         wanted = self.common.get("max_tokens")
         return min(self._room(prompt), wanted) if type(wanted) is int else self._room(prompt)
 
+    def prompt_tokens(self, prompt: Prompt) -> int:
+        """Return how many tokens a prompt has."""
+        return len(prompt.tokens)
+
+    def count(self, tokens: int, counted: int | None) -> int:
+        """Return how many tokens an answer has: as many as were found in it, whatever the server counts."""
+        return tokens
+
     def fewest_tokens(self, prompt: Prompt) -> int:
         """Return the fewest tokens a server may count in a whole prompt; text may be tokenised differently."""
         if not self.is_text:

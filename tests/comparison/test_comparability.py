@@ -99,3 +99,30 @@ def test_the_image_and_commits_may_differ_and_are_listed(runs, environment):
         "image differs: acme:1, then acme:2",
         f"commit of acme-backend differs: {'b' * 12}, then {'c' * 12}",
     } == set(map(str, cell.differences))
+
+
+def at_url(url, **others):
+    values = {"backend.url": url, **others}
+    return {key: {"value": value, "layer": "command line"} for key, value in values.items()}
+
+
+def test_a_setting_that_is_compared_across_may_differ_and_is_listed(runs):
+    base = runs(STEADY, settings=at_url("http://one", **{"backend.connections": 4}))
+    new = runs(STEADY, settings=at_url("http://two", **{"backend.connections": 4}))
+    with pytest.raises(IncomparableRunsError, match="settings differs"):
+        compare(base, new)
+    (cell,) = compare(base, new, across=["backend.url"]).cells
+    assert [str(each) for each in cell.differences] == ["backend.url differs: http://one, then http://two"]
+
+
+def test_the_other_settings_must_still_be_the_same(runs):
+    base = runs(STEADY, settings=at_url("http://one", **{"backend.connections": 4}))
+    new = runs(STEADY, settings=at_url("http://two", **{"backend.connections": 8}))
+    with pytest.raises(IncomparableRunsError, match="connections"):
+        compare(base, new, across=["backend.url"])
+
+
+@pytest.mark.parametrize("name", ["weather", "weather.rain", "backend."])
+def test_what_is_neither_a_fact_nor_a_setting_is_refused(runs, name):
+    with pytest.raises(UsageError, match="unknown fact"):
+        compare(runs(STEADY), runs(STEADY), across=[name])

@@ -66,7 +66,11 @@ def test_a_faulty_answer_is_an_answer_so_that_the_test_ends(asked):
 
 @pytest.mark.parametrize(
     ("spec", "wants_tokens"),
-    [(TOKENS, False), (ReplySpec(dtype="float32", shape=(None,)), True)],
+    [
+        (TOKENS, False),
+        (ReplySpec(dtype="float32", shape=(None,)), True),
+        (ReplySpec(dtype="uint8", shape=(None,), is_text=True), True),
+    ],
 )
 def test_replies_that_are_no_tokens_may_have_any_count(asked, spec, wants_tokens):
     reply, samples, ledger = asked(spec, wants_tokens)

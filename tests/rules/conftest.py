@@ -50,7 +50,8 @@ def limits_for():
 
     def limits(rules, scenario="OFFLINE", tier=Tier.SMOKE, profile=Profile.MINI, *, size=(32, 32), mini_ms=None):
         workload, dataset = SomeWorkload(rules, mini_ms), SomeSamples(*size)
-        return limits_of(workload, dataset, getattr(scenarios, scenario), tier, profile)
+        found = getattr(scenarios, scenario) if isinstance(scenario, str) else scenario
+        return limits_of(workload, dataset, found, tier, profile)
 
     return limits
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlbench import Rules, Scenario
 from mlbench.contracts.workload import Profile
 from mlbench.rules.tiers import Tier
 
@@ -52,3 +53,23 @@ def test_the_valid_tier_is_the_rules_and_nothing_else(limits_for):
 
 def test_every_tier_says_what_it_is_for():
     assert len({tier.reason for tier in Tier}) == len(Tier)
+
+
+AT_A_RATE = Scenario(
+    name="Drizzle",
+    title="",
+    loadgen="Server",
+    result_key="result_completed_samples_per_sec",
+    result_unit="samples/s",
+    percentile=0.9,
+    early_stopping=True,
+)
+
+
+def test_own_rules_want_as_many_queries_as_make_the_scenarios_percentile_believable(limits_for):
+    """Rules, appendix Early Stopping: of 44 queries none is over the 90th percentile by chance once in 103 times."""
+    rules = Rules(scenarios=("Server",), targets=(), server_latency_ms=10)
+    assert 0.9**44 < 0.01 < 0.9**43
+    assert limits_for(rules, AT_A_RATE).min_query_count == 44
+    assert limits_for(rules, "SERVER").min_query_count == 459
+    assert limits_for("bert", AT_A_RATE).min_query_count == 459

@@ -1,0 +1,82 @@
+"""How long requests took from their sending, by the clock of the process that sends them.
+
+LoadGen times a query from when it was due. Where all samples are one query, and requests wait for a place among so many
+under way, only the time from the sending says how long a request took.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """Something that was measured of each request, over all of them; a record holds it as a JSON object."""
+
+    of: str
+    """``first token``, ``per output token``, ``answer`` or ``prompt``."""
+    unit: str
+    """``ns`` or ``tokens``."""
+    requests: int
+    mean: float
+    p50: int
+    p90: int
+    p99: int
+    least: int
+    most: int
+
+
+@dataclass(slots=True)
+class RequestTimes:
+    """One entry for each answered request; times in ns."""
+
+    first_token_ns: array[int] = field(default_factory=lambda: array("q"))
+    answer_ns: array[int] = field(default_factory=lambda: array("q"))
+    prompt_tokens: array[int] = field(default_factory=lambda: array("q"))
+    answer_tokens: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, message: Mapping[str, Any], tokens: int) -> None:
+        """Note an answer, and how many tokens it has."""
+        sent_ns = message["sent_ns"]
+        self.first_token_ns.append((message["first_ns"] or message["at_ns"]) - sent_ns)
+        self.answer_ns.append(message["at_ns"] - sent_ns)
+        self.prompt_tokens.append(message["prompt_tokens"] or 0)
+        self.answer_tokens.append(tokens)
+
+    def quantities(self) -> Sequence[Quantity]:
+        """Return what was measured; nothing where nothing was answered."""
+        if not self.answer_ns:
+            return []
+        first_ns, answer_ns, tokens = (
+            np.array(each) for each in (self.first_token_ns, self.answer_ns, self.answer_tokens)
+        )
+        several = tokens > 1
+        per_token_ns = (answer_ns - first_ns)[several] // (tokens[several] - 1)
+        found = {
+            ("first token", "ns"): first_ns,
+            ("per output token", "ns"): per_token_ns,
+            ("answer", "ns"): answer_ns,
+            ("prompt", "tokens"): np.array(self.prompt_tokens),
+            ("answer", "tokens"): tokens,
+        }
+        return [_quantity(of, unit, values) for (of, unit), values in found.items() if len(values)]
+
+
+def _quantity(of: str, unit: str, values: np.ndarray) -> Quantity:
+    middle, ninetieth, highest = (int(each) for each in np.percentile(values, (50, 90, 99), method="inverted_cdf"))
+    return Quantity(
+        of=of,
+        unit=unit,
+        requests=len(values),
+        mean=round(float(values.mean()), 1),
+        p50=middle,
+        p90=ninetieth,
+        p99=highest,
+        least=int(values.min()),
+        most=int(values.max()),
+    )

@@ -1,0 +1,25 @@
+"""How load is put on a server: so many requests per second, or so many under way."""
+
+from __future__ import annotations
+
+from mlbench import Scenario
+
+RATE = Scenario(
+    name="Rate",
+    title="requests arrive at random, so many per second; times of tokens are LoadGen's, from when a request was due",
+    loadgen="Server",
+    result_key="result_completed_samples_per_sec",
+    result_unit="samples/s",
+    percentile=0.90,  # believable with 44 requests; the 99th wants 459
+    early_stopping=True,
+)
+
+CONCURRENCY = Scenario(
+    name="Concurrency",
+    title="so many requests under way at a time (backend.connections); tokens per second",
+    loadgen="Offline",
+    result_key="result_samples_per_second",
+    result_unit="samples/s",
+    percentile=None,
+    early_stopping=False,
+)

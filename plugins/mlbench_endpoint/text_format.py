@@ -1,0 +1,96 @@
+"""How text is sent to a server whose tokenizer is not known, and how its answer becomes a reply."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench import Prompt
+from mlbench_endpoint.answer import AnswerFormat
+from mlbench_endpoint.api import Api, PromptField
+from mlbench_endpoint.text_program import TextPrompt
+from mlbench_endpoint.text_sample import TextSample
+from mlbench_endpoint.words import WORDS
+
+_FEWEST_TOKENS = 2
+"""The fewest tokens of an answer: LoadGen divides by one less for the time per token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRequestFormat:
+    """The fields of requests, and the reading of answers, whose tokens only the server counts."""
+
+    common: Mapping[str, Any]
+    """Fields that all requests share."""
+    chosen: Collection[str]
+    """Fields that the user decided about."""
+    answer: AnswerFormat
+    is_text: bool = True
+
+    def fields(self, prompt: Prompt) -> dict[str, int | PromptField]:
+        """Return the fields of one sample's own."""
+        sample = _sample_of(prompt)
+        fields: dict[str, int | PromptField] = {
+            "max_tokens": sample.answer_tokens,
+            **self.answer.api.prompt_fields(text_to_send(sample)),
+        }
+        return {name: value for name, value in fields.items() if name not in self.chosen}
+
+    def limit(self, prompt: Prompt) -> int:
+        """Return how many tokens the answer to a prompt may have, by the sample and by the user."""
+        wanted, most = self.common.get("max_tokens"), _sample_of(prompt).answer_tokens
+        return min(most, wanted) if type(wanted) is int else most
+
+    def prompt_tokens(self, prompt: Prompt) -> None:
+        """Return None: the number of tokens in a prompt is not known."""
+
+    def fewest_tokens(self, prompt: Prompt) -> int:
+        """Return how many tokens a server counts at least in a whole prompt: one."""
+        return 1
+
+    def tokens(self, answer: Any, *, is_finished: bool, first: Any = None) -> list[int]:
+        """Return the bytes of an answer; ``is_finished`` and ``first`` change nothing about them."""
+        return list(str(answer).encode())
+
+    def count(self, tokens: int, counted: int | None) -> int:
+        """Return how many tokens an answer has: as many as the server counts.
+
+        Raises:
+            ValueError: too few for a time per token.
+        """
+        if counted is None or counted < _FEWEST_TOKENS:
+            said = "does not say how many tokens the answer has" if counted is None else f"counts {counted} token"
+            raise ValueError(
+                f"the server {said}, and a time per token needs {_FEWEST_TOKENS}: "
+                "ask for longer answers, with --ignore-eos or in --extra (backend.extra)"
+            )
+        return counted
+
+
+def text_to_send(sample: TextSample) -> str:
+    """Return the text of a sample, with as many new words before it as it asks for."""
+    return " ".join([*random.choices(WORDS, k=sample.new_words), *([sample.text] if sample.text else [])])
+
+
+def text_format(*, api: Api, extra: Mapping[str, Any]) -> TextRequestFormat:
+    """Return how text is put to a server.
+
+    Args:
+        api: the protocol.
+        extra: fields that the user adds, or puts in place of others; None takes a field away.
+    """
+    common = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}} | dict(extra)
+    if not common.get("stream"):
+        common.pop("stream_options", None)  # servers refuse it then
+    common = {name: value for name, value in common.items() if value is not None}
+    form = AnswerFormat(
+        is_text=True, is_stream=bool(common.get("stream")), api=api, vocabulary=0, choices=1, has_usage=True
+    )
+    return TextRequestFormat(common=common, chosen=extra.keys(), answer=form)
+
+
+def _sample_of(prompt: Prompt) -> TextSample:
+    assert isinstance(prompt, TextPrompt)
+    return prompt.sample

@@ -1,0 +1,37 @@
+"""Prompts that are text, answered by a server's own model: mlbench has neither its weights nor its tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlbench import Decoding, GenerationProgram, Prompt, ReplySpec
+from mlbench_endpoint.text_sample import TextSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPrompt(Prompt):
+    """What a sample asks. Its ``tokens`` are the bytes of its text: how many a model makes of it, the server counts."""
+
+    sample: TextSample
+
+
+class TextProgram(GenerationProgram):
+    """Takes text and gives text, both as UTF-8."""
+
+    def __init__(self, longest_answer: int) -> None:
+        """Describe answers of up to so many tokens, by the server's count."""
+        self.reply = ReplySpec(dtype="uint8", shape=(None,), is_text=True)
+        self.decoding = Decoding(end_tokens=(), max_new_tokens=longest_answer, longest=np.iinfo(np.int64).max)
+
+    def prompt(self, sample: Any) -> TextPrompt:
+        """Return a `TextSample` as a prompt."""
+        tokens = np.frombuffer(sample.text.encode(), np.uint8).astype(np.int64)
+        return TextPrompt(tokens=tokens, sample=sample)
+
+    def answer(self, tokens: Sequence[int]) -> np.ndarray:
+        """Return the bytes of an answer as an array."""
+        return np.array(tokens, np.uint8)

@@ -1,0 +1,46 @@
+"""The workload ``prompts``: what a user's own server does with prompts of given lengths, or with the user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlbench import Dataset, Metric, Model, Rules, Tokens, UsageError, Variant, Weights, Workload
+from mlbench_endpoint.prompts import PromptOptions, open_prompts
+from mlbench_endpoint.scenarios import CONCURRENCY, RATE
+
+_NO_LIMIT_MS = 86_400_000
+"""A day: LoadGen wants limits on the times of tokens, and no request may take longer than this."""
+
+
+class PromptsWorkload(Workload):
+    """Text for a server's own model. It belongs to no benchmark: it has no limits, and no answer is right or wrong."""
+
+    name = "prompts"
+    title = "prompts of given lengths, or your own, for a server and a model of your own; see bench-endpoint"
+    rules = Rules(
+        scenarios=(RATE.loadgen, CONCURRENCY.loadgen),
+        targets=(),
+        offline_min_samples=1,
+        tokens=Tokens.MEASURED,
+        ttft_ms=_NO_LIMIT_MS,
+        tpot_ms=_NO_LIMIT_MS,
+    )
+    is_default = False
+    options = PromptOptions()
+
+    def dataset(self, variant: Variant) -> Dataset:
+        """Return generated prompts, or a file's."""
+        return open_prompts(variant.options)
+
+    def model(self, variant: Variant) -> Model:
+        """Return a model without graphs: the server has it."""
+        from mlbench_endpoint.text_program import TextProgram
+
+        if variant.weights is not Weights.TRAINED:
+            raise UsageError("prompts has no weights: the server has them.", hint="Leave --weights out.")
+        longest = open_prompts(variant.options).longest_answer
+        return Model(name=self.name, graphs={}, program=TextProgram(longest), weights_fingerprint="the server's")
+
+    def metric(self, variant: Variant, dataset: Any) -> Metric | None:
+        """Return None: the right answers are not known."""
+        return None
