@@ -57,4 +57,4 @@ def test_a_wheel_has_each_mini_profile_and_no_recipe(wheel):
     folders = [folder.name for folder in (ROOT / "workloads").glob("mlbench_*") if (folder / "mini").is_dir()]
     assert len(folders) == 9
     assert {f"{folder}/mini/mini.toml" for folder in folders} <= wheel
-    assert [path for path in wheel if "recipe" in path] == []
+    assert [path for path in wheel if path.endswith("recipe.py")] == []

@@ -46,7 +46,7 @@ def check_plugin_name(thing: object, kind: type) -> str:
 def name_of(thing: Any, kind: type) -> str:
     """Return the name of an object from a plugin; raises as `check_plugin_name`."""
     _demand(not isinstance(thing, type), f"brings {_kind_of(thing)}; return an instance of it")
-    _demand(isinstance(thing, kind), f"brings {_kind_of(thing)}, which is no {kind.__name__}")
+    _demand(isinstance(thing, kind), f"brings {_kind_of(thing)}, which is not a {kind.__name__}")
     name = thing.name
     _demand(type(name) is str, f"brings a {kind.__name__} whose name is {_kind_of(name)}, not text")
     _demand(

@@ -54,18 +54,19 @@ def fit_columns(choices: Iterable[Sequence[TextColumn]], width: int) -> Sequence
     return fitting
 
 
-def build_table(columns: Sequence[TextColumn], width: int, *, styles: Sequence[str] = (), **titles: Any) -> TextTable:
+def build_table(columns: Sequence[TextColumn], width: int, *, styles: Sequence[str] = (), **titles: str) -> TextTable:
     """Return a table of these columns: in a frame where it fits into the width, else without one.
 
     Args:
         columns: with as many cells each.
         width: of the console.
         styles: of the rows; none: plain.
-        titles: ``title`` and ``caption``.
+        titles: ``title`` and ``caption``; brackets in them are not markup.
     """
     framed = _framed_width(columns) <= width
     look = {"box": HEAVY_HEAD} if framed else {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
-    table = TextTable(title_justify="left", caption_justify="left", **look, **titles)
+    literal: dict[str, Any] = {name: Text(text) for name, text in titles.items()}
+    table = TextTable(title_justify="left", caption_justify="left", **look, **literal)
     for column in columns:
         table.add_column(column.heading, justify=column.justify, no_wrap=not column.wraps, overflow="fold")
     for number, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
