@@ -16,6 +16,8 @@ SECTIONS = {
     "Use": (
         "docs/reading-a-result.md",
         "docs/reports.md",
+        "docs/benchmarking-a-server.md",
+        "docs/python.md",
         "docs/guarding-against-regressions.md",
         "results/**/README.md",
     ),

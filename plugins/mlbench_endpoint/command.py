@@ -27,7 +27,7 @@ def _listed(kind: Callable[[str], _Number], what: str) -> Callable[..., tuple[_N
             except ValueError:
                 number = kind("0")
             if not (number > 0 and math.isfinite(number)):
-                raise click.BadParameter(f"{each.strip()!r} is no {what} above 0; give them like 1,2,4.")
+                raise click.BadParameter(f"{each.strip()!r} is not a {what} above 0; give them like 1,2,4.")
             found.append(number)
         if len(found) != len(set(found)):
             raise click.BadParameter(f"{text!r} names one twice; --repeat makes runs again.")

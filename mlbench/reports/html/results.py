@@ -199,9 +199,7 @@ def rules_table(run: RunRecord) -> HtmlTable | None:
         [rule, "", "", TableCell("not applied", tone="quiet"), reason]
         for rule, reason in run.verdict.not_applied.items()
     ]
-    return table(
-        "Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows, is_stacked=True
-    )
+    return table("Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows)
 
 
 def comparison_rows_table(comparison: Comparison) -> HtmlTable:

@@ -138,9 +138,9 @@ def test_a_server_that_stops_after_one_token_is_told_of_before_anything_is_measu
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--rate", "0"), "'0' is no rate above 0"),
-        (("--rate", "nan"), "'nan' is no rate above 0"),
-        (("--concurrency", "1,x"), "'x' is no number above 0"),
+        (("--rate", "0"), "'0' is not a rate above 0"),
+        (("--rate", "nan"), "'nan' is not a rate above 0"),
+        (("--concurrency", "1,x"), "'x' is not a number above 0"),
         (("--rate", "2,2"), "names one twice"),
         (("--rate", "900000"), "more than 1,000,000 requests"),
         (("--rate", "200000"), "cannot be carried through: an answer alone takes"),

@@ -78,7 +78,7 @@ def test_latents_of_another_shape_or_dtype_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"\(1, 4, 64, 64\) float32, expected \(1, 4, 128, 128\) float32"):
         read_latents(path, OFFICIAL)
     np.save(path, np.zeros((1, 4, 128, 128)))
-    with pytest.raises(DataError, match=r"float64, want"):
+    with pytest.raises(DataError, match=r"float64, expected"):
         read_latents(path, OFFICIAL)
 
 

@@ -48,7 +48,7 @@ def test_statistics_are_read_or_refused(tmp_path):
     np.savez(path, mu=np.zeros(3), sigma=np.eye(3))
     assert read_statistics(path).sigma.trace() == 3
     np.savez(path, mu=np.zeros(3), sigma=np.eye(4))
-    with pytest.raises(DataError, match=r"are \(3,\) and \(4, 4\), want"):
+    with pytest.raises(DataError, match=r"are \(3,\) and \(4, 4\), expected"):
         read_statistics(path)
     np.savez(path, mean=np.zeros(3))
     with pytest.raises(DataError, match=r"statistics cannot be read.*mu.*Expected val2014\.npz"):
