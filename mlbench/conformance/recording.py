@@ -91,6 +91,7 @@ class RecordingReply(Reply):
         except BaseException:  # these are not samples
             with self._changed:
                 self.refused.append(reason)
+                self._changed.notify_all()
 
     def _give_up(self, samples: Samples, reason: str) -> None:
         with self._changed:
@@ -105,11 +106,15 @@ class RecordingReply(Reply):
         return samples.at([place for place, id_ in enumerate(samples.ids) if id_ not in done])
 
     def wait(self, samples: Samples, patience_s: float) -> bool:
-        """Wait until all of these are answered or given up; False when no answer at all came for ``patience_s``."""
+        """Wait until all of these are answered or given up.
+
+        False when no answer at all came for ``patience_s``, or one came to samples that were never sent: its own are not
+        answered any more.
+        """
         wanted = set(samples.ids)
         with self._changed:
             while not wanted <= self.answers.keys() | self.failures.keys():
-                if not self._changed.wait(patience_s):
+                if self.refused or not self._changed.wait(patience_s):
                     return False
         return True
 

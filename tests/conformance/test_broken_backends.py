@@ -14,7 +14,7 @@ GRAPHS = [
     ("swapped-rows", graph_checks.equals_the_module, r"right rows in the wrong places \(\[3, 0, 1, 2\]\)"),
     ("swapped-rows", graph_checks.keeps_rows_apart, "graph image with its rows in another order"),
     ("noisy", graph_checks.repeats_its_outputs, "on call 2 with equal inputs: output 'logits' is .*, expected"),
-    ("remembering", graph_checks.remembers_nothing, "graph image after a call at batch 8: output 'logits' is .*, expected"),
+    ("remembering", graph_checks.remembers_nothing, "after a call at batch 8: output 'logits' is .*, expected"),
     ("overwriting-inputs", graph_checks.leaves_inputs_alone, "input 'images' was changed by the call"),
     (
         "misnamed-output",

@@ -61,7 +61,8 @@ def _reading(path: Path, *, md5: str, kind: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the readers raise anything for a file of another kind
-        raise DataError(f"weights file is not a {kind} of this model: {path}: {first_line(error)}.", hint=HINT) from None
+        reason = first_line(error)
+        raise DataError(f"weights file is not a {kind} of this model: {path}: {reason}.", hint=HINT) from None
 
 
 def _one_axis(tensor: torch.Tensor) -> torch.Tensor:
