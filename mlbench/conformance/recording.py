@@ -108,8 +108,8 @@ class RecordingReply(Reply):
     def wait(self, samples: Samples, patience_s: float) -> bool:
         """Wait until all of these are answered or given up.
 
-        False when no answer at all came for ``patience_s``, or one came to samples that were never sent: its own are not
-        answered any more.
+        False when no answer at all came for ``patience_s``, or one came to samples that were never sent: those it was
+        meant for stay open.
         """
         wanted = set(samples.ids)
         with self._changed:
