@@ -68,6 +68,7 @@ ALWAYS = {
     "load_progress",
     "processor",
     "runtime_facts",
+    "version",
 }
 SCENARIO_DEFINITIONS = ("contracts/load_pattern.py", "loadgen/scenarios.py", "records/scenario_record.py")
 """What LoadGen's four are, the official scenarios, and what records meant that have a name alone."""

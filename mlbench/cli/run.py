@@ -172,9 +172,12 @@ def run_and_print(
     Before several of them a line says what they will take, and how many were done before.
     """
     from mlbench.expected_times import cost_of, newest_runs
+    from mlbench.records.run_folder import make_results_folder
     from mlbench.reports.preflight import preflight
     from mlbench.suite import run_all
 
+    if requests:  # a folder that cannot be made is refused before anything is printed
+        make_results_folder(requests[0].results)
     stored = newest_runs(requests[0].results) if requests else []
     if len(requests) > 1 or done:
         echo_line(preflight(cost_of(requests, stored), done=done), to_stderr=True)

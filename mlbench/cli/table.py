@@ -36,7 +36,7 @@ def _list_installed() -> _Installed:
     }
     return _Installed(
         workloads={
-            name: [each.name for each in plugins.scenarios.values() if each.loadgen in defined]
+            name: [each.name for each in plugins.scenarios.values() if each.name in defined]
             for name, defined in scenarios.items()
         },
         backends={

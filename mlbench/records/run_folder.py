@@ -52,6 +52,22 @@ class TakenError(Exception):
     """Another process is making this run, or has made it."""
 
 
+def make_results_folder(results: Path) -> None:
+    """Make the results folder where it is missing.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(results, error) from None
+
+
+def _unwritable(results: Path, error: OSError) -> UsageError:
+    return UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=HINT)
+
+
 class RunFolder:
     """The folder of an unfinished run. Leaving its context without `store` removes it."""
 
@@ -71,8 +87,8 @@ class RunFolder:
             TakenError: another process has this claim.
         """
         folder = cls(results, run_id)
+        make_results_folder(results)
         try:
-            results.mkdir(parents=True, exist_ok=True)
             with _lock_folder(results):  # no process may see the folder without its lock and claim
                 # in this order: a run is stored by giving the folder that is claimed another name
                 if claim and (_is_claimed(results, claim.key) or claim.is_stored()):
@@ -83,7 +99,7 @@ class RunFolder:
                 if claim:
                     (folder.path / _CLAIM_FILE).write_text(claim.key, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"results folder cannot be written: {results}: {error.strerror}.", hint=HINT) from None
+            raise _unwritable(results, error) from None
         return folder
 
     def store(self, record: RunRecord) -> Path:
