@@ -65,7 +65,7 @@ def test_random_weights_run_without_a_claim_of_accuracy(mlbench):
 @needs_all
 @pytest.mark.slow
 def test_a_profile_that_does_not_exist_is_refused_in_one_line(mlbench):
-    done = mlbench("run", "digits", "--profile", "full", "--backend", "null")
+    done = mlbench("run", "digits", "--profile", "full", "--backend", "null", "--scenario", "Offline")
     assert (done.returncode, done.stderr) == (2, "Error: digits has no full profile. Use --profile mini.\n")
 
 
