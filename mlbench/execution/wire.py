@@ -103,7 +103,7 @@ class Receiver:
             yield Stray(content)
 
     def _take(self, line: bytes) -> bytes | Stray | None:
-        """Take in a line; return what is whole with it: a message's body, or what is no part of one."""
+        """Take in a line; return what is whole with it: a message's body, or what belongs to none."""
         signature, _, content = line.partition(b" ")
         if not hmac.compare_digest(signature, _signature(self._key, content)):
             return Stray(line + b"\n")

@@ -79,7 +79,7 @@ def open_prompts(options: PromptOptions) -> TextPrompts:
 
     Raises:
         UsageError: a length is none.
-        DataError: the file cannot be read, is not UTF-8, or holds what is no prompt; the message names the line.
+        DataError: the file cannot be read, is not UTF-8, or has an invalid prompt; the message names the line.
     """
     samples = read_prompts(Path(options.file), options) if options.file else generate_prompts(options)
     content = hashlib.sha256()
@@ -114,7 +114,7 @@ def read_prompts(file: Path, options: PromptOptions) -> list[TextSample]:
 
     Raises:
         UsageError: ``workload.tokens_out`` is no length.
-        DataError: the file cannot be read, is not UTF-8, or holds what is no prompt; the message names the line.
+        DataError: the file cannot be read, is not UTF-8, or has an invalid prompt; the message names the line.
     """
     import numpy as np
 
