@@ -4,8 +4,7 @@
 its plugins; `mlbench.toolkit` holds what helps to keep it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mlbench.api import compare, load, run, run_suite
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     )
     from mlbench.records.run_record import RunRecord
 
+from mlbench.lazy_names import lazy_names
 from mlbench.version import __version__
 
 __all__ = [
@@ -158,13 +158,7 @@ _IMPORTED_WHEN_USED = {
 }
 """Modules and their public names: a command pays for the contracts that it or a plugin asks for."""
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _IMPORTED_WHEN_USED.items():
-        if name in names:
-            globals()[name] = found = getattr(import_module(module), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(globals(), _IMPORTED_WHEN_USED)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue
@@ -30,46 +32,28 @@ Score = Annotated[float | None, BeforeValidator(_null_for_no_number)]
 """A number that may be NaN or infinite; JSON has neither, so both become null."""
 
 
-class _StatisticsAsJson:
-    """How pydantic reads and writes engine statistics."""
+@dataclass(frozen=True, slots=True)
+class _AsJson:
+    """How pydantic reads and writes values of a type that has a JSON form of its own."""
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+    kind: type
+    to_json: Callable[[Any], Any]
+    from_json: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         values = handler.generate_schema(dict[str, JsonValue])
-        made = core_schema.no_info_after_validator_function(statistics_from_json, values)
+        made = core_schema.no_info_after_validator_function(self.from_json, values)
         return core_schema.no_info_before_validator_function(
-            _statistics_values,
+            lambda given: self.to_json(given) if isinstance(given, self.kind) else given,
             made,
-            serialization=core_schema.plain_serializer_function_ser_schema(statistics_to_json, return_schema=values),
+            serialization=core_schema.plain_serializer_function_ser_schema(self.to_json, return_schema=values),
         )
 
 
-def _statistics_values(given: object) -> object:
-    return statistics_to_json(given) if isinstance(given, EngineStatistics) else given
-
-
-class _RuntimeAsJson:
-    """How pydantic reads and writes facts about a runtime."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        values = handler.generate_schema(dict[str, JsonValue])
-        made = core_schema.no_info_after_validator_function(runtime_from_json, values)
-        return core_schema.no_info_before_validator_function(
-            _runtime_values,
-            made,
-            serialization=core_schema.plain_serializer_function_ser_schema(runtime_to_json, return_schema=values),
-        )
-
-
-def _runtime_values(given: object) -> object:
-    return runtime_to_json(given) if isinstance(given, RuntimeFacts) else given
-
-
-Runtime = Annotated[RuntimeFacts, _RuntimeAsJson]
+Runtime = Annotated[RuntimeFacts, _AsJson(RuntimeFacts, runtime_to_json, runtime_from_json)]
 """What a backend says of its runtime: one JSON object, whose values are of any kind; see `runtime_from_json`."""
 
-Statistics = Annotated[EngineStatistics, _StatisticsAsJson]
+Statistics = Annotated[EngineStatistics, _AsJson(EngineStatistics, statistics_to_json, statistics_from_json)]
 """What an engine counted: one JSON object, whose values are of any kind; see `statistics_from_json`."""
 
 Count = Annotated[int, Field(ge=-(2**63), lt=2**63)]

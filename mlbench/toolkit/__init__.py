@@ -1,7 +1,8 @@
 """For authors of workloads and backends. Importing it loads nothing heavy."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mlbench.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mlbench.documents import (
@@ -128,13 +129,7 @@ _IMPORTED_WHEN_USED = {
 }
 """Modules and their public names: a command pays for what it or a plugin asks for."""
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _IMPORTED_WHEN_USED.items():
-        if name in names:
-            globals()[name] = found = getattr(import_module(module), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(globals(), _IMPORTED_WHEN_USED)
 
 
 def __dir__() -> list[str]:

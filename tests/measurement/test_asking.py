@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mlbench import Dataset, Engine
-from mlbench.measurement import asking
 from mlbench.measurement.asking import ask
 
 
@@ -167,22 +166,6 @@ def test_an_engine_that_does_not_answer_is_waited_for_no_longer_than_it_may_take
     answers = ask(engine, Numbers(), [0, 1, 2, 3], query=1, timeout_s=0.01)
     assert outputs(answers) == [[0], [1], None, None]
     assert engine.queries == [[0], [1], [2]]
-
-
-class Clock:
-    """Moves only where an engine says so."""
-
-    now_ns = 10**9
-
-    def perf_counter_ns(self):
-        return self.now_ns
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(asking, "time", clock)
-    return clock
 
 
 class Speaking(Squaring):

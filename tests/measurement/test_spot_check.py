@@ -2,7 +2,6 @@
 
 import itertools
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,21 +33,6 @@ needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs tw
 VARIED = VariedDataset
 COMPUTED_NS, REMEMBERED_NS = 50_000_000, 100_000
 END, WORDS = 3, 97
-
-
-class Clock:
-    now_ns = 1
-
-    def perf_counter_ns(self):
-        return self.now_ns
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(asking, "time", clock)
-    monkeypatch.setattr(spot_times, "time", SimpleNamespace(sleep=lambda seconds: None))
-    return clock
 
 
 class Rows(Dataset):

@@ -25,30 +25,13 @@ from mlbench import (
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.variations import VariedDataset
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE
-from mlbench.measurement import asking, spot_contents, spot_times
+from mlbench.measurement import spot_contents
 from mlbench.measurement.running_engine import RunningEngine, typical_indices
 from mlbench.measurement.spot_check import spot_check
 from mlbench.measurement.spot_contents import Asked, Contents, Known, can_continue
 from mlbench.measurement.spot_times import Measured, times
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
-
-
-class Clock:
-    """Only an engine moves it."""
-
-    now_ns = 1
-
-    def perf_counter_ns(self):
-        return self.now_ns
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(asking, "time", clock)
-    monkeypatch.setattr(spot_times, "time", SimpleNamespace(sleep=lambda seconds: None))
-    return clock
 
 
 class Rows(Dataset):
@@ -94,6 +77,19 @@ class Doubling(Engine):
 
     def capacity(self):
         return Capacity(batch=self.in_flight, in_flight=self.in_flight)
+
+
+def asked_about_rows(engine, dataset):
+    """What a spot check asks an engine with."""
+    return Asked(
+        engine=engine,
+        dataset=dataset,
+        vary=lambda variations: VariedDataset(dataset, variations),
+        look_at=dataset.sample,
+        model=Model(name="m", graphs={}, program=Doubled(), weights_fingerprint="w"),
+        timeout_s=5,
+        new_indices=itertools.count(32),
+    )
 
 
 @pytest.fixture
@@ -266,15 +262,7 @@ def test_an_engine_is_asked_three_times_before_it_is_accused_and_once_if_all_is_
     def contents_of(wrong_sets):
         engine = Waking(clock)
         engine.wrong_sets = wrong_sets
-        asked = Asked(
-            engine=engine,
-            dataset=dataset,
-            vary=lambda variations: VariedDataset(dataset, variations),
-            look_at=dataset.sample,
-            model=Model(name="m", graphs={}, program=Doubled(), weights_fingerprint="w"),
-            timeout_s=5,
-            new_indices=itertools.count(32),
-        )
+        asked = asked_about_rows(engine, dataset)
         kept = {
             index: LoggedReply(index=index, data=(2 * dataset.sample(index)).astype("<f4").tobytes())
             for index in range(8)
@@ -299,15 +287,7 @@ def timed(clock, costs_ns, *, in_flight=4):
             super().submit(samples, reply)
 
     engine = Varying(clock, in_flight)
-    asked = Asked(
-        engine=engine,
-        dataset=dataset,
-        vary=lambda variations: VariedDataset(dataset, variations),
-        look_at=dataset.sample,
-        model=Model(name="m", graphs={}, program=Doubled(), weights_fingerprint="w"),
-        timeout_s=5,
-        new_indices=itertools.count(32),
-    )
+    asked = asked_about_rows(engine, dataset)
     kept = {0: LoggedReply(index=0, data=bytes(16)), 1: LoggedReply(index=1, data=bytes(16))}
     return engine, times(asked, Measured(samples_per_s=100.0, query=None, budget_s=1.0), kept, [0, 1])
 
