@@ -63,6 +63,7 @@ ALWAYS = {
     "documents",
     "engine_statistics",
     "errors",
+    "lazy_names",
     "folders",
     "installed",
     "load_progress",
