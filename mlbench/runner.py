@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.instances.resource_check import check_demand
 from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.plain_values import plain_entries
+from mlbench.execution.stage_times import StageTimes
 from mlbench.folders import results_folder, system_settings_file
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
@@ -194,8 +196,9 @@ def run_benchmark(
     begun = _Begun.now(request, plugins.scenario(request.scenario))
     remove_abandoned(request.results)
     with RunFolder.create(request.results, begun.run_id, claim) as folder:
-        outcome = _measure(begun, folder, on_progress)
-        record = begun.record(outcome, folder.path / LOG_FILE)
+        stages = StageTimes()
+        outcome = _measure(begun, folder, on_progress, stages)
+        record = begun.record(outcome, folder.path / LOG_FILE, stages.end())
         try:
             stored = folder.store(record)
         except StorageError as error:
@@ -212,17 +215,16 @@ class UnstoredRunError(StorageError):
         self.record = record
 
 
-def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutcome | Failure:
+def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener, stages: StageTimes) -> RunOutcome | Failure:
     """Carry out the run in a separate process.
 
     Raises:
         UsageError, PluginError: the request cannot be carried out; nothing was measured.
     """
-    log, stages = folder.path / LOG_FILE, [""]
+    log = folder.path / LOG_FILE
 
     def show(progress: Mapping[str, Any]) -> None:
-        if progress["stage"] != stages[-1]:
-            stages.append(progress["stage"])
+        stages.enter(progress["stage"])
         try:
             on_progress(progress)
         except Exception:  # a closed terminal must not fail the run
@@ -237,9 +239,9 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener) -> RunOutc
             show,
         )
     except MlbenchError as error:
-        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages):  # the request itself is wrong
+        if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages.names):  # the request itself is wrong
             raise
-        return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages[-1], log_tail=tail_of(log))
+        return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages.last, log_tail=tail_of(log))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,16 +284,16 @@ class _Begun:
             uncounted="" if self.ceilings else ONCE,
         )
 
-    def record(self, outcome: RunOutcome | Failure, log: Path) -> RunRecord:
+    def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:
         """Return the record of the run; if it cannot be made, that of a failure with the reason."""
         try:
-            return self._record(self._environment_now(), outcome)
+            return self._record(self._environment_now(), outcome, stages_ns)
         except Exception as error:  # a bug here, or unforeseen values of a plugin
             logger.exception("the record of %s cannot be made", self.run_id)
             _note(log, traceback.format_exc())
             message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
             failure = Failure(kind=FailureKind.EXCEPTION, message=message, stage="record", log_tail=tail_of(log))
-            return self._record(self.environment, failure)
+            return self._record(self.environment, failure, stages_ns)
 
     def _environment_now(self) -> Environment:
         """Return the machine's state after the run; if it cannot be observed, its state before."""
@@ -301,12 +303,15 @@ class _Begun:
             logger.exception("the environment cannot be observed after the run")
             return self.environment
 
-    def _record(self, environment: Environment, outcome: RunOutcome | Failure) -> RunRecord:
+    def _record(
+        self, environment: Environment, outcome: RunOutcome | Failure, stages_ns: Mapping[str, int]
+    ) -> RunRecord:
+        fill = partial(self._fill_record, environment, stages_ns=stages_ns)
         if isinstance(outcome, Failure):
-            return self._fill_record(environment, status="failed", failure=FailureRecord.model_validate(outcome))
+            return fill(status="failed", failure=FailureRecord.model_validate(outcome))
         share, reason = self._roofline(outcome)
         measured = dict(outcome) | {"not_measured": {**outcome.not_measured, **({} if share else {"roofline": reason})}}
-        return self._fill_record(environment, status="completed", roofline=share, **measured)
+        return fill(status="completed", roofline=share, **measured)
 
     def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
         """Return the record, with the fields of it that depend on how the run ended."""

@@ -284,6 +284,14 @@ def null_run(mlbench, tmp_path):
 SHORT = ["--set", "load.min_duration_ms=50"]
 
 
+def test_a_record_says_what_each_stage_took(null_run):
+    _, record = null_run()
+    begun = [stage for stage in record.stages_ns if stage in ("start", "load", "compile", "warm-up", "performance")]
+    assert begun == ["start", "load", "compile", "warm-up", "performance"]
+    assert record.stages_ns["performance"] >= 50e6
+    assert sum(record.stages_ns.values()) <= record.duration_ns
+
+
 def test_a_record_that_cannot_be_made_is_a_failure_with_the_logs(null_run, monkeypatch, tmp_path):
     monkeypatch.setattr("mlbench.runner._Begun._roofline", raise_an_error)
     done, record = null_run()

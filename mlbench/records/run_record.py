@@ -263,6 +263,9 @@ class RunRecord(Stored):
     """When the run began, in UTC."""
     duration_ns: Count | None
     """From request to record, everything included; null in an imported run."""
+    stages_ns: dict[str, Count] = Field(default_factory=dict)
+    """Time spent in each stage of the run, such as ``compile`` or ``performance``; ``start``: until the first stage.
+    Empty in an imported run and in records of older versions."""
     mlbench_version: str
     """Version of the mlbench that made the record."""
 

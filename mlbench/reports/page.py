@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, RunRecord
@@ -41,6 +41,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
     if estimate_note(record):
         yield f"            {ESTIMATE_NOTE}"
     yield f"  accuracy  {accuracy(record)}"
+    if record.stages_ns:
+        yield f"  time      {_stages(record.stages_ns)}"
     if record.accuracy and (difference := record.accuracy.output_difference):
         yield f"  outputs   {_difference(difference, record.precision)}"
     if record.failure:
@@ -66,6 +68,16 @@ def _lines(record: RunRecord) -> Iterator[str]:
         if setting.layer != "default"
     )
     yield from ("", DISCLAIMER)
+
+
+def _stages(stages_ns: Mapping[str, int]) -> str:
+    """Return where a run's time went: the stages that took a twentieth of it or more, and the rest together."""
+    whole_ns = sum(stages_ns.values())
+    long = {stage: spent_ns for stage, spent_ns in stages_ns.items() if spent_ns * 20 >= whole_ns}
+    parts = [f"{stage} {duration(spent_ns)}" for stage, spent_ns in long.items()]
+    if rest_ns := whole_ns - sum(long.values()):
+        parts.append(f"other stages {duration(rest_ns)}")
+    return f"{duration(whole_ns)}: {', '.join(parts)}"
 
 
 def _difference(difference: OutputDifferenceRecord, precision: str) -> str:

@@ -58,6 +58,13 @@ def test_a_real_run_in_a_line(real):
     assert line.endswith(f"[{real.run_id}]")
 
 
+def test_a_page_says_where_the_time_went_and_puts_short_stages_together(real):
+    seconds = {"start": 0.5, "compile": 60, "accuracy": 3.0, "performance": 36, "score": 0.5}
+    timed = real.model_copy(update={"stages_ns": {stage: int(each * 1e9) for stage, each in seconds.items()}})
+    assert "  time      100 s: compile 60.0 s, performance 36.0 s, other stages 4.00 s\n" in page(timed)
+    assert "  time " not in page(real), "an older version did not record it"
+
+
 def test_a_real_run_on_a_page(real):
     text = page(real)
     assert f"  run       {real.run_id}" in text
