@@ -3,38 +3,125 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle, islice
+from statistics import median
 from typing import Any
 
 _SIZE_BUDGET_S = 0.3
 _REPEATS = 3
 _DONE_BELOW = 0.85
 _LAST = 2  # one size may be slow by accident: two in a row must be
+_NEARLY_BEST = 0.98
+_ROUND_S = 0.05
+_AGREEING = 3
+_MOST_ROUNDS = 9
+_ROUNDS_BUDGET_S = 3.0
+
+Run = Callable[[Sequence[Any]], None]
+"""Runs a batch on each worker at the same time."""
 
 
-def best_batch(run: Callable[[Sequence[Any]], None], data: Sequence[Any], largest: int) -> tuple[int, dict[int, float]]:
-    """Return the batch with the most samples per second, and the rate of each tried.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchChoice:
+    """A batch size, and the measurements that it was chosen by."""
 
-    Tries 1, 2, 4, ... up to ``largest``, each at least three times, and stops where two in a row are clearly worse or
-    one batch outlasts a second. The samples, sorted by length, are cut from the middle, as a run batches its
-    neighbours. A smaller batch is preferred when it is within 2 % of the best: it answers sooner.
+    batch: int
+    rates: Mapping[int, float] = field(default_factory=dict)
+    """Samples per second of all workers, by batch size."""
+    rounds: Mapping[int, int] = field(default_factory=dict)
+    """How many rounds of measurements would have chosen each size: one size alone, if the choice is sure."""
+
+
+def choose_batch(run: Run, data: Sequence[Any], largest: int, *, workers: int = 1) -> BatchChoice:
+    """Return the batch with the most samples per second.
+
+    Tries 1, 2, 4, ... up to ``largest``, each at least three times, and stops where two in a row are clearly worse than
+    the best, also right beside it, for the machine may have been busy; or where one batch outlasts a second. Sizes that
+    came near the best, or may have met a busy machine, are then timed in turns until three rounds in a row choose the
+    same. A smaller batch is preferred when it is within 2 % of the best: it answers sooner.
+
+    Args:
+        run: as it will run: one batch on each of the ``workers``.
+        data: samples sorted by length; batches are cut from the middle, as a run batches its neighbours.
+        largest: no batch is larger.
+        workers: how many batches one call runs.
     """
-    rates: dict[int, float] = {}
-    size = 1
-    while size <= largest:
-        batch = _middle(data, size)
-        run(batch)  # the first call may allocate
-        seconds = _best_seconds(run, batch)
-        rates[size] = size / seconds
-        if seconds > 1 or all(rate < _DONE_BELOW * max(rates.values()) for rate in list(rates.values())[-_LAST:]):
-            break
-        size *= 2
+    sweep = _Sweep(run, data, workers)
+    sweep.try_sizes(largest)
+    return sweep.compare(sweep.near_best())
+
+
+class _Sweep:
+    """The rates that were measured so far."""
+
+    def __init__(self, run: Run, data: Sequence[Any], workers: int) -> None:
+        self._run, self._data, self._workers = run, data, workers
+        self._first: dict[int, float] = {}
+        self._unsure = set[int]()
+
+    def try_sizes(self, largest: int) -> None:
+        """Time ever larger batches, until they are clearly slower or too slow."""
+        size = 1
+        while size <= largest:
+            batch = _middle(self._data, size)
+            self._run(batch)  # the first call may allocate
+            seconds = _best_seconds(self._run, batch)
+            self._first[size] = self._workers * size / seconds
+            if seconds > 1 or self._is_past_the_best():
+                break
+            size *= 2
+
+    def _is_past_the_best(self) -> bool:
+        """Return whether the last sizes are clearly worse than the best, and still are beside it."""
+        best = max(self._first, key=self._first.__getitem__)
+        last = list(self._first)[-_LAST:]
+        if any(self._first[size] >= _DONE_BELOW * self._first[best] for size in last):
+            return False
+        now = {size: self._rate(size) for size in (best, *last)}
+        if all(now[size] < _DONE_BELOW * now[best] for size in last):
+            return True
+        self._unsure.update(last)
+        return False
+
+    def near_best(self) -> list[int]:
+        """Return the sizes that may be the best."""
+        least = _DONE_BELOW * max(self._first.values())
+        return [size for size, rate in self._first.items() if rate >= least or size in self._unsure]
+
+    def compare(self, sizes: Sequence[int]) -> BatchChoice:
+        """Time sizes in turns: where the machine is busy for a moment, all of them are slow."""
+        rates, chosen = {size: [self._first[size]] for size in sizes}, [_smallest_of_best(self._first)]
+        started_s = time.perf_counter()
+        while len(sizes) > 1 and not _is_settled(chosen) and time.perf_counter() - started_s < _ROUNDS_BUDGET_S:
+            this_round = {size: self._rate(size) for size in (sizes if len(chosen) % 2 else sizes[::-1])}
+            for size, rate in this_round.items():
+                rates[size].append(rate)
+            chosen.append(_smallest_of_best({size: median(found) for size, found in rates.items()}))
+        found = self._first | {size: median(each) for size, each in rates.items()}
+        return BatchChoice(batch=chosen[-1], rates=found, rounds=dict(sorted(Counter(chosen).items())))
+
+    def _rate(self, size: int) -> float:
+        """Return the samples per second of a moment, whatever else happened in it."""
+        batch, calls, started_s = _middle(self._data, size), 0, time.perf_counter()
+        while not calls or time.perf_counter() - started_s < _ROUND_S:
+            self._run(batch)
+            calls += 1
+        return self._workers * size * calls / (time.perf_counter() - started_s)
+
+
+def _smallest_of_best(rates: Mapping[int, float]) -> int:
     best = max(rates.values())
-    return min(size for size, rate in rates.items() if rate >= 0.98 * best), rates
+    return min(size for size, rate in rates.items() if rate >= _NEARLY_BEST * best)
 
 
-def _best_seconds(run: Callable[[Sequence[Any]], None], batch: Sequence[Any]) -> float:
+def _is_settled(chosen: Sequence[int]) -> bool:
+    return len(chosen) >= _MOST_ROUNDS or (len(chosen) >= _AGREEING and len(set(chosen[-_AGREEING:])) == 1)
+
+
+def _best_seconds(run: Run, batch: Sequence[Any]) -> float:
     started = time.perf_counter()
     fastest = float("inf")
     tries = 0

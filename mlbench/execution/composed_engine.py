@@ -15,7 +15,7 @@ from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Sample
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.statistics import BatchStatistics
 from mlbench.errors import UsageError, describe_error
-from mlbench.execution.batch_sweep import best_batch
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
 from mlbench.execution.call_counts import CountedExecutable, merge_counts
 from mlbench.execution.replay import ReplayedExecutable, take_computed_calls
@@ -48,7 +48,7 @@ class ComposedEngine(Engine):
         # an instance has a part of the cores; by default a runtime may take all of them
         self._backend = backend.for_workers(plan.workers) if plan.workers > 1 or plan.instances != 1 else backend
         self._batch = 1 if plan.batch == "auto" else plan.batch
-        self._sweep: dict[int, float] = {}
+        self._sweep = BatchChoice(batch=self._batch)
         self._replayed: list[ReplayedExecutable] = []
         self._queue = BatchQueue(batch=self._batch, max_wait_us=plan.max_wait_us)
         self._threads: list[ThreadPoolExecutor] = []
@@ -86,10 +86,10 @@ class ComposedEngine(Engine):
             self._run_sizes(sorted({1, usual}), data, self._graphs[0])
             return
         if self._plan.batch == "auto":
-            sweep = self._threads[0].submit(best_batch, self._run_for_sweep, data, self._plan.largest_batch)
-            self._batch, self._sweep = sweep.result()
-            self._queue.batch = self._batch
-            logger.info("batch %d, of %s samples/s", self._batch, {b: round(r) for b, r in self._sweep.items()})
+            self._sweep = choose_batch(self._run_on_all, data, self._plan.largest_batch, workers=len(self._threads))
+            self._batch = self._queue.batch = self._sweep.batch
+            rates = {size: round(rate) for size, rate in self._sweep.rates.items()}
+            logger.info("batch %d, of %s samples/s; rounds that chose: %s", self._batch, rates, self._sweep.rounds)
         sizes = [self._batch] if self._plan.batching == "fixed" else _sizes_up_to(self._batch)
         for thread, graphs in zip(self._threads, self._graphs, strict=True):
             thread.submit(self._run_sizes, sizes, data, graphs).result()
@@ -129,7 +129,8 @@ class ComposedEngine(Engine):
             samples=counts.samples,
             padding_samples=counts.padding,
             busy_ns=counts.busy_ns,
-            sweep_samples_per_s={size: round(rate, 1) for size, rate in self._sweep.items()},
+            sweep_samples_per_s={size: round(rate, 1) for size, rate in self._sweep.rates.items()},
+            sweep_rounds=self._sweep.rounds,
             computed_calls=take_computed_calls(self._replayed) if self._replayed else None,
         )
 
@@ -200,8 +201,11 @@ class ComposedEngine(Engine):
             counts.padding += padding
             counts.busy_ns += busy_ns
 
-    def _run_for_sweep(self, data: Sequence[Any]) -> None:
-        self._program.run(data, self._graphs[0])
+    def _run_on_all(self, data: Sequence[Any]) -> None:
+        """Run a batch on every worker at the same time, as when many samples wait."""
+        pairs = zip(self._threads, self._graphs, strict=True)
+        for running in [thread.submit(self._program.run, data, graphs) for thread, graphs in pairs]:
+            running.result()
 
 
 def _sizes_up_to(batch: int) -> list[int]:

@@ -1,7 +1,7 @@
 import pytest
 
 from mlbench.execution import batch_sweep
-from mlbench.execution.batch_sweep import best_batch
+from mlbench.execution.batch_sweep import choose_batch
 
 
 class Clock:
@@ -13,14 +13,19 @@ class Clock:
         return self.now
 
 
-def swept(monkeypatch, seconds_of, largest=64):
+def choice(monkeypatch, seconds_of, largest=64, workers=1):
     clock = Clock()
     monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
 
     def run(batch):
         clock.now += seconds_of(len(batch))
 
-    return best_batch(run, range(100), largest)
+    return choose_batch(run, range(100), largest, workers=workers)
+
+
+def swept(monkeypatch, seconds_of, largest=64):
+    found = choice(monkeypatch, seconds_of, largest)
+    return found.batch, found.rates
 
 
 def test_where_calls_cost_the_same_whatever_their_size_the_largest_batch_wins(monkeypatch):
@@ -48,4 +53,46 @@ def test_the_sweep_stops_at_batches_that_outlast_a_second(monkeypatch):
 
 
 def test_the_clock_of_the_sweep_is_real():
-    assert best_batch(lambda batch: sum(range(50_000)), range(10), 4)[0] == 4
+    assert choose_batch(lambda batch: sum(range(50_000)), range(10), 4).batch == 4
+
+
+def test_rates_are_those_of_all_workers(monkeypatch):
+    assert choice(monkeypatch, lambda size: 0.01 * size, workers=3).rates[1] == pytest.approx(300)
+
+
+def busy_between(begin_s, end_s, seconds_of):
+    """Return a law of calls that are three times as slow while something else runs."""
+    now = 0.0
+
+    def seconds(size):
+        nonlocal now
+        took_s = seconds_of(size) * (3 if begin_s <= now < end_s else 1)
+        now += took_s
+        return took_s
+
+    return seconds
+
+
+@pytest.mark.parametrize("begin_s", [0.0, 0.4, 0.9, 1.5, 2.2])
+def test_a_busy_moment_does_not_change_the_choice(monkeypatch, begin_s):
+    """Two thirds of a second: long enough to hide a size's speed from all of its first tries."""
+
+    def seconds_of(size):
+        return 0.002 + 0.001 * size if size <= 16 else 0.00125 * size
+
+    undisturbed = choice(monkeypatch, seconds_of).batch
+    assert undisturbed == 16
+    assert choice(monkeypatch, busy_between(begin_s, begin_s + 0.66, seconds_of)).batch == undisturbed
+
+
+def test_a_clear_choice_is_sure_and_one_between_equals_says_so(monkeypatch):
+    assert choice(monkeypatch, lambda size: 0.01 * size if size > 4 else 0.01).rounds == {4: 1}
+    flicker = iter(range(10**6))
+    found = choice(monkeypatch, lambda size: 0.01 * size * (1 + 0.05 * (next(flicker) % 7 / 7)))
+    assert sum(found.rounds.values()) >= 3
+
+
+def test_sizes_that_stay_equal_end_the_sweep_after_some_rounds(monkeypatch):
+    calls = iter(range(10**6))
+    found = choice(monkeypatch, lambda size: 0.001 * size * (1 + next(calls) * 37 % 101 / 400))
+    assert sum(found.rounds.values()) <= 9

@@ -110,6 +110,7 @@ class GenerationEngine(Engine):
     def statistics(self) -> GenerationStatistics:
         """Return sizes of steps, useful and computed tokens, waiting and computing."""
         flight, cache, was = self._flight, self._cache, self._prepared
+        sweep = was.sweep if was else None
         counts = flight.take_counts() if flight else GenerationCounts()
         return replace(
             counts.statistics(),
@@ -119,7 +120,8 @@ class GenerationEngine(Engine):
             beams=self._program.decoding.beams,
             prefill_tokens=self._plan.prefill_tokens,
             cache=CacheCounts(rows=cache.rows, columns=cache.length, growths=cache.growths) if cache else None,
-            sweep_tokens_per_s={size: round(rate, 1) for size, rate in was.sweep.items()} if was else {},
+            sweep_tokens_per_s={size: round(rate, 1) for size, rate in sweep.rates.items()} if sweep else {},
+            sweep_rounds=sweep.rounds if sweep else {},
             computed_calls=take_computed_calls(cache.replayed) if cache and cache.replayed else None,
         )
 

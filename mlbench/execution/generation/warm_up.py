@@ -12,7 +12,7 @@ import numpy as np
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.generation import Decoding
 from mlbench.errors import UsageError
-from mlbench.execution.batch_sweep import best_batch
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch
 from mlbench.execution.generation.admission import Costs
 from mlbench.execution.generation.cache import Cache
 from mlbench.execution.generation.slots import step_up
@@ -30,8 +30,8 @@ class Prepared:
 
     slots: int
     costs: Costs = field(default_factory=Costs)
-    sweep: dict[int, float] = field(default_factory=dict)
-    """Tokens per second by number of sequences, for those tried."""
+    sweep: BatchChoice | None = None
+    """By number of sequences; None without a sweep."""
 
 
 def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: Sequence[int]) -> Prepared:
@@ -57,11 +57,12 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
             cache.reserve(rows, length)
         cache.decode(np.zeros(rows, np.int64), np.full(rows, usual))
 
-    sweep: dict[int, float] = {}
+    sweep = None
     if _is_open(plan):
         cache.drop()  # a backend that keeps no state copies the whole cache in each call
-        slots, sweep = best_batch(decode, range(slots), slots)
-        logger.info("%d slots, of %s tokens/s", slots, {size: round(rate) for size, rate in sweep.items()})
+        sweep = choose_batch(decode, range(slots), slots)
+        slots, rates = sweep.batch, {size: round(rate) for size, rate in sweep.rates.items()}
+        logger.info("%d slots, of %s tokens/s; rounds that chose: %s", slots, rates, sweep.rounds)
         cache.drop()
         cache.reserve(slots * decoding.beams, length)
     for size in sorted({min(step_up(count), slots) for count in range(1, slots + 1)}):
