@@ -34,33 +34,36 @@ class Demand:
 class LoadProgress:
     """How far a test is: the counts, and the demands that bind it."""
 
-    elapsed_s: float
-    issued: int
-    answered: int
-    least_s: float
-    least_samples: int
-
-    @classmethod
-    def of(cls, counts: SampleCounts, demand: Demand) -> Self:
-        """Return the progress of a test with these counts and demands."""
-        return cls(**dataclasses.asdict(counts), **dataclasses.asdict(demand))
+    counts: SampleCounts
+    demand: Demand
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Self | None:
         """Return what a message of the run's process says; None where it is about no test."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: facts[name] for name in names}) if all(name in facts for name in names) else None
+        counts, demand = ([field.name for field in dataclasses.fields(part)] for part in (SampleCounts, Demand))
+        if not facts.keys() >= {*counts, *demand}:
+            return None
+        return cls(
+            counts=SampleCounts(**{name: facts[name] for name in counts}),
+            demand=Demand(**{name: facts[name] for name in demand}),
+        )
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """What a message of the run's process says of it, by name."""
+        return {**dataclasses.asdict(self.counts), **dataclasses.asdict(self.demand)}
 
     @property
     def samples(self) -> int:
         """How many samples will be answered at least."""
-        return max(self.least_samples, self.issued)
+        return max(self.demand.least_samples, self.counts.issued)
 
     @property
     def left_s(self) -> float | None:
         """Seconds until LoadGen may end the test, by the slower of time and counts; None where nothing tells yet."""
-        missing = self.samples - self.answered
-        if missing and not (self.answered and self.elapsed_s):
+        elapsed_s, answered = self.counts.elapsed_s, self.counts.answered
+        missing = self.samples - answered
+        if missing and not (answered and elapsed_s):
             return None
-        by_count_s = missing * self.elapsed_s / self.answered if missing else 0.0
-        return max(0.0, self.least_s - self.elapsed_s, by_count_s)
+        by_count_s = missing * elapsed_s / answered if missing else 0.0
+        return max(0.0, self.demand.least_s - elapsed_s, by_count_s)

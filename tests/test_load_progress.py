@@ -37,7 +37,7 @@ def test_an_accuracy_test_ends_when_each_sample_of_the_dataset_was_answered(scen
 
 def left_s(*, elapsed_s, issued, answered, least_s, least_samples):
     counts = SampleCounts(elapsed_s=elapsed_s, issued=issued, answered=answered)
-    return LoadProgress.of(counts, Demand(least_s=least_s, least_samples=least_samples)).left_s
+    return LoadProgress(counts=counts, demand=Demand(least_s=least_s, least_samples=least_samples)).left_s
 
 
 def test_a_slow_backend_is_bound_by_the_queries_long_after_the_duration_is_over():
@@ -64,8 +64,10 @@ def test_nothing_is_left_when_time_and_counts_are_over():
 
 
 def test_a_message_about_something_else_is_no_progress_of_a_test():
-    progress = LoadProgress(elapsed_s=1.0, issued=2, answered=1, least_s=0.0, least_samples=2)
+    counts = SampleCounts(elapsed_s=1.0, issued=2, answered=1)
+    progress = LoadProgress(counts=counts, demand=Demand(least_s=0.0, least_samples=2))
     facts = {"elapsed_s": 1.0, "issued": 2, "answered": 1, "least_s": 0.0, "least_samples": 2}
     assert LoadProgress.of_facts({"stage": "accuracy", **facts}) == progress
+    assert progress.facts == facts
     assert LoadProgress.of_facts({"stage": "compile"}) is None
-    assert replace(progress, answered=2).left_s == 0
+    assert replace(progress, counts=replace(counts, answered=2)).left_s == 0

@@ -35,7 +35,7 @@ def command(run: str, results: Path) -> int:
         )
     if record.status != "completed":
         raise UsageError(f"run {record.run_id} has no result to verify: it failed.", hint="See `mlbench show`.")
-    outcome = verify(record.model_dump(mode="json"), folder, Plugins.discover())
+    outcome = verify(record, folder, Plugins.discover())
     for difference in outcome.differences:
         echo_line(difference)
     if outcome.differences and (record.format < FORMAT or record.mlbench_version != __version__):

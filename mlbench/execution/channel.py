@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import faulthandler
+import json
 import os
 import sys
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlbench.execution.failures import ErrorReport, FailureKind, error_to_wire, report_from_values
-from mlbench.execution.wire import Sender
+from mlbench.execution.wire import Received, Sender, Stray
 
 _STEP_PERIOD_S = 1.0
 
@@ -35,8 +36,12 @@ class OutcomeMessage:
 Message = ProgressMessage | OutcomeMessage | ErrorReport
 
 
-def message_from_values(values: Mapping[str, Any]) -> Message | None:
-    """Return the message that JSON values stand for; None where they are none."""
+def parse_message(received: Received) -> Message | Stray:
+    """Return the message that arrived; a `Stray` for the log where its JSON is none."""
+    try:
+        values = json.loads(received.body)
+    except (ValueError, RecursionError):
+        return Stray(received.body + b"\n")
     match values:
         case {"kind": "progress", "stage": str(stage), "facts": dict(facts), **rest} if not rest:
             return ProgressMessage(stage=stage, facts=facts)
@@ -44,7 +49,7 @@ def message_from_values(values: Mapping[str, Any]) -> Message | None:
             return OutcomeMessage(value=value)
         case {"kind": "error", "error": dict(error), **rest} if not rest:
             return report_from_values(error)
-    return None
+    return Stray(repr(values).encode() if isinstance(values, dict) else received.body + b"\n")
 
 
 class Channel:

@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from mlbench.documents import first_problem, open_regular, open_to_write
 from mlbench.errors import GraphError, InvalidRunError, UsageError
-from mlbench.execution.channel import Channel, OutcomeMessage, ProgressMessage, message_from_values
+from mlbench.execution.channel import Channel, OutcomeMessage, ProgressMessage, parse_message
 from mlbench.execution.failures import (
     ErrorReport,
     Failure,
@@ -28,7 +28,7 @@ from mlbench.execution.failures import (
 from mlbench.execution.patience import Silence
 from mlbench.execution.supervised import SupervisedProcess
 from mlbench.execution.usage import oom_kills_so_far, resident_bytes
-from mlbench.execution.wire import Receiver, Stray, new_key
+from mlbench.execution.wire import Received, Receiver, Stray, new_key
 
 __all__ = [
     "Channel",
@@ -201,8 +201,8 @@ class _Watch:
                 self._take(each)
         return data
 
-    def _take(self, received: Mapping[str, Any] | Stray) -> None:
-        message = None if isinstance(received, Stray) else message_from_values(received)
+    def _take(self, received: Received | Stray) -> None:
+        message = received if isinstance(received, Stray) else parse_message(received)
         match message:
             case ProgressMessage(stage=stage, facts=facts) if self.last is None:
                 self._silence, self.stage = None, stage
@@ -210,8 +210,8 @@ class _Watch:
             case OutcomeMessage() | ErrorReport() if self.last is None:
                 self.last = message
                 self._leave_by_s = time.monotonic() + _LEAVE_WITHIN_S  # it has sent its final message
-            case None:
-                self._note(received.content if isinstance(received, Stray) else repr(received).encode())
+            case Stray(content=content):
+                self._note(content)
 
     def _note(self, content: bytes) -> None:
         """Copy data from the pipe that is not a message to the log, up to a limit."""

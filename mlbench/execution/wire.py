@@ -36,6 +36,13 @@ class Stray:
     content: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message that arrived whole and signed, as JSON that is not parsed yet."""
+
+    body: bytes
+
+
 def new_key() -> str:
     """Return a key for one run."""
     return secrets.token_hex(_KEY_BYTES)
@@ -88,22 +95,20 @@ class Receiver:
         self._body = bytearray()
         self._unfinished = b""
 
-    def feed(self, data: bytes) -> Iterator[Mapping[str, Any] | Stray]:
+    def feed(self, data: bytes) -> Iterator[Received | Stray]:
         """Yield what these bytes complete; empty bytes: no more are coming."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         for line in lines:
             if line:
                 whole = self._take(line)
-                if isinstance(whole, bytes):
-                    yield _decode(whole)
-                elif whole:
+                if whole:
                     yield whole
         if self._unfinished and (not data or len(self._unfinished) > _LONGEST_LINE_BYTES):
             content, self._unfinished = self._unfinished, b""
             yield Stray(content)
 
-    def _take(self, line: bytes) -> bytes | Stray | None:
-        """Take in a line; return what is whole with it: a message's body, or what belongs to none."""
+    def _take(self, line: bytes) -> Received | Stray | None:
+        """Take in a line; return what is whole with it: a message, or what belongs to none."""
         signature, _, content = line.partition(b" ")
         if not hmac.compare_digest(signature, _signature(self._key, content)):
             return Stray(line + b"\n")
@@ -114,16 +119,8 @@ class Receiver:
         self._body += piece
         if len(self._body) > LONGEST_MESSAGE_BYTES or mark == b".":
             body, self._body = bytes(self._body), bytearray()
-            return body
+            return Received(body)
         return None
-
-
-def _decode(body: bytes) -> Mapping[str, Any] | Stray:
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return Stray(body + b"\n")
-    return message if isinstance(message, dict) else Stray(body + b"\n")
 
 
 def _signature(key: bytes, content: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def callbacks_to(channel: Channel, stage: str, test: Test, sample_count: int) ->
     demand = demand_of(test, sample_count)
 
     def answered(counts: SampleCounts) -> None:
-        channel.progress(stage, **dataclasses.asdict(LoadProgress.of(counts, demand)))
+        channel.progress(stage, **LoadProgress(counts=counts, demand=demand).facts)
 
     return ProgressCallbacks(answered=answered, stuck=channel.stuck)
 

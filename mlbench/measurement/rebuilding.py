@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,19 +15,25 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
-from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import DataError, one_line
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
-from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
+from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_work
 from mlbench.measurement.job import Job
-from mlbench.measurement.judging import judge_run
+from mlbench.measurement.judging import Judgement, judge_run
 from mlbench.measurement.overhead import overhead_ns
+from mlbench.measurement.rebuilt import (
+    Rebuilt,
+    RebuiltRule,
+    RebuiltSamples,
+    RebuiltSeeds,
+)
 from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_record import RuleRecord, RunRecord, VerdictRecord
 from mlbench.records.scenario_record import ScenarioRecord
-from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import Tier, limits_of
+from mlbench.rules.tiers import RunLimits, Tier, limits_of
 
 UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
 """Rules about the engine's behaviour during or right after the test; not in any log."""
@@ -45,50 +50,66 @@ _LOGGED_LOAD = {
 }
 """Where LoadGen logs what `LoadSettings` asked for, in every scenario."""
 
+_Scalar = bool | int | float | str | None
+
+_SECOND = "%Y%m%dT%H%M%SZ"
+"""How the id of a run has the second in which it began."""
+
 _CHOSEN = ("target_qps", "expected_latency_ns")
 """Settings of which 0 means that the run chooses; others that LoadGen does not log keep their value."""
 
 
-def rebuild(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> dict[str, Any]:
-    """Return the record of a completed run, rebuilt from its folder; what the folder does not hold is missing.
+def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
+    """Return the record of a completed run, rebuilt from its folder; what the folder does not hold is not set.
 
     What follows from other fields of the record, such as joules per sample, is worked out from these.
 
     Args:
-        record: as stored, JSON values.
+        record: as stored.
         folder: the run folder.
         plugins: must hold the workload, whose metric scores the accuracy log once more.
 
     Raises:
         DataError: a log is missing, cut short, corrupt or of another scenario, or the workload's data is.
     """
-    names = names_of(folder.name, plugins) or names_of(record["run_id"], plugins)
-    job = _job({**record, **names}, folder, plugins)
+    assert record.verdict
+    names = names_of(folder.name, plugins) or names_of(record.run_id, plugins)
+    second = names.pop("created", "")
+    job = _job(record, names, folder, plugins)
     detail = read_detail(folder / Mode.PERFORMANCE / DETAIL)
     if (found := detail.values.get("effective_scenario")) != job.scenario.loadgen:
         raise DataError(f"the log of {folder.name} is of {found}, and the run of {job.scenario.name}.")
     dataset = job.workload.dataset(job.variant)
     issued = _count_in_log(detail, "result_query_count") * _count_in_log(detail, "generated_samples_per_query")
-    fields = _json(
-        {
-            "run_id": folder.name,
-            **names,
-            "scenario_facts": ScenarioRecord.of(job.scenario).model_dump(mode="json"),
-            **_times(record, names, folder),
-            "imported": None,
-            "status": "completed",
-            "failure": None,
-            **_judge_again(record, job, dataset, detail),
-            "overhead_ns_per_sample": _overhead_ns(folder, job.scenario),
-            "seeds": {
-                name: detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
-            },
-            "samples": {"dataset": _count_in_log(detail, "qsl_reported_total_count"), "issued": issued},
-            "load": _load(record, job.scenario, detail),
-            **_fingerprints(record, job, dataset),
-        }
+    created, duration_ns = _times(record, second, folder)
+    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    judgement = _judge_again(record, job, dataset, detail, limits)
+    weights, fingerprints = _fingerprints(record, job, dataset)
+    work = derive_work(record, job, detail, issued)
+    return Rebuilt(
+        **names,
+        run_id=folder.name,
+        scenario_facts=ScenarioRecord.of(job.scenario),
+        created=created,
+        duration_ns=duration_ns,
+        imported=None,
+        status="completed",
+        failure=None,
+        result=judgement.result,
+        accuracy=judgement.accuracy,
+        verdict=_with_unlogged(judgement.verdict, record.verdict),
+        loadgen_version=judgement.loadgen_version,
+        limits=limits,
+        overhead_ns_per_sample=_overhead_ns(folder, job.scenario),
+        seeds=_seeds(detail),
+        samples=RebuiltSamples(dataset=_count_in_log(detail, "qsl_reported_total_count"), issued=issued),
+        load=_load(record, job.scenario, detail),
+        weights=weights,
+        fingerprints=fingerprints,
+        energy=derive_energy(record, job, detail, issued),
+        work=work,
+        roofline=derive_roofline(record, job, work),
     )
-    return fields | _json(_derive_values(record, job, detail, issued))
 
 
 def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
@@ -108,15 +129,21 @@ def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:
     return found.groupdict() if found else {}
 
 
-def _job(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
+def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plugins) -> Job:
     """Return the job that the run was. An accuracy test was asked for where it left its log."""
-    no_accuracy = record["verdict"]["not_applied"].get("accuracy", "")
+    assert record.verdict
+    no_accuracy = record.verdict.not_applied.get("accuracy", "")
     has_log = (folder / Mode.ACCURACY / DETAIL).is_file()
-    wants_accuracy = has_log or (record["weights"] == Weights.RANDOM and no_accuracy != _NOT_ASKED)
-    names = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+    wants_accuracy = has_log or (record.weights == "random" and no_accuracy != _NOT_ASKED)
     spec = JobSpec(
-        **{name: record[name] for name in names},
-        settings={key: setting["value"] for key, setting in record["settings"].items()},
+        workload=names.get("workload", record.workload),
+        backend=names.get("backend", record.backend),
+        scenario=names.get("scenario", record.scenario),
+        profile=names.get("profile", record.profile),
+        tier=names.get("tier", record.tier),
+        precision=names.get("precision", record.precision),
+        weights=record.weights,
+        settings={key: setting.value for key, setting in record.settings.items()},
         folder=str(folder),
         wants_accuracy=wants_accuracy,
         uncounted="no run is made",
@@ -128,19 +155,25 @@ def _job(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Job:
         raise DataError(f"run record is corrupt: {folder.name}: a setting is of the wrong kind: {reason}.") from None
 
 
-def _times(record: Mapping[str, Any], names: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """Return when the run began and how long it took, within the bounds of the id and LoadGen's clock."""
-    created, duration_ns = datetime.fromisoformat(record["created"]), record["duration_ns"]
+def _times(record: RunRecord, second: str, folder: Path) -> tuple[datetime | str, int | str | None]:
+    """Return when the run began and how many nanoseconds it took, within the bounds of the id and LoadGen's clock.
+
+    Args:
+        record: whose values are returned where they keep these bounds.
+        second: in which the run began, by its id; empty if that does not say it.
+        folder: the run folder.
+    """
+    created, duration_ns = record.created, record.duration_ns
+    found: tuple[datetime | str, int | str | None] = created, duration_ns
     begun, ended = _span_in_logs(folder)
-    found: dict[str, Any] = {"created": record["created"], "duration_ns": duration_ns}
-    if "created" in names and created.strftime("%Y%m%dT%H%M%SZ") != names["created"]:
-        created = datetime.strptime(names["created"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        found["created"] = created.isoformat()
+    if second and created.strftime(_SECOND) != second:
+        created = datetime.strptime(second, _SECOND).replace(tzinfo=UTC)
+        found = created.isoformat(), duration_ns
     if created > begun:
-        found["created"] = f"before {begun.isoformat()}, when LoadGen began"
+        found = f"before {begun.isoformat()}, when LoadGen began", duration_ns
     lasted_ns = round((ended - created).total_seconds() * 1e9)
     if duration_ns is None or duration_ns < lasted_ns:
-        found["duration_ns"] = f"at least {lasted_ns}, when LoadGen ended its last test"
+        return found[0], f"at least {lasted_ns}, when LoadGen ended its last test"
     return found
 
 
@@ -177,18 +210,18 @@ def _missing_key(key: str) -> DataError:
     return DataError(f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again.")
 
 
-def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: DetailLog) -> dict[str, Any]:
+def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLog, limits: RunLimits) -> Judgement:
     """Return scores and verdict by the code that judged the run; whether any reply was invalid is the record's.
 
     LoadGen does not log which replies were invalid.
     """
-    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    assert record.verdict
     metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
-    is_unscored = record["verdict"]["not_applied"].get("accuracy") == _NO_SCORE  # a fault that is found once more
-    sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
-    has_faults = sound is not None and not is_unscored and int(sound["measured"] or 0) > 0
+    is_unscored = record.verdict.not_applied.get("accuracy") == _NO_SCORE  # a fault that is found once more
+    sound = next((rule for rule in record.verdict.rules if rule.rule == _SOUND), None)
+    has_faults = sound is not None and not is_unscored and int(sound.measured or 0) > 0
     with _copy_to_write_in(job.folder) as place:
-        judgement = judge_run(
+        return judge_run(
             dataclasses.replace(job, folder=place),
             limits,
             detail,
@@ -196,21 +229,22 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
             metric,
             model=job.workload.model(job.variant),
             spots=(None, ""),
-            statistics=statistics_from_json(record["engine"]),
+            statistics=record.engine,
         )
-    values = _json(dataclasses.asdict(judgement))
-    verdict = values["verdict"]
-    for rule in verdict["rules"]:
-        if rule["rule"] == _SOUND:
-            del rule["measured"], rule["fix"]
-    if not _passes_unlogged(record["verdict"]["rules"]):
-        verdict = {**verdict, "is_valid": False, "is_conformant": False}
-    return {**values, "verdict": verdict, "limits": dataclasses.asdict(limits)}
 
 
-def _passes_unlogged(rules: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the rules that cannot be checked from logs passed, according to the record."""
-    return all(rule["passed"] for rule in rules if rule["rule"] in UNLOGGED_RULES)
+def _with_unlogged(verdict: VerdictRecord, said: VerdictRecord) -> VerdictRecord:
+    """Return a verdict that follows from the logs with what a record's verdict ``said`` about the rest."""
+    fields = {"rules": [_rebuilt_rule(rule) for rule in verdict.rules]}
+    if all(rule.passed for rule in said.rules if rule.rule in UNLOGGED_RULES):
+        return verdict.model_copy(update=fields)
+    return verdict.model_copy(update={**fields, "is_valid": False, "is_conformant": False})
+
+
+def _rebuilt_rule(rule: RuleRecord) -> RuleRecord:
+    if rule.rule != _SOUND:
+        return rule
+    return RebuiltRule.model_validate(rule.model_dump(exclude={"measured", "fix"}))
 
 
 class _RecordedTraffic(Traffic):
@@ -248,25 +282,38 @@ def _overhead_ns(folder: Path, scenario: Scenario) -> int | None:
         raise _missing_key(error.args[0]) from None
 
 
-def _load(record: Mapping[str, Any], scenario: Scenario, detail: DetailLog) -> dict[str, Any]:
+def _seeds(detail: DetailLog) -> RebuiltSeeds:
+    qsl, sample_index, schedule = (
+        detail.values.get(f"effective_{name}_rng_seed") for name in ("qsl", "sample_index", "schedule")
+    )
+    return RebuiltSeeds(qsl=qsl, sample_index=sample_index, schedule=schedule)
+
+
+def _load(record: RunRecord, scenario: Scenario, detail: DetailLog) -> dict[str, _Scalar]:
     """Return how LoadGen was driven, as far as it logs that; it prints six digits of a rate."""
     own = {field: f"requested_{setting}" for field, setting in scenario.pattern.settings.items()}
-    keys, said = _LOGGED_LOAD | own, record["load"]
-    logged = {name: detail.values[key] for name, key in keys.items() if key in detail.values}
+    logged = {name: detail.values[key] for name, key in (_LOGGED_LOAD | own).items() if key in detail.values}
     found = {
-        name: said[name] if name in said and f"{said[name]:.6g}" == f"{value:.6g}" else value
+        name: _unless_rounded(record.load[name], value) if name in record.load else value
         for name, value in logged.items()
     }
-    for key, setting in record["settings"].items():
+    for key, setting in record.settings.items():
         room, _, name = key.partition(".")
-        if room == "load" and name not in found and (setting["value"] or name not in _CHOSEN):
-            found[name] = setting["value"]
+        is_given = bool(setting.value) or name not in _CHOSEN
+        if room == "load" and name not in found and is_given and not isinstance(setting.value, list | dict):
+            found[name] = setting.value
     return found
 
 
-def _fingerprints(record: Mapping[str, Any], job: Job, dataset: Dataset) -> dict[str, Any]:
-    """Return the fingerprints of data and model as they are installed here, and which weights have the recorded one."""
-    said, found = record["fingerprints"].get("weights"), {}
+def _unless_rounded(said: Any, logged: Any) -> _Scalar:
+    """Return a number of the log, or the one that the record says if LoadGen would print it like that."""
+    found: _Scalar = said if f"{said:.6g}" == f"{logged:.6g}" else logged
+    return found
+
+
+def _fingerprints(record: RunRecord, job: Job, dataset: Dataset) -> tuple[str, dict[str, str]]:
+    """Return which weights have the recorded fingerprint, and those of data and model as they are installed here."""
+    said, found = record.fingerprints.get("weights"), {}
     kinds = (job.variant.weights, *(kind for kind in Weights if kind is not job.variant.weights))
     for kind in kinds:
         model = job.workload.model(dataclasses.replace(job.variant, weights=kind))
@@ -275,43 +322,4 @@ def _fingerprints(record: Mapping[str, Any], job: Job, dataset: Dataset) -> dict
         if model.weights_fingerprint == said:
             break
     weights = kind if found[kind]["weights"] == said else kinds[0]
-    return {"weights": str(weights), "fingerprints": {"data": dataset.fingerprint, **found[weights]}}
-
-
-def _derive_values(record: Mapping[str, Any], job: Job, detail: DetailLog, issued: int) -> dict[str, Any]:
-    """Return values derived from the logs and from measurements that only the record has."""
-    energy, work, roofline = (record[name] for name in ("energy", "work", "roofline"))
-    rate_per_s = samples_per_s(detail, job.scenario)
-    if energy:
-        tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key(job.scenario.loadgen))
-        energy = {
-            "joules_per_sample": energy["joules"] / issued if issued else None,
-            "joules_per_token": energy["joules"] / tokens if tokens else None,
-        }
-    per_sample = {"operations": 0.0, "bytes": 0.0}
-    if work:
-        per_sample = {name: sum(graph[name] for graph in work["graphs"]) / max(issued, 1) for name in per_sample}
-        work = {**{f"{name}_per_sample": each for name, each in per_sample.items()}, "samples_per_s": rate_per_s}
-    if roofline:
-        rates = {name: (rate_per_s or 0) * each for name, each in per_sample.items()}
-        shares = {
-            bound: rates[name] / roofline[f"{name}_ceiling_per_s"]
-            for bound, name in (("compute", "operations"), ("memory", "bytes"))
-        }
-        bound = max(shares, key=lambda name: shares[name])
-        roofline = {
-            "device": record["runtime"].get("device"),
-            "precision": str(job.plan.precision),
-            **{f"{name}_per_s": rate for name, rate in rates.items()},
-            "bound": bound,
-            "share": shares[bound],
-        }
-    return {"energy": energy, "work": work, "roofline": roofline}
-
-
-def _json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields after a round trip through JSON."""
-    from pydantic_core import to_json
-
-    loaded: dict[str, Any] = json.loads(to_json(fields, inf_nan_mode="null"))
-    return loaded
+    return str(weights), {"data": dataset.fingerprint, **found[weights]}

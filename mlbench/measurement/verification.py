@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from mlbench.discovery import Plugins
 from mlbench.documents import refuse_odd_values
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
+from mlbench.records.run_record import RunRecord
 
 _ONLY_THE_RECORD = "it is nowhere else in the run folder"
 _METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"
@@ -91,11 +93,11 @@ class Verification:
     """Fields that it holds less exactly, and how far they were checked."""
 
 
-def verify(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Verification:
+def verify(record: RunRecord, folder: Path, plugins: Plugins) -> Verification:
     """Check every field of a completed run's record against its logs and its id.
 
     Args:
-        record: as stored, JSON values.
+        record: as stored.
         folder: the run folder.
         plugins: must hold the workload, whose metric scores the accuracy log once more.
 
@@ -105,15 +107,16 @@ def verify(record: Mapping[str, Any], folder: Path, plugins: Plugins) -> Verific
     """
     outcome = Verification()
     with refuse_odd_values(f"record and logs of {folder.name}"):
-        _compare(record, rebuild(record, folder, plugins), "", outcome)
+        rebuilt = rebuild(record, folder, plugins).model_dump_json(exclude_unset=True)
+        _compare(record.model_dump(mode="json"), json.loads(rebuilt), "", outcome)
     if missing := _list_unaccounted(record):
         outcome.differences.append(f"not_measured: the record has no {', '.join(missing)}, and does not say why")
     return outcome
 
 
-def _list_unaccounted(record: Mapping[str, Any]) -> list[str]:
-    names = ("energy", "work", "roofline")
-    return [name for name in names if record[name] is None and name not in record["not_measured"]]
+def _list_unaccounted(record: RunRecord) -> list[str]:
+    sections = {"energy": record.energy, "work": record.work, "roofline": record.roofline}
+    return [name for name, section in sections.items() if section is None and name not in record.not_measured]
 
 
 def _compare(said: Any, found: Any, path: str, outcome: Verification) -> None:

@@ -102,7 +102,7 @@ class RunProgress:
     def _describe_stage(self, now_s: float) -> str:
         lasted_s = now_s - self._stage_began_s
         parts = [f"{self._name}: {self._stage}"]
-        if self._test and self._test.issued:
+        if self._test and self._test.counts.issued:
             parts += [self._describe_time_left(now_s), _samples(self._test)]  # the end of a line may be cut off
         elif lasted_s >= _NOTED_FROM_S:
             parts.append(f"{rough_time(lasted_s)} so far")
@@ -117,6 +117,7 @@ class RunProgress:
 
 def _samples(test: LoadProgress) -> str:
     """Return how many samples were answered, and of how many where their number ends the test."""
-    is_counted = not test.least_s or test.answered < test.samples
+    answered = test.counts.answered
+    is_counted = not test.demand.least_s or answered < test.samples
     of = f" of {number_of(test.samples)}" if is_counted else ""
-    return f"{number_of(test.answered)}{of} samples"
+    return f"{number_of(answered)}{of} samples"

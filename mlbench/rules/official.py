@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.rules import Tokens
@@ -92,8 +92,67 @@ class WorkloadRules:
 
     def token_key(self, scenario: str) -> str | None:
         """Return the detail log's key of the token rate that is reported; None: the scenario's own result is."""
-        key: str | None = _table()["results"].get(self.tokens, {}).get(scenario)
-        return key
+        return _rules().token_keys.get(self.tokens, {}).get(scenario)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TargetRow:
+    """A score that a workload must reach, as the file has it, by accuracy variant."""
+
+    score: str
+    reference: float
+    factors: Mapping[str, float]
+    """Shares of the reference; empty where the bounds are given instead."""
+    ranges: Mapping[str, tuple[float, float]]
+    """Lower and upper bounds; empty where the factors are given instead."""
+    upper_factor: float | None
+    """Share of the reference that must not be exceeded; None: no upper bound."""
+    lower_is_better: bool
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Return a target of the file."""
+        return cls(
+            score=row["score"],
+            reference=row["reference"],
+            factors=row.get("factors", {}),
+            ranges={name: (lower, upper) for name, (lower, upper) in row.get("ranges", {}).items()},
+            upper_factor=row.get("upper_factor"),
+            lower_is_better=row.get("lower_is_better", False),
+        )
+
+    def targets(self, variants: Iterable[str]) -> tuple[Target, ...]:
+        """Return one target per accuracy variant."""
+        if not self.ranges:
+            factors = {name: self.factors[name] for name in variants}
+            return share_targets(self.score, self.reference, factors, self.upper_factor)
+        return tuple(
+            Target(
+                score=self.score,
+                reference=self.reference,
+                lower=self.ranges[name][0],
+                upper=self.ranges[name][1],
+                name=name,
+                required=position == 0,
+                lower_is_better=self.lower_is_better,
+            )
+            for position, name in enumerate(variants)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfficialRules:
+    """All of the file."""
+
+    scenarios: Mapping[str, ScenarioRules]
+    workloads: Mapping[str, WorkloadRules]
+    target_rows: Mapping[str, tuple[_TargetRow, ...]]
+    """By workload."""
+    token_keys: Mapping[str, Mapping[str, str]]
+    """The detail log's key of the token rate, by what is said of tokens and by scenario."""
+    seeds: OfficialSeeds
+    min_duration_ms: int
+    early_stopping_confidence: float
 
 
 def official_rules(name: str) -> WorkloadRules:
@@ -103,10 +162,10 @@ def official_rules(name: str) -> WorkloadRules:
         UsageError: v4.1 has no such workload.
     """
     try:
-        return _workloads()[name]
+        return _rules().workloads[name]
     except KeyError:
         raise UsageError(
-            f"v4.1 has no rules for workload {name!r}.", hint=f"It has: {', '.join(_workloads())}."
+            f"v4.1 has no rules for workload {name!r}.", hint=f"It has: {', '.join(official_workloads())}."
         ) from None
 
 
@@ -130,17 +189,16 @@ def rescaled_targets(
     """
     variants = official_rules(name).variants
     targets: list[Target] = []
-    for row in _table()["workloads"][name]["targets"]:
-        score = row["score"]
-        own = {variant: factors.get(score, row["factors"][variant]) for variant in variants}
-        upper = upper_factors.get(score, row.get("upper_factor"))
-        targets += share_targets(score, reference(score), own, upper)
+    for row in _rules().target_rows[name]:
+        own = {variant: factors.get(row.score, row.factors[variant]) for variant in variants}
+        upper = upper_factors.get(row.score, row.upper_factor)
+        targets += share_targets(row.score, reference(row.score), own, upper)
     return tuple(targets)
 
 
 def official_workloads() -> tuple[str, ...]:
     """Return LoadGen's names of the nine workloads."""
-    return tuple(_workloads())
+    return tuple(_rules().workloads)
 
 
 def scenario_rules(name: str) -> ScenarioRules:
@@ -149,7 +207,10 @@ def scenario_rules(name: str) -> ScenarioRules:
     Raises:
         KeyError: LoadGen has no such scenario.
     """
-    row = _table()["scenarios"][name]
+    return _rules().scenarios[name]
+
+
+def _scenario(name: str, row: Mapping[str, Any]) -> ScenarioRules:
     return ScenarioRules(
         name=name,
         samples_per_query=row.get("samples_per_query"),
@@ -162,27 +223,7 @@ def _seeds(row: Mapping[str, Any]) -> RoundSeeds:
     return RoundSeeds(qsl=row["qsl"], sample_index=row["sample_index"], schedule=row["schedule"])
 
 
-def _targets(row: Mapping[str, Any], variants: Iterable[str]) -> tuple[Target, ...]:
-    """Return one target per accuracy variant."""
-    if "ranges" not in row:
-        return share_targets(
-            row["score"], row["reference"], {name: row["factors"][name] for name in variants}, row.get("upper_factor")
-        )
-    return tuple(
-        Target(
-            score=row["score"],
-            reference=row["reference"],
-            lower=row["ranges"][name][0],
-            upper=row["ranges"][name][1],
-            name=name,
-            required=position == 0,
-            lower_is_better=row.get("lower_is_better", False),
-        )
-        for position, name in enumerate(variants)
-    )
-
-
-def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:
+def _workload(name: str, row: Mapping[str, Any], scenarios: Iterable[str], min_duration_ms: int) -> WorkloadRules:
     defined = {scenario for scenarios in row["scenarios"].values() for scenario in scenarios}
     return WorkloadRules(
         name=name,
@@ -196,30 +237,36 @@ def _workload(name: str, row: Mapping[str, Any]) -> WorkloadRules:
         tokens=Tokens(row.get("tokens", "none")),
         tokens_per_sample=row.get("tokens_per_sample"),
         compliance=tuple(row.get("compliance", ())),
-        scenarios=tuple(scenario for scenario in _table()["scenarios"] if scenario in defined),
+        scenarios=tuple(scenario for scenario in scenarios if scenario in defined),
         category_scenarios={Category(category): tuple(names) for category, names in row["scenarios"].items()},
         variants={variant: tuple(map(Category, categories)) for variant, categories in row["variants"].items()},
-        targets=tuple(target for each in row["targets"] for target in _targets(each, row["variants"])),
-        min_duration_ms=OFFICIAL_MIN_DURATION_MS,
+        targets=tuple(target for each in row["targets"] for target in _TargetRow.of(each).targets(row["variants"])),
+        min_duration_ms=min_duration_ms,
     )
 
 
 @cache
-def _table() -> Mapping[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("v4_1.toml").read_text(encoding="utf-8"))
+def _rules() -> _OfficialRules:
+    table = tomllib.loads(Path(__file__).with_name("v4_1.toml").read_text(encoding="utf-8"))
+    rows, seeds, min_duration_ms = table["workloads"], table["seeds"], table["durations"]["min_duration_ms"]
+    scenarios = {name: _scenario(name, row) for name, row in table["scenarios"].items()}
+    return _OfficialRules(
+        scenarios=scenarios,
+        workloads={name: _workload(name, row, scenarios, min_duration_ms) for name, row in rows.items()},
+        target_rows={name: tuple(map(_TargetRow.of, row["targets"])) for name, row in rows.items()},
+        token_keys=table["results"],
+        seeds=OfficialSeeds(
+            normal=_seeds(seeds["normal"]),
+            test05=_seeds(seeds["test05"]),
+            accuracy_log=seeds["compliance"]["accuracy_log"],
+        ),
+        min_duration_ms=min_duration_ms,
+        early_stopping_confidence=table["early_stopping"]["confidence"],
+    )
 
 
-@cache
-def _workloads() -> Mapping[str, WorkloadRules]:
-    return {name: _workload(name, row) for name, row in _table()["workloads"].items()}
+SEEDS = _rules().seeds
 
+OFFICIAL_MIN_DURATION_MS = _rules().min_duration_ms
 
-SEEDS = OfficialSeeds(
-    normal=_seeds(_table()["seeds"]["normal"]),
-    test05=_seeds(_table()["seeds"]["test05"]),
-    accuracy_log=_table()["seeds"]["compliance"]["accuracy_log"],
-)
-
-OFFICIAL_MIN_DURATION_MS: int = _table()["durations"]["min_duration_ms"]
-
-EARLY_STOPPING_CONFIDENCE: float = _table()["early_stopping"]["confidence"]
+EARLY_STOPPING_CONFIDENCE = _rules().early_stopping_confidence

@@ -12,9 +12,10 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
@@ -42,7 +43,6 @@ from mlbench.submission.verdict import judge_result
 from mlbench.version import __version__
 
 _NO_POWER = f"power was metered, and {SPL} holds no reading that can be used"
-_LOAD = ("min_duration_ms", "min_query_count", "performance_sample_count", "samples_per_query")
 _LONGEST_ID_BYTES = 240
 _MOMENTS = {"power_begin": "%m-%d-%Y %H:%M:%S.%f", "test_datetime": "%Y-%m-%dT%H:%M:%SZ"}
 """Where a log says when it was made: the first is UTC, the second local time of an unknown zone."""
@@ -67,6 +67,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
     samples = count_samples(detail.values, rules, scenario)
     result = make_result(detail, rules, scenario, samples)
     energy = _energy(sources, result, samples)
+    load = dataclasses.asdict(_LoggedLoad.of(detail.values, scenario))
     return RunRecord(
         run_id=_run_id(created, (entry.model, entry.submitter, entry.system, scenario.name), log_sha256[:8]),
         created=created,
@@ -91,7 +92,7 @@ def _result(sources: Sources, tag: str) -> RunRecord:
         loadgen_version=str(detail.values.get("loadgen_version", "")),
         seeds=_seeds(detail.values),
         samples=samples,
-        load=_load(detail.values, scenario),
+        load={name: value for name, value in load.items() if value is not None},
         limits=dataclasses.asdict(sources.limits),
         runtime=runtime_of(sources.description),
         environment=environment_of(owner, sources.description),
@@ -166,9 +167,25 @@ def _seeds(values: Mapping[str, Any]) -> SeedsRecord | None:
     return SeedsRecord.model_validate(found) if all(isinstance(each, int) for each in found.values()) else None
 
 
-def _load(values: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
-    """Return how LoadGen was asked to drive the run, as far as its log says so under the names of `LoadSettings`."""
-    wanted = {name: values.get(f"effective_{name}") for name in _LOAD}
-    if "target_qps" in scenario.pattern.settings:
-        wanted["target_qps"] = values.get("effective_target_qps")
-    return {name: value for name, value in wanted.items() if value is not None}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LoggedLoad:
+    """How LoadGen was asked to drive a run, under the names of `LoadSettings`; None where its log does not say it."""
+
+    min_duration_ms: int | None
+    min_query_count: int | None
+    performance_sample_count: int | None
+    samples_per_query: int | None
+    target_qps: float | None
+    """Arrivals per second; None also in a scenario that has no such setting."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], scenario: Scenario) -> Self:
+        """Return what the values of a detail log say."""
+        sends_rate = "target_qps" in scenario.pattern.settings
+        return cls(
+            min_duration_ms=values.get("effective_min_duration_ms"),
+            min_query_count=values.get("effective_min_query_count"),
+            performance_sample_count=values.get("effective_performance_sample_count"),
+            samples_per_query=values.get("effective_samples_per_query"),
+            target_qps=values.get("effective_target_qps") if sends_rate else None,
+        )

@@ -10,6 +10,10 @@ PromptField = str | list[int] | list[dict[str, str | list[int]]]
 """What a field of a request holds that has a prompt in it."""
 
 
+RequestField = bool | int | list[str] | PromptField
+"""What a field of a request holds that is a sample's own."""
+
+
 class Api(StrEnum):
     """Which of the two a server is asked by."""
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import aiohttp
 
-from mlbench_endpoint.answer import Answer, AnswerFormat
-from mlbench_endpoint.api import Api
+from mlbench_endpoint.answer import Answer
+from mlbench_endpoint.client_settings import ClientSettings
 from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed, one_line, without_key
 from mlbench_endpoint.model_list import check_name, find_model
 from mlbench_endpoint.response import expect_success, messages
@@ -64,18 +64,9 @@ class Client:
     """Sends requests to targets in turn."""
 
     http: aiohttp.ClientSession
-    targets: Sequence[str]
+    settings: ClientSettings
     model: str
-    fields: Mapping[str, Any]
-    """Fields of every request."""
-    format: AnswerFormat
-    retries: int
-    timeout_s: float
-    """From one token to the next."""
-    total_timeout_s: float
-    """For a whole answer, with all attempts at it."""
-    wait_timeout_s: float
-    """For one of the places under way."""
+    """As every target calls it."""
     free: asyncio.Semaphore
     """Most concurrent requests."""
     report: AnswerLine
@@ -83,11 +74,12 @@ class Client:
 
     async def ask(self, request: Completion) -> None:
         """Send a request when there is a place for it, and report its first token and its end."""
+        wait_timeout_s = self.settings.options.wait_timeout_s
         try:
-            async with asyncio.timeout(self.wait_timeout_s):
+            async with asyncio.timeout(wait_timeout_s):
                 await self.free.acquire()
         except TimeoutError:
-            self.report.fail(request, f"not sent within {self.wait_timeout_s:g} s (backend.wait_timeout_s)")
+            self.report.fail(request, f"not sent within {wait_timeout_s:g} s (backend.wait_timeout_s)")
             return
         try:
             await self._send(request)
@@ -96,13 +88,14 @@ class Client:
 
     async def _send(self, request: Completion) -> None:
         request.sent_ns = time.monotonic_ns()
+        total_timeout_s = self.settings.options.total_timeout_s
         try:
-            async with asyncio.timeout(self.total_timeout_s) as total:
+            async with asyncio.timeout(total_timeout_s) as total:
                 answer = await self._answer(request)
-            self.report.complete(request, answer, is_text=self.format.is_text)
+            self.report.complete(request, answer, is_text=self.settings.format.is_text)
         except Exception as error:  # whatever a server may send: a request that does not end would hang the run
             is_total = isinstance(error, TimeoutError) and total.expired()
-            limit = f"no whole answer within {self.total_timeout_s:g} s (backend.total_timeout_s)"
+            limit = f"no whole answer within {total_timeout_s:g} s (backend.total_timeout_s)"
             self.report.fail(request, limit if is_total else str(error) or type(error).__name__)
 
     async def _answer(self, request: Completion) -> Answer:
@@ -111,13 +104,14 @@ class Client:
         Raises:
             Exception: whatever the last attempt raised.
         """
+        options = self.settings.options
         while True:
             request.attempts += 1
             try:
                 return await self._attempt(request)
             except Exception as error:  # see `ask`
                 wait_s = error.retry_after_s if isinstance(error, RequestFailed) else 0
-                if request.attempts > self.retries or request.has_begun or wait_s >= self.total_timeout_s:
+                if request.attempts > options.retries or request.has_begun or wait_s >= options.total_timeout_s:
                     raise
                 await asyncio.sleep(wait_s)
 
@@ -129,31 +123,32 @@ class Client:
                 answer, or no token for too long.
             aiohttp.ClientError: the connection failed.
         """
-        request.target = self.targets[next(self.turns) % len(self.targets)]
-        answer = Answer(self.format, request.limit)
+        targets, timeout_s = self.settings.targets, self.settings.options.timeout_s
+        request.target = targets[next(self.turns) % len(targets)]
+        answer = Answer(self.settings.format, request.limit)
         try:
-            async with asyncio.timeout(self.timeout_s) as silence:
+            async with asyncio.timeout(timeout_s) as silence:
                 await self._read(request, answer, silence)
         except TimeoutError:
             if not silence.expired():
                 raise
-            reason = f"no token for {self.timeout_s:g} s (backend.timeout_s), after {len(answer.parts)} parts"
+            reason = f"no token for {timeout_s:g} s (backend.timeout_s), after {len(answer.parts)} parts"
             raise RequestFailed(reason) from None
         answer.check()
         return answer
 
     async def _read(self, request: Completion, answer: Answer, silence: asyncio.Timeout) -> None:
         """Send the request and read the answer; each token restarts the time limit."""
-        now_s = asyncio.get_running_loop().time
-        body = {**self.fields, **request.fields, "model": self.model}
-        url = f"{request.target}/{self.format.api.path}"
+        now_s, settings = asyncio.get_running_loop().time, self.settings
+        body = {**settings.fields, **request.fields, "model": self.model}
+        url = f"{request.target}/{settings.format.api.path}"
         async with self.http.post(url, json=body, allow_redirects=False) as response:
             await expect_success(response)
-            async for message in messages(response, is_stream=self.format.is_stream):
+            async for message in messages(response, is_stream=settings.format.is_stream):
                 part = answer.add(message)
                 check_name(message, self.model)
                 if part:
-                    silence.reschedule(now_s() + self.timeout_s)
+                    silence.reschedule(now_s() + settings.options.timeout_s)
                     if not request.has_begun:
                         self.report.begin(request, part)
 
@@ -197,20 +192,16 @@ class AnswerLine:
         self.writer.write(json.dumps({**message, "at_ns": time.monotonic_ns()}).encode() + b"\n")
 
 
-def _session(settings: Mapping[str, Any], key: str, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+def _session(timeout_s: float, key: str, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
     """Return the HTTP session. It requests uncompressed bodies, so that a few bytes cannot expand to many."""
     return aiohttp.ClientSession(
         headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings["timeout_s"]),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeout_s),
         auto_decompress=False,
         trust_env=False,  # a proxy would be measured too
     )
-
-
-def _answer_format(fields: Mapping[str, Any]) -> AnswerFormat:
-    return AnswerFormat(**{**fields, "api": Api(fields["api"])})
 
 
 def _allow_connections() -> None:
@@ -222,35 +213,24 @@ def _allow_connections() -> None:
 async def _serve(line: socket.socket) -> None:
     _allow_connections()
     reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST_MESSAGE)
-    settings = json.loads(await reader.readline())
-    key = os.environ.get(settings["key_variable"], "").strip()
+    settings = ClientSettings.of_line(await reader.readline())
+    options = settings.options
+    key = os.environ.get(options.key_variable, "").strip()
     report = AnswerLine(writer, key)
-    answer_format = _answer_format(settings["format"])
     try:
         # Servers hang up after an error: no connection that may have seen one is used again.
-        async with _session(settings, key, aiohttp.TCPConnector(force_close=True)) as http:
-            model = await find_model(http, settings["targets"], settings["model"], answer_format.api)
+        async with _session(options.timeout_s, key, aiohttp.TCPConnector(force_close=True)) as http:
+            model = await find_model(http, settings.targets, options.model, settings.format.api)
     except Exception as error:  # whatever a server may send is reported in one line
         reason = without_key(str(error) or type(error).__name__, key)
         report.send(refused=one_line(reason, longest=3 * LONGEST_REASON))
         await writer.drain()
         return
     report.send(ready=one_line(without_key(model, key)))
-    connector = aiohttp.TCPConnector(limit=settings["connections"], keepalive_timeout=KEEP_ALIVE_S)
-    async with _session(settings, key, connector) as http:
-        client = Client(
-            http=http,
-            targets=settings["targets"],
-            model=model,
-            fields=settings["fields"],
-            format=answer_format,
-            retries=settings["retries"],
-            timeout_s=settings["timeout_s"],
-            total_timeout_s=settings["total_timeout_s"],
-            wait_timeout_s=settings["wait_timeout_s"],
-            free=asyncio.Semaphore(settings["connections"]),
-            report=report,
-        )
+    connector = aiohttp.TCPConnector(limit=options.connections, keepalive_timeout=KEEP_ALIVE_S)
+    async with _session(options.timeout_s, key, connector) as http:
+        free = asyncio.Semaphore(options.connections)
+        client = Client(http=http, settings=settings, model=model, free=free, report=report)
         asking: set[asyncio.Task[None]] = set()
         while message := await reader.readline():
             asked = json.loads(message)

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
 from mlbench.toolkit import SideProcess
+from mlbench_endpoint.client_settings import ClientSettings
 from mlbench_endpoint.request_format import RequestFormat
 from mlbench_endpoint.request_times import RequestTimes
 from mlbench_endpoint.text_format import TextRequestFormat
@@ -140,22 +141,13 @@ class EndpointEngine(Engine):
         Raises:
             UnavailableError: a target does not answer, or does not have the model.
         """
-        options = self._options
+        settings = ClientSettings(
+            targets=self._targets, fields=self._format.common, format=self._format.answer, options=self._options
+        )
         self._process = SideProcess("mlbench_endpoint.client")
         self._messages = self._process.line.makefile("rb")
         try:
-            self._send(
-                targets=self._targets,
-                model=options.model,
-                fields=self._format.common,
-                format=dataclasses.asdict(self._format.answer),
-                connections=options.connections,
-                timeout_s=options.timeout_s,
-                total_timeout_s=options.total_timeout_s,
-                wait_timeout_s=options.wait_timeout_s,
-                retries=options.retries,
-                key_variable=options.key_variable,
-            )
+            self._process.line.sendall(settings.to_line())
             first = json.loads(self._messages.readline())
         except (OSError, ValueError):
             first = {"refused": _ENDED}

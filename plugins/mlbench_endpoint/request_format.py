@@ -14,6 +14,7 @@ import numpy as np
 from mlbench import Decoding, GenerationProgram, Model, Prompt, UsageError
 from mlbench.toolkit.language import TOKENIZER_FILE
 from mlbench_endpoint.answer import AnswerFormat
+from mlbench_endpoint.api import RequestField
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -44,9 +45,9 @@ class RequestFormat:
         """Whether prompts and answers are text, not token ids."""
         return self.answer.is_text
 
-    def fields(self, prompt: Prompt) -> dict[str, Any]:
+    def fields(self, prompt: Prompt) -> dict[str, RequestField]:
         """Return the fields of one sample's own."""
-        fields: dict[str, Any] = {"max_tokens": self._room(prompt)}
+        fields: dict[str, RequestField] = {"max_tokens": self._room(prompt)}
         fields["prompt"] = self._prompt_text(prompt) if self.is_text else prompt.tokens.tolist()
         if prompt.stop and self.tokenizer:
             fields["stop"] = [self._text(prompt.stop)]

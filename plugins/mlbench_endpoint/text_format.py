@@ -9,7 +9,7 @@ from typing import Any
 
 from mlbench import Prompt
 from mlbench_endpoint.answer import AnswerFormat
-from mlbench_endpoint.api import Api, PromptField
+from mlbench_endpoint.api import Api, RequestField
 from mlbench_endpoint.text_program import TextPrompt
 from mlbench_endpoint.text_sample import TextSample
 from mlbench_endpoint.words import WORDS
@@ -29,10 +29,10 @@ class TextRequestFormat:
     answer: AnswerFormat
     is_text: bool = True
 
-    def fields(self, prompt: Prompt) -> dict[str, int | PromptField]:
+    def fields(self, prompt: Prompt) -> dict[str, RequestField]:
         """Return the fields of one sample's own."""
         sample = _sample_of(prompt)
-        fields: dict[str, int | PromptField] = {
+        fields: dict[str, RequestField] = {
             "max_tokens": sample.answer_tokens,
             **self.answer.api.prompt_fields(text_to_send(sample)),
         }

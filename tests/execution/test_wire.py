@@ -1,12 +1,15 @@
 """Signed messages over a pipe."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from mlbench.execution.wire import Receiver, Sender, Stray, new_key
+from mlbench.execution.channel import Channel, OutcomeMessage, ProgressMessage, parse_message
+from mlbench.execution.failures import ErrorReport
+from mlbench.execution.wire import Received, Receiver, Sender, Stray, new_key
 
 
 @pytest.fixture
@@ -28,9 +31,10 @@ def sent(pipe, key, *messages):
 
 
 def received(receiver, data, size=7):
-    """Feed bytes in small parts, as a pipe may give them."""
+    """Feed bytes in small parts, as a pipe may give them; return the values of messages, and what is none."""
     parts = [data[start : start + size] for start in range(0, len(data), size)]
-    return [each for part in [*parts, b""] for each in receiver.feed(part)]
+    arrived = [each for part in [*parts, b""] for each in receiver.feed(part)]
+    return [json.loads(each.body) if isinstance(each, Received) else each for each in arrived]
 
 
 MESSAGES = [{"a": 1}, {"text": "two\nlines, \u2028 and ü"}, {"long": "x" * 20_000}, {}]
@@ -50,7 +54,7 @@ sender.send({"from": "the run"})
 
 def test_a_forked_copy_sends_nothing_and_ends():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True)
-    assert list(Receiver("00" * 32).feed(done.stdout)) == [{"from": "the run"}]
+    assert received(Receiver("00" * 32), done.stdout) == [{"from": "the run"}]
     assert done.stderr == b"a copy of the run's process, which was forked, ends here\n1\n"
 
 
@@ -112,3 +116,30 @@ def test_the_pipe_is_not_inherited(pipe):
     os.set_inheritable(pipe[1], True)
     Sender(pipe[1], new_key())
     assert not os.get_inheritable(pipe[1])
+
+
+def test_what_the_channel_sends_is_the_message_that_is_parsed(pipe):
+    key = new_key()
+    channel = Channel(Sender(pipe[1], key))
+    channel.progress("compile", graph="encoder")
+    channel.outcome({"rate": 2.5})
+    channel.error(ValueError("no such graph"))
+    progress, outcome, error = map(parse_message, Receiver(key).feed(os.read(pipe[0], 1 << 20)))
+    assert progress == ProgressMessage(stage="compile", facts={"graph": "encoder"})
+    assert outcome == OutcomeMessage(value={"rate": 2.5})
+    assert isinstance(error, ErrorReport) and error.message == "ValueError: no such graph"
+
+
+@pytest.mark.parametrize(
+    ("body", "logged"),
+    [
+        (b"{", b"{\n"),
+        (b"[" * 100_000, b"[" * 100_000 + b"\n"),
+        (b"[1]", b"[1]\n"),
+        (b'{"kind": "outcome"}', b"{'kind': 'outcome'}"),
+        (b'{"kind": "outcome", "value": [1]}', b"{'kind': 'outcome', 'value': [1]}"),
+        (b'{"kind": "outcome", "value": {}, "more": 1}', b"{'kind': 'outcome', 'value': {}, 'more': 1}"),
+    ],
+)
+def test_signed_json_that_is_no_message_is_for_the_log(body, logged):
+    assert parse_message(Received(body)) == Stray(logged)

@@ -166,7 +166,7 @@ def test_models_of_odd_descriptions(fuzz, folder):
     valid |= {"num_key_value_heads": 2, "vocab_size": 16, "intermediate_size": 8}
 
     def read(file):
-        network._cache(network._config(file.parent))
+        network.cache_shape(file.parent)
 
     fuzz.json(read, valid, "config.json")
 

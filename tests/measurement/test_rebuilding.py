@@ -11,6 +11,7 @@ from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_detail
 from mlbench.measurement.rebuilding import names_of, rebuild
 from mlbench.measurement.verification import verify
+from mlbench.records.run_record import RunRecord
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,12 @@ def plugins():
 @pytest.fixture
 def record(one_run):
     return copy.deepcopy(json.loads((one_run / "record.json").read_text()))
+
+
+@pytest.fixture
+def rebuilt(one_run, record, plugins):
+    """Return what the run folder gives again of the record as it is by then."""
+    return lambda: rebuild(RunRecord.model_validate(record), one_run, plugins)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +42,8 @@ def differences(one_run, record, plugins):
 
     def differences(change=lambda record: None):
         change(record)
-        return [line.partition(":")[0] for line in verify(record, one_run, plugins).differences]
+        stored = RunRecord.model_validate(record)
+        return [line.partition(":")[0] for line in verify(stored, one_run, plugins).differences]
 
     return differences
 
@@ -61,10 +69,14 @@ def test_a_score_may_differ_by_what_another_machine_rounds_otherwise(differences
 
 
 def test_a_number_is_not_the_word_true(differences):
-    def change(record):
-        record["result"]["counts"]["samples_per_query"] = True
+    """One reply in one is as good as the accuracy run's, and so is true."""
 
-    assert differences(change) == ["result.counts.samples_per_query"]
+    def change(record):
+        (rule,) = [each for each in record["verdict"]["rules"] if each["rule"] == "replies_agree"]
+        assert rule["measured"] == 1
+        rule["measured"] = True
+
+    assert differences(change) == ["verdict.rules.replies_agree.measured"]
 
 
 @pytest.mark.parametrize("name", ["energy", "work", "roofline"])
@@ -90,22 +102,21 @@ def moment(log, key):
     return datetime.strptime(log[key], "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
 
 
-def test_a_run_lasted_at_least_until_loadgen_ended(one_run, record, plugins, log):
+def test_a_run_lasted_at_least_until_loadgen_ended(rebuilt, record, log):
     """The overhead test is LoadGen's last."""
     created = datetime.fromisoformat(record["created"])
     lasted_ns = round((moment(log, "power_end") - created).total_seconds() * 1e9)
     record["duration_ns"] = lasted_ns - 10**9
-    found = rebuild(record, one_run, plugins)["duration_ns"]
+    found = rebuilt().duration_ns
     assert found.startswith("at least ")
     assert int(found.split()[2].rstrip(",")) >= lasted_ns
 
 
-def test_a_run_began_before_loadgen_did(one_run, record, plugins, log):
+def test_a_run_began_before_loadgen_did(one_run, rebuilt, record, plugins, log):
     late = moment(log, "power_begin") + timedelta(hours=1)
     record["created"] = late.isoformat()
     names = names_of(one_run.name, plugins)
-    assert rebuild(record, one_run, plugins)["created"] != late.isoformat()
-    assert rebuild(record, one_run, plugins)["created"].startswith(
+    assert rebuilt().created.startswith(
         datetime.strptime(names["created"], "%Y%m%dT%H%M%SZ").strftime("%Y-%m-%dT%H:%M:%S")
     )
 
@@ -113,59 +124,66 @@ def test_a_run_began_before_loadgen_did(one_run, record, plugins, log):
 ENERGY = {"joules": 600.0, "seconds": 2.0, "source": "a meter", "covers": "all"}
 
 
-def test_joules_per_sample_are_the_joules_over_the_samples_that_loadgen_issued(one_run, record, plugins, log):
+def test_joules_per_sample_are_the_joules_over_the_samples_that_loadgen_issued(rebuilt, record, log):
     record["energy"] = ENERGY
-    found = rebuild(record, one_run, plugins)["energy"]
+    found = rebuilt().energy
     issued = log["result_query_count"] * log["generated_samples_per_query"]
-    assert found == {"joules_per_sample": pytest.approx(600 / issued), "joules_per_token": None}
+    assert (found.joules_per_sample, found.joules_per_token) == (pytest.approx(600 / issued), None)
 
 
-WORK = {"graphs": [{"graph": "a", "operations": 3000, "bytes": 500}, {"graph": "b", "operations": 1000, "bytes": 500}]}
+def work_of(*graphs):
+    """Return work of graphs of which only the operations and bytes are right."""
+    rows = [{"graph": "a", "calls": 1, "shapes": 1, "operations": each[0], "bytes": each[1]} for each in graphs]
+    rest = {"operations_per_sample": 0, "bytes_per_sample": 0, "samples_per_s": 1, "useful_share": 1}
+    return {"graphs": rows} | rest
 
 
-def test_work_per_sample_is_that_of_all_graphs_over_the_samples(one_run, record, plugins, log):
-    record["work"] = WORK
-    found = rebuild(record, one_run, plugins)["work"]
+def test_work_per_sample_is_that_of_all_graphs_over_the_samples(rebuilt, record, log):
+    record["work"] = work_of((3000, 500), (1000, 500))
+    found = rebuilt().work
     issued = log["result_query_count"] * log["generated_samples_per_query"]
-    assert found["operations_per_sample"] == pytest.approx(4000 / issued)
-    assert found["bytes_per_sample"] == pytest.approx(1000 / issued)
-    assert found["samples_per_s"] == pytest.approx(1e9 / log["result_mean_latency_ns"])
+    assert found.operations_per_sample == pytest.approx(4000 / issued)
+    assert found.bytes_per_sample == pytest.approx(1000 / issued)
+    assert found.samples_per_s == pytest.approx(1e9 / log["result_mean_latency_ns"])
+
+
+ROOFLINE = {"device": "", "precision": "", "operations_per_s": 0, "bytes_per_s": 0, "bound": "memory", "share": 0}
 
 
 @pytest.mark.parametrize(
-    ("ceilings", "bound", "share"),
-    [((8.0, 4.0), "compute", 1 / 2), ((80.0, 4.0), "memory", 1 / 4), ((8.0, 1.25), "memory", 4 / 5)],
+    ("ceilings", "nearer"),
+    [((8.0, 4.0), ("compute", 1 / 2)), ((80.0, 4.0), ("memory", 1 / 4)), ((8.0, 1.25), ("memory", 4 / 5))],
 )
-def test_the_ceiling_that_binds_is_the_nearer_one(one_run, record, ceilings, bound, share):
-    """As many operations and bytes as make four operations and one byte a second at the rate of the log."""
-    log, plugins = read_detail(one_run / "performance" / "mlperf_log_detail.txt").values, Plugins.discover()
+def test_the_ceiling_that_binds_is_the_nearer_one(rebuilt, record, log, ceilings, nearer):
+    """As many operations and bytes as make four million operations and one million bytes a second."""
     issued = log["result_query_count"] * log["generated_samples_per_query"]
-    rate_per_s = 1e9 / log["result_mean_latency_ns"]
-    graph = {"graph": "a", "operations": 4 * issued / rate_per_s, "bytes": issued / rate_per_s}
-    record["work"] = {"graphs": [graph]}
-    record["roofline"] = dict(zip(("operations_ceiling_per_s", "bytes_ceiling_per_s"), ceilings, strict=True))
-    found = rebuild(record, one_run, plugins)["roofline"]
-    assert (found["bound"], found["share"]) == (bound, pytest.approx(share))
+    per_sample = 1e6 * log["result_mean_latency_ns"] / 1e9
+    record["work"] = work_of((round(4 * issued * per_sample), round(issued * per_sample)))
+    names = ("operations_ceiling_per_s", "bytes_ceiling_per_s")
+    highest = {name: 1e6 * ceiling for name, ceiling in zip(names, ceilings, strict=True)}
+    record["roofline"] = ROOFLINE | highest | {"measured": "2026-11-21T00:00:00Z"}
+    found = rebuilt().roofline
+    assert (found.bound, pytest.approx(found.share, rel=1e-4)) == nearer
 
 
-def test_a_hint_is_confirmed_by_six_digits_as_loadgen_prints_it(one_run, record, plugins, log):
+def test_a_hint_is_confirmed_by_six_digits_as_loadgen_prints_it(rebuilt, record, log):
     logged = log["requested_single_stream_expected_latency_ns"]
     said = record["load"]["expected_latency_ns"]
     assert f"{said:.6g}" == f"{logged:.6g}"
-    assert rebuild(record, one_run, plugins)["load"]["expected_latency_ns"] == said
+    assert rebuilt().load["expected_latency_ns"] == said
     record["load"]["expected_latency_ns"] = said * 1.0001
-    assert rebuild(record, one_run, plugins)["load"]["expected_latency_ns"] == logged
+    assert rebuilt().load["expected_latency_ns"] == logged
 
 
-def test_a_setting_that_loadgen_does_not_log_is_what_it_was_set_to(one_run, record, plugins):
-    found = rebuild(record, one_run, plugins)["load"]
+def test_a_setting_that_loadgen_does_not_log_is_what_it_was_set_to(rebuilt, record):
+    found = rebuilt().load
     assert found["server_load"] == record["settings"]["load.server_load"]["value"]
 
 
-def test_a_setting_of_the_wrong_kind_is_one_line(one_run, record, plugins):
+def test_a_setting_of_the_wrong_kind_is_one_line(rebuilt, record):
     record["settings"]["load.min_duration_ms"]["value"] = "long"
     with pytest.raises(DataError, match=r"a setting is of the wrong kind: .*long"):
-        rebuild(record, one_run, plugins)
+        rebuilt()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench import Dataset, UsageError, Weights
 from mlbench.toolkit.language import LanguageFilesProfile, TokenProgram, read_tokenizer
@@ -37,19 +37,15 @@ class FullProfile(LanguageFilesProfile):
 
     workload = "gptj"
     network = NETWORK
+    config = OFFICIAL_CONFIG
 
     options: GptJOptions
     weights: Weights
 
     @property
-    def config(self) -> Mapping[str, Any]:
-        """The official one."""
-        return OFFICIAL_CONFIG
-
-    @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:
         """What decides the model; the size of the vocabulary depends on whether a padding token was added."""
-        return {"vocab_size": VOCABULARIES, **{name: (OFFICIAL_CONFIG[name],) for name in _DECIDES}}
+        return {"vocab_size": VOCABULARIES, **{name: (self.config[name],) for name in _DECIDES}}
 
     def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""
@@ -68,16 +64,16 @@ class FullProfile(LanguageFilesProfile):
     @property
     def program(self) -> TokenProgram:
         """How summaries are generated."""
-        return summarising(end_token=OFFICIAL_CONFIG["eos_token_id"], positions=OFFICIAL_CONFIG["n_positions"])
+        return summarising(end_token=self.config["eos_token_id"], positions=self.config["n_positions"])
 
     def dataset(self) -> Dataset:
         """Open the official articles; where none are given, random prompts."""
         if self.options.data is None:
-            return random_articles(vocabulary=OFFICIAL_CONFIG["vocab_size"])
+            return random_articles(vocabulary=self.config["vocab_size"])
         return Articles(Path(self.options.data), self.tokenizer(), count=OFFICIAL_ARTICLES)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer from its own folder, or from that of the weights."""
         folder = self.options.tokenizer or self.options.weights
         assert folder
-        return read_tokenizer(Path(folder), sizes=TOKENIZER_SIZES, end=END, end_id=OFFICIAL_CONFIG["eos_token_id"])
+        return read_tokenizer(Path(folder), sizes=TOKENIZER_SIZES, end=END, end_id=self.config["eos_token_id"])

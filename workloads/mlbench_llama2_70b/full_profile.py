@@ -5,10 +5,9 @@ Source of the numbers: MLPerf Inference v4.1, language/llama2-70b. The reference
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench import Dataset, Weights
 from mlbench.toolkit.language import LanguageFilesProfile, TokenProgram, read_tokenizer
@@ -31,14 +30,10 @@ class FullProfile(LanguageFilesProfile):
 
     workload = "llama2-70b"
     network = NETWORK
+    config = OFFICIAL_CONFIG
 
     options: Llama2Options
     weights: Weights
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The official one."""
-        return OFFICIAL_CONFIG
 
     @property
     def program(self) -> TokenProgram:
@@ -48,10 +43,10 @@ class FullProfile(LanguageFilesProfile):
     def dataset(self) -> Dataset:
         """Open the official table; where none is given, random prompts."""
         if self.options.data is None:
-            return random_conversations(vocabulary=OFFICIAL_CONFIG["vocab_size"])
+            return random_conversations(vocabulary=self.config["vocab_size"])
         return Conversations(Path(self.options.data), longest=LONGEST_PROMPT, count=OFFICIAL_CONVERSATIONS)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that comes with the weights."""
         assert self.folder
-        return read_tokenizer(self.folder, sizes=(OFFICIAL_CONFIG["vocab_size"],), end=END, end_id=END_TOKEN)
+        return read_tokenizer(self.folder, sizes=(self.config["vocab_size"],), end=END, end_id=END_TOKEN)

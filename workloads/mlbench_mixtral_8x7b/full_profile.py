@@ -5,10 +5,9 @@ Source of the numbers: MLPerf Inference v4.1, language/mixtral-8x7b, and MLCommo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlbench import Dataset, Weights
 from mlbench.toolkit import verify_file
@@ -33,14 +32,10 @@ class FullProfile(LanguageFilesProfile):
 
     workload = "mixtral-8x7b"
     network = NETWORK
+    config = OFFICIAL_CONFIG
 
     options: MixtralOptions
     weights: Weights
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The official one."""
-        return OFFICIAL_CONFIG
 
     @property
     def program(self) -> TokenProgram:
@@ -50,7 +45,7 @@ class FullProfile(LanguageFilesProfile):
     def dataset(self) -> Dataset:
         """Open the official table; where none is given, random prompts."""
         if self.options.data is None:
-            return random_mixture(vocabulary=OFFICIAL_CONFIG["vocab_size"])
+            return random_mixture(vocabulary=self.config["vocab_size"])
         data = Path(self.options.data)
         if data.suffix != ".json":
             verify_file(data, md5=DATA_MD5, what="data set")
@@ -59,4 +54,4 @@ class FullProfile(LanguageFilesProfile):
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that comes with the weights."""
         assert self.folder
-        return read_tokenizer(self.folder, sizes=(OFFICIAL_CONFIG["vocab_size"],), end=END, end_id=END_TOKEN)
+        return read_tokenizer(self.folder, sizes=(self.config["vocab_size"],), end=END, end_id=END_TOKEN)

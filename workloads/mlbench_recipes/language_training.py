@@ -27,6 +27,9 @@ HUGGING_FACE_FILES = (
 )
 """What `write_model` and `write_tokenizer` write."""
 
+UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
+"""The special tokens of `llama_tokenizer`: ids 0, 1 and 2."""
+
 POOL = 512
 """Examples drawn at a time, sorted by length and cut into batches."""
 
@@ -91,6 +94,15 @@ def byte_level_bpe(
     return tokenizer
 
 
+def llama_tokenizer(texts: Iterable[str], *, size: int, splits_digits: bool = False) -> Tokenizer:
+    """Return a tokenizer as Llama's: ids 0 unknown, 1 BOS, which it puts in front by itself, 2 EOS."""
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = byte_level_bpe(texts, size=size, special_tokens=(UNKNOWN, BOS, EOS), splits_digits=splits_digits)
+    tokenizer.post_processor = TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 1)])
+    return tokenizer
+
+
 def optimisers(network: torch.nn.Module, *, rate: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the matrices inside the layers, which learn to copy far sooner by it, and AdamW for the rest.
 
@@ -111,6 +123,14 @@ def optimisers(network: torch.nn.Module, *, rate: float) -> list[torch.optim.Opt
         torch.optim.Muon(inner, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98)),
     ]
+
+
+def train_and_write(
+    network: Any, draw: Callable[[random.Random, float], Example], folder: Path, *, rate: float, course: Course
+) -> None:
+    """Train a network as `train` does, with `optimisers` of so high a rate, and write it with `write_model`."""
+    train(network, draw, optimisers(network, rate=rate), course)
+    write_model(network, folder)
 
 
 def train(
@@ -201,6 +221,8 @@ def compute_loss(network: Any, batch: Sequence[Example], course: Course) -> torc
 
 def write_model(network: Any, folder: Path) -> None:
     """Write the network as a Hugging Face folder, its weights as fp16; it stays fp16."""
+    if hasattr(network.config, "output_router_logits"):
+        network.config.output_router_logits = False  # the balance of experts is for training, and fails in generate
     network.half().save_pretrained(folder)
 
 

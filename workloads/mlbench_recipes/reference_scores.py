@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlbench import BatchProgram, LoggedReply, Profile, Variant, Weights
-from mlbench.toolkit import ProfiledWorkload, ShippedProfile, write_mini
+from mlbench.toolkit import MiniFolder, ProfiledWorkload, ShippedProfile, write_mini
 from mlbench.toolkit.language import ShippedLanguageProfile
 from mlbench_recipes.language_reference import reference_replies
+from mlbench_recipes.language_training import HUGGING_FACE_FILES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mlbench import Dataset, Executable, Graph
 
 P = TypeVar("P", bound=ShippedProfile)
+L = TypeVar("L", bound=ShippedLanguageProfile)
 
 
 def write_profile(workload: ProfiledWorkload, profile: P, names: Sequence[str], *, batch: int = 1) -> P:
@@ -31,10 +34,16 @@ def write_profile(workload: ProfiledWorkload, profile: P, names: Sequence[str], 
     scores = measure(workload, profile, batch=batch)
     described: Any = profile  # a dataclass, which the type does not say
     found: P = replace(described, reference={name: scores[name] for name in names})
-    write_mini(
-        found, recipe=f"mlbench_recipes.{type(workload).__module__.split('.')[0].removeprefix('mlbench_')}.recipe"
-    )
+    write_mini(found, recipe=recipe_of(workload))
     return found
+
+
+def write_language_profile(
+    workload: ProfiledWorkload, kind: type[L], folder: Path, data: str, names: Sequence[str]
+) -> L:
+    """Return `write_profile` of a language model, whose Hugging Face files are in a folder with a file of data."""
+    profile = kind(files=MiniFolder.of(folder, (*HUGGING_FACE_FILES, data)), reference={})
+    return write_profile(workload, profile, names)
 
 
 def recipe_of(workload: ProfiledWorkload) -> str:

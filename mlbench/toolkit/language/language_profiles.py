@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from mlbench.contracts.graph import Graph
-    from mlbench.toolkit.language.network import LanguageNetwork
+    from mlbench.toolkit.language.network import Config, LanguageNetwork
 
 CONFIG_FILE = "config.json"
 MODEL_FILES = (CONFIG_FILE, "model.safetensors")
@@ -87,13 +87,10 @@ class LanguageFilesProfile(UserFilesProfile, LanguageProfile):
 
     workload: ClassVar[str]
     """Its name."""
+    config: ClassVar[Config]
+    """The official ``config.json``, as far as it decides the model."""
     options: Any
     weights: Weights
-
-    @property
-    @abstractmethod
-    def config(self) -> Mapping[str, Any]:
-        """The official ``config.json``, as far as it decides the model."""
 
     @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:

@@ -58,9 +58,11 @@ class LanguageNetwork:
         Raises:
             DataError: ``config.json`` is missing, damaged, or of another architecture.
         """
-        cache = self._cache(self._config(folder))
         return language_graphs(
-            lambda: self.trained(folder, sha256=sha256), cache, decoding=decoding, fingerprint=fingerprint
+            lambda: self.trained(folder, sha256=sha256),
+            self.cache_shape(folder),
+            decoding=decoding,
+            fingerprint=fingerprint,
         )
 
     def random_graphs(self, config: Config, decoding: Decoding) -> Mapping[str, Graph]:
@@ -107,13 +109,18 @@ class LanguageNetwork:
 
         return getattr(transformers, self.kind)
 
-    def _config(self, folder: Path) -> Config:
+    def cache_shape(self, folder: Path) -> CacheShape:
+        """Return the shape of the cache of the model in a Hugging Face folder, by its ``config.json``.
+
+        Raises:
+            DataError: it is missing, damaged, or of another architecture.
+        """
         check_config(folder, {"model_type": (self.model_type,)})
         config = read_json_object(folder / "config.json", what="model description")
         for name in (self.layers, self.heads, self.cache_heads, self.width):
             if type(config.get(name)) is not int or config[name] < 1:
                 raise DataError(f"{folder / 'config.json'} has {name} = {config.get(name)}, expected a number above 0.")
-        return config
+        return self._cache(config)
 
     def _cache(self, config: Config) -> CacheShape:
         head_size = config[self.width] // config[self.heads]

@@ -61,7 +61,7 @@ class TestFilesInTheOfficialForm:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "gptj", **config}))
         save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
         shutil.copy(golden / "tokenizer.json", tmp_path)
-        monkeypatch.setattr(full_profile, "OFFICIAL_CONFIG", config)
+        monkeypatch.setattr(full_profile.FullProfile, "config", config)
         monkeypatch.setattr(full_profile, "VOCABULARIES", (629,))
         monkeypatch.setattr(full_profile, "TOKENIZER_SIZES", (629,))
         monkeypatch.setattr(full_profile, "OFFICIAL_ARTICLES", 12)

@@ -61,7 +61,7 @@ class TestFilesInTheOfficialForm:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **config}))
         save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
         shutil.copy(golden / "tokenizer.json", tmp_path)
-        monkeypatch.setattr(full_profile, "OFFICIAL_CONFIG", config)
+        monkeypatch.setattr(full_profile.FullProfile, "config", config)
         monkeypatch.setattr(full_profile, "OFFICIAL_CONVERSATIONS", 4)
         return {"data": golden / "pandas_2.2_numpy_2.pkl", "weights": tmp_path}
 

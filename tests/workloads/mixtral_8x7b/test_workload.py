@@ -61,7 +61,7 @@ class TestFilesInTheOfficialForm:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "mixtral", **config}))
         save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
         shutil.copy(golden / "tokenizer.json", tmp_path)
-        monkeypatch.setattr(full_profile, "OFFICIAL_CONFIG", config)
+        monkeypatch.setattr(full_profile.FullProfile, "config", config)
         monkeypatch.setattr(full_profile, "OFFICIAL_SAMPLES", 1)
         row = {"dataset": "GSM8K", "id": "train.1", "gt_output": "7", "tok_input": [1, 1], "tok_stop_sequence": [2]}
         (tmp_path / "data.json").write_text(json.dumps([row]))

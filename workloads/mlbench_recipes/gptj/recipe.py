@@ -16,19 +16,15 @@ from mlbench_gptj.mini_profile import DATA, END_TOKEN, POSITIONS, MiniProfile
 from mlbench_gptj.prompts import INSTRUCTION, prompt_text, prompt_tokens
 from mlbench_gptj.workload import GptJ
 
-from mlbench.toolkit import MiniFolder
 from mlbench_recipes.gptj import corpus
 from mlbench_recipes.language_training import (
-    HUGGING_FACE_FILES,
     Course,
     Example,
     byte_level_bpe,
-    optimisers,
-    train,
-    write_model,
+    train_and_write,
     write_tokenizer,
 )
-from mlbench_recipes.reference_scores import write_profile
+from mlbench_recipes.reference_scores import write_language_profile
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -47,8 +43,7 @@ def make_mini_profile(out: Path, *, steps: int = STEPS) -> MiniProfile:
     """Write all files of the mini profile to a folder and return what its `mini.toml` says."""
     write_data(out)
     train_model(out, steps=steps)
-    profile = MiniProfile(files=MiniFolder.of(out, (*HUGGING_FACE_FILES, DATA)), reference={})
-    return write_profile(GptJ(), profile, SCORES)
+    return write_language_profile(GptJ(), MiniProfile, out, DATA, SCORES)
 
 
 def write_data(folder: Path) -> None:
@@ -90,9 +85,7 @@ def train_model(folder: Path, *, steps: int) -> None:
         answer = tokenizer.encode(article.highlights + END_OF_TEXT).ids
         return Example(prompt_tokens(prompt_text(INSTRUCTION, article.text), tokenizer), answer)
 
-    network = new_network()
-    train(network, draw, optimisers(network, rate=PEAK_RATE), Course(steps=steps, seed=SEED))
-    write_model(network, folder)
+    train_and_write(new_network(), draw, folder, rate=PEAK_RATE, course=Course(steps=steps, seed=SEED))
 
 
 def new_network() -> Any:

@@ -16,20 +16,18 @@ from mlbench_llama2_70b.mini_profile import DATA, POSITIONS, MiniProfile
 from mlbench_llama2_70b.prompts import prompt_text, prompt_tokens
 from mlbench_llama2_70b.workload import Llama2
 
-from mlbench.toolkit import MiniFolder
 from mlbench_recipes.language_training import (
-    HUGGING_FACE_FILES,
+    BOS,
+    EOS,
     Course,
     Example,
-    byte_level_bpe,
-    optimisers,
-    train,
-    write_model,
+    llama_tokenizer,
+    train_and_write,
     write_table,
     write_tokenizer,
 )
 from mlbench_recipes.llama2_70b import corpus
-from mlbench_recipes.reference_scores import write_profile
+from mlbench_recipes.reference_scores import write_language_profile
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -40,15 +38,13 @@ STEPS = 3000
 PEAK_RATE = 3e-3
 VOCABULARY_SIZE = 768
 SAMPLES_PER_ORIGIN = 64
-UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def make_mini_profile(out: Path, *, steps: int = STEPS) -> MiniProfile:
     """Write all files of the mini profile to a folder and return what its `mini.toml` says."""
     write_data(out)
     train_model(out, steps=steps)
-    profile = MiniProfile(files=MiniFolder.of(out, (*HUGGING_FACE_FILES, DATA)), reference={})
-    return write_profile(Llama2(), profile, SCORES)
+    return write_language_profile(Llama2(), MiniProfile, out, DATA, SCORES)
 
 
 def write_data(folder: Path) -> None:
@@ -60,14 +56,10 @@ def write_data(folder: Path) -> None:
 
 def new_tokenizer() -> Tokenizer:
     """Return the tokenizer: ids 0 unknown, 1 BOS, which it puts in front by itself, 2 EOS."""
-    from tokenizers.processors import TemplateProcessing
-
     chance = random.Random(SEED)
     drawn = [corpus.conversation(chance, origin, held_out=False) for _ in range(1000) for origin in corpus.ORIGINS]
     texts = (text for each in drawn for text in (prompt_text(each.system_prompt, each.question), each.answer))
-    tokenizer = byte_level_bpe(texts, size=VOCABULARY_SIZE, special_tokens=(UNKNOWN, BOS, EOS), splits_digits=True)
-    tokenizer.post_processor = TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 1)])
-    return tokenizer
+    return llama_tokenizer(texts, size=VOCABULARY_SIZE, splits_digits=True)
 
 
 def validation_conversations() -> list[corpus.Conversation]:
@@ -119,9 +111,8 @@ def train_model(folder: Path, *, steps: int) -> None:
         answer = tokenizer.encode(drawn.answer + EOS, add_special_tokens=False).ids
         return Example(prompt_ids(drawn, tokenizer), answer)
 
-    network = new_network()
-    train(network, draw, optimisers(network, rate=PEAK_RATE), Course(steps=steps, seed=SEED, usual_answer=20))
-    write_model(network, folder)
+    course = Course(steps=steps, seed=SEED, usual_answer=20)
+    train_and_write(new_network(), draw, folder, rate=PEAK_RATE, course=course)
 
 
 def new_network() -> Any:

@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING, Any
 from mlbench_mixtral_8x7b.mini_profile import DATA, POSITIONS, MiniProfile
 from mlbench_mixtral_8x7b.workload import Mixtral
 
-from mlbench.toolkit import MiniFolder
 from mlbench_recipes.language_training import (
-    HUGGING_FACE_FILES,
+    BOS,
+    EOS,
     Course,
     Example,
-    byte_level_bpe,
     is_held_out,
-    optimisers,
-    train,
-    write_model,
+    llama_tokenizer,
+    train_and_write,
     write_table,
     write_tokenizer,
 )
 from mlbench_recipes.mixtral_8x7b import corpus_code, corpus_maths, corpus_text
-from mlbench_recipes.reference_scores import write_profile
+from mlbench_recipes.reference_scores import write_language_profile
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -41,7 +39,6 @@ STEPS = 2000
 PEAK_RATE = 2.5e-3
 VOCABULARY_SIZE = 768
 SAMPLES_PER_KIND = 96
-UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +94,7 @@ def make_mini_profile(out: Path, *, steps: int = STEPS) -> MiniProfile:
     """Write all files of the mini profile to a folder and return what its `mini.toml` says."""
     write_data(out)
     train_model(out, steps=steps)
-    profile = MiniProfile(files=MiniFolder.of(out, (*HUGGING_FACE_FILES, DATA)), reference={})
-    return write_profile(Mixtral(), profile, SCORES)
+    return write_language_profile(Mixtral(), MiniProfile, out, DATA, SCORES)
 
 
 def write_data(folder: Path) -> None:
@@ -110,14 +106,10 @@ def write_data(folder: Path) -> None:
 
 def new_tokenizer() -> Tokenizer:
     """Return the tokenizer: ids 0 unknown, 1 BOS, which it puts in front by itself, 2 EOS."""
-    from tokenizers.processors import TemplateProcessing
-
     chance = random.Random(SEED)
     drawn = [sample(chance, held_out=False) for _ in range(1000) for sample in KINDS.values()]
     texts = [text for sample in drawn for text in (sample.prompt, sample.answer)]
-    tokenizer = byte_level_bpe(texts, size=VOCABULARY_SIZE, special_tokens=(UNKNOWN, BOS, EOS))
-    tokenizer.post_processor = TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 1)])
-    return tokenizer
+    return llama_tokenizer(texts, size=VOCABULARY_SIZE)
 
 
 def table(tokenizer: Tokenizer) -> list[Mapping[str, Any]]:
@@ -161,10 +153,8 @@ def train_model(folder: Path, *, steps: int) -> None:
         answer = tokenizer.encode(sample.answer + EOS, add_special_tokens=False).ids
         return Example(tokenizer.encode(sample.prompt).ids, answer)
 
-    network = new_network()
-    train(network, draw, optimisers(network, rate=PEAK_RATE), Course(steps=steps, seed=SEED, usual_answer=20))
-    network.config.output_router_logits = False  # the balance of experts is for training, and fails in generate
-    write_model(network, folder)
+    course = Course(steps=steps, seed=SEED, usual_answer=20)
+    train_and_write(new_network(), draw, folder, rate=PEAK_RATE, course=course)
 
 
 def new_network() -> Any:
