@@ -26,7 +26,7 @@ _VERSION = re.compile(r"^Version: *(\S+) *$", re.MULTILINE | re.IGNORECASE)
 _NAME = re.compile(r"^Name: *(\S+) *$", re.MULTILINE | re.IGNORECASE)
 _SEPARATORS = re.compile(r"[-_.]+")
 _HEADER_FILES = ("METADATA", "PKG-INFO", "")
-"""Of a wheel, of an egg's folder, and the egg-info that is a file itself."""
+"""Where a wheel has them, where an egg has them, and an egg-info that is a file itself."""
 
 
 class Distribution(Protocol):

@@ -252,7 +252,7 @@ class _Runs:
         return record
 
     def _listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
-        """Return what is told of a run's progress: the first run that has no error shows what all will take."""
+        """Return a listener to a run's progress: the first run that has no error shows what all will take."""
 
         def listen(message: Mapping[str, Any]) -> None:
             if message["stage"] not in _SHOWS_ERRORS:
