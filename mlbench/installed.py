@@ -1,11 +1,19 @@
-"""Installed distributions. One with damaged files is named, and does not hide others."""
+"""Installed distributions, by the files that installers write. One with damaged files is named, and hides no others.
+
+`importlib.metadata` answers the same questions, but its import alone takes longer than all that is read here. It is
+asked where distributions may be elsewhere than in folders of ``sys.path``: in an archive, or known to another finder.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module
+from importlib.machinery import PathFinder
+from typing import Any, NamedTuple, Protocol
 
 from mlbench.errors import describe_error
 
@@ -14,8 +22,37 @@ UNNAMED = "?"
 UNKNOWN = "unknown"
 """Replaces an unreadable version."""
 
-_VERSION = re.compile(r"^Version: *(\S+) *$", re.MULTILINE)
-_NAME = re.compile(r"^Name: *(\S+) *$", re.MULTILINE)
+_VERSION = re.compile(r"^Version: *(\S+) *$", re.MULTILINE | re.IGNORECASE)
+_NAME = re.compile(r"^Name: *(\S+) *$", re.MULTILINE | re.IGNORECASE)
+_SEPARATORS = re.compile(r"[-_.]+")
+_HEADER_FILES = ("METADATA", "PKG-INFO", "")
+"""Where a wheel has them, where an egg has them, and an egg-info that is a file itself."""
+
+
+class Distribution(Protocol):
+    """What is asked of an installed distribution; `importlib.metadata.Distribution` is one."""
+
+    def read_text(self, filename: str, /) -> str | None:
+        """Return one of the files that its installer wrote; None where it is not there.
+
+        Raises:
+            UnicodeDecodeError: it is not UTF-8.
+        """
+
+
+class EntryPoint(NamedTuple):
+    """An object that a distribution offers by name: ``resnet50 = mlbench_resnet50``."""
+
+    name: str
+    value: str
+
+    def load(self) -> Any:
+        """Import and return it; raises whatever the import raises."""
+        module, _, attributes = self.value.partition("[")[0].partition(":")  # extras follow the bracket
+        found: Any = import_module(module.strip())
+        for attribute in filter(None, attributes.strip().split(".")):
+            found = getattr(found, attribute)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,70 +60,132 @@ class Installed:
     """A distribution's entry points in a group, or why they cannot be read."""
 
     name: str
-    entry_points: tuple[metadata.EntryPoint, ...] = ()
+    entry_points: tuple[EntryPoint, ...] = ()
     fault: str = ""
-    distribution: metadata.Distribution
+    distribution: Distribution
 
 
 def find_installed(group: str) -> Iterator[Installed]:
     """Yield each distribution that has entry points in a group, and each whose entry points cannot be read."""
-    try:
-        entry_points = metadata.entry_points(group=group)
-    except Exception:  # one damaged file, of whatever distribution, fails them all
-        yield from _each_by_itself(group)
-        return
-    by_distribution: dict[int, tuple[metadata.Distribution, dict[metadata.EntryPoint, None]]] = {}
-    for entry_point in entry_points:
-        if (distribution := entry_point.dist) is not None:
-            by_distribution.setdefault(id(distribution), (distribution, {}))[1][entry_point] = None
-    for distribution, found in by_distribution.values():
-        yield Installed(name=name_of(distribution), entry_points=tuple(found), distribution=distribution)
-
-
-def _each_by_itself(group: str) -> Iterator[Installed]:
-    """Yield what `find_installed` does, where a distribution is damaged; of several with one name the first counts."""
     seen: set[str] = set()
-    for distribution in metadata.distributions():
-        name = name_of(distribution)
-        if name != UNNAMED and name in seen:
-            continue
-        seen.add(name)
+    for key, distribution in _distributions():
+        if key in seen and key != UNNAMED:
+            continue  # of several with one name the first is what an import finds
+        seen.add(key)
         try:
-            found = tuple(dict.fromkeys(distribution.entry_points.select(group=group)))
+            found = tuple(dict.fromkeys(_entry_points(distribution.read_text("entry_points.txt") or "", group)))
         except Exception as error:  # not UTF-8, not that form
             fault = f"its entry points cannot be read: {describe_error(error)}"
-            yield Installed(name=name, fault=fault, distribution=distribution)
+            yield Installed(name=name_of(distribution), fault=fault, distribution=distribution)
             continue
         if found:
-            yield Installed(name=name, entry_points=found, distribution=distribution)
+            yield Installed(name=name_of(distribution), entry_points=found, distribution=distribution)
 
 
-def name_of(distribution: metadata.Distribution) -> str:
+def name_of(distribution: Distribution) -> str:
     """Return a distribution's name; where its metadata are damaged, the name of its folder, or ``?``."""
     try:
         found = _NAME.search(_headers(distribution))
-        name = found[1] if found else distribution.metadata["Name"]
-    except Exception:  # not UTF-8, or not there
-        name = None
-    if isinstance(name, str) and name:
-        return name
-    folder = getattr(distribution, "_path", None)  # where the standard library keeps it; not there: no harm
-    stem, _, _ = str(getattr(folder, "name", "")).partition("-")
-    return stem or UNNAMED
+    except Exception:  # not UTF-8
+        found = None
+    if found:
+        return found[1]
+    folder = getattr(distribution, "_path", "")  # where the standard library keeps it, too; not there: no harm
+    return os.path.basename(str(folder)).partition("-")[0] or UNNAMED
 
 
 def version_of(name: str) -> str | None:
     """Return the version of a distribution, ``unknown`` where its metadata are damaged; None: it is not installed."""
+    return versions_of((name,)).get(name)
+
+
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """Return `version_of` of those distributions that are installed, by name."""
+    return {name: _version(distribution) for name, distribution in find_distributions(names).items()}
+
+
+def find_distributions(names: Iterable[str]) -> dict[str, Distribution]:
+    """Return those of some distributions that are installed, by the names given."""
+    wanted, found = {name: _normalized(name) for name in names}, dict[str, Distribution]()
+    for key, distribution in _distributions():
+        found.setdefault(key, distribution)
+    return {name: found[key] for name, key in wanted.items() if key in found}
+
+
+def _version(distribution: Distribution) -> str:
     try:
-        found = _VERSION.search(_headers(metadata.distribution(name)))
-        return found[1] if found else metadata.version(name) or UNKNOWN
-    except metadata.PackageNotFoundError:
-        return None
-    except Exception:  # not UTF-8, or without a version
+        found = _VERSION.search(_headers(distribution))
+    except Exception:  # not UTF-8
         return UNKNOWN
+    return found[1] if found else UNKNOWN
 
 
-def _headers(distribution: metadata.Distribution) -> str:
-    """Return the headers of a distribution's metadata; `Distribution.metadata` parses all, in fifty times the time."""
-    headers, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
-    return headers
+def _headers(distribution: Distribution) -> str:
+    """Return the headers of a distribution's metadata; without the description, which may hold any line."""
+    texts = (distribution.read_text(file) for file in _HEADER_FILES)
+    return next(filter(None, texts), "").partition("\n\n")[0]
+
+
+class _Folder:
+    """A distribution whose files are in a folder; an old one may be a single file."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def read_text(self, filename: str, /) -> str | None:
+        try:
+            with open(os.path.join(self._path, filename) if filename else self._path, encoding="utf-8") as file:
+                return file.read()
+        except OSError:  # not there, no file, not for us
+            return None
+
+
+def _distributions() -> Iterator[tuple[str, Distribution]]:
+    """Yield all distributions in the order in which imports look for them, each with its normalized name."""
+    if not _are_all_in_folders():
+        from importlib import metadata  # see the module's docstring
+
+        yield from ((_normalized(name_of(each)), each) for each in metadata.distributions())
+        return
+    for place in _places():
+        try:
+            names = os.listdir(place or ".")
+        except OSError:
+            continue
+        for name in names:
+            stem, dot, kind = name.rpartition(".")
+            if dot and kind.lower() in ("dist-info", "egg-info"):
+                yield _normalized(stem.partition("-")[0] or UNNAMED), _Folder(os.path.join(place, name))
+
+
+def _are_all_in_folders() -> bool:
+    """Return whether Python's own finder alone knows distributions, and finds all that it knows in folders."""
+    others = [finder for finder in sys.meta_path if finder is not PathFinder]
+    if any(hasattr(finder, "find_distributions") for finder in others):
+        return False
+    return not any(place.lower().endswith(".egg") or os.path.isfile(place) for place in _places())
+
+
+def _places() -> Iterator[str]:
+    return (place for place in sys.path if isinstance(place, str))  # as the import system does
+
+
+def _normalized(name: str) -> str:
+    """Return what equal names of distributions have in common (PEP 503)."""
+    return _SEPARATORS.sub("_", name).lower()
+
+
+def _entry_points(text: str, group: str) -> Iterator[EntryPoint]:
+    """Yield a group's entry points. Raises `ValueError` for a line of another form, in whatever group."""
+    section = ""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif not line.startswith("#"):
+            name, equals, value = map(str.strip, line.partition("="))
+            if not equals:
+                raise ValueError(f"a line without '=': {line[:80]!r}")
+            if section == group:
+                yield EntryPoint(name, value)

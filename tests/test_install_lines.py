@@ -33,12 +33,12 @@ def requirements(text: str) -> set[str]:
 
 def distribution() -> metadata.Distribution:
     """Return the distribution that brings the package that runs here, as pip and uv know it."""
-    (found,) = {
-        each.name: each.distribution
+    (name,) = {
+        each.name
         for each in find_installed("mlbench")
         if any(entry.value == "mlbench.loadgen.scenarios" for entry in each.entry_points)
-    }.values()
-    return found
+    }
+    return metadata.distribution(name)
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if requirements(file.read_text())], ids=lambda file: file.name)

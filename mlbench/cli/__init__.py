@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlbench.cli.examples import add_examples
-from mlbench.cli.output import echo_line, logging_to_stderr
+from mlbench.cli.output import echo_line, logging_to_stderr, spare_search_for_garbage
 from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.errors import MlbenchError, describe_error, printable
 from mlbench.version import __version__
@@ -52,6 +52,7 @@ class _Commands(click.Group):
         return [*offer((*own, *outside), incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        spare_search_for_garbage()
         outside = {name: found.get_short_help_str(SHORT_HELP) for name, found in _plugin_commands().items()}
         for title, commands in {**SECTIONS, "From plugins": outside}.items():
             if commands:

@@ -75,7 +75,7 @@ def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
         for part, meaning in parts:
             echo_wrapped(f"    {part:<{width}}  {meaning}", width + 6)
     echo_wrapped(f"  {next_step(record)}", 2)
-    echo_line(f"  Everything recorded about it is in {results / record.run_id}")
+    echo_wrapped(f"  Everything recorded about it is in {results / record.run_id}", 4)
     echo_heading("4. What to type next")
     place = [] if results == results_folder() else ["--results", str(results)]
     for typed, meaning in _suggestions(record, plugins):
@@ -87,14 +87,14 @@ def _explain(record: RunRecord, results: Path, plugins: Plugins) -> None:
 def _suggestions(record: RunRecord, plugins: Plugins) -> list[tuple[str, str]]:
     """Return commands that work here, without the name of the program, and what each gives."""
     others = [
-        name
+        (probe.precisions[0] == record.precision, probe.rank, name)
         for name, probe in plugins.probes().items()
         if probe.is_available and probe.rank >= 0 and name != record.backend
     ]
     found = [(f"show {record.run_id[-4:]}", "this run: every rule, the machine and the settings")]
     found += [
         (f"run {WORKLOAD} --backend {name} --scenario {record.scenario}", "the same on another backend")
-        for name in others[:1]
+        for *_, name in sorted(others, reverse=True)[:1]  # comparable with this run, if any is
     ]
     return [
         *found,

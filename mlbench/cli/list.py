@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mlbench.cli.output import echo_heading, echo_json, echo_wrapped
+from mlbench.cli.output import echo_heading, echo_json, echo_wrapped, spare_search_for_garbage
 from mlbench.reports.plain_text import single_line
 
 if TYPE_CHECKING:
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(as_json: bool) -> None:
     """List workloads, backends, power meters and scenarios; for unavailable ones the reason and the install command."""
-    from mlbench.discovery import Plugins
+    from mlbench.discovery import Plugins, validation  # noqa: F401
 
+    spare_search_for_garbage()
     plugins = Plugins.discover()
     listing: Mapping[str, Sequence[_Row]] = {
         "workloads": list(_workloads(plugins)),
@@ -33,7 +33,7 @@ def command(as_json: bool) -> None:
         ],
     }
     if as_json:
-        echo_json(json.dumps({heading: list(map(asdict, rows)) for heading, rows in listing.items()}, indent=2))
+        echo_json(json.dumps({heading: [row._asdict() for row in rows] for heading, rows in listing.items()}, indent=2))
         return
     for heading, rows in listing.items():
         if rows:
@@ -43,21 +43,18 @@ def command(as_json: bool) -> None:
                 _echo_row(row, width)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ScenarioRow:
+class _ScenarioRow(NamedTuple):
     name: str
     title: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WorkloadRow:
+class _WorkloadRow(NamedTuple):
     name: str
     title: str
     scenarios: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PowerMeterRow:
+class _PowerMeterRow(NamedTuple):
     name: str
     title: str
     is_available: bool
@@ -65,8 +62,7 @@ class _PowerMeterRow:
     install: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BackendRow:
+class _BackendRow(NamedTuple):
     name: str
     title: str
     is_available: bool
@@ -76,8 +72,7 @@ class _BackendRow:
     precisions: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BrokenRow:
+class _BrokenRow(NamedTuple):
     name: str
     distribution: str
     reason: str

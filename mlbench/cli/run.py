@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -25,12 +25,16 @@ from mlbench.contracts.power import AUTO
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
+    from mlbench.cli.progress import Progress
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
     from mlbench.run_plan import RunPlan
     from mlbench.runner import ResolvedRequest
     from mlbench.suite import SharedRuns
+
+_SHOWS_ERRORS = ("load", "compile")
+"""A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
 
 _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 """Options allowed with ``--suite``; the file has the rest."""
@@ -169,7 +173,8 @@ def run_and_print(
 ) -> list[RunRecord]:
     """Make runs one after another, each with a line of its own; return those that are stored.
 
-    Before several of them a line says what they will take, and how many were done before.
+    Before the first of several warms up, a line says what they will take, and how many were done before; an error in
+    the request, which is found earlier, comes alone.
     """
     from mlbench.expected_times import cost_of, newest_runs
     from mlbench.records.run_folder import make_results_folder
@@ -179,15 +184,12 @@ def run_and_print(
     if requests:  # a folder that cannot be made is refused before anything is printed
         make_results_folder(requests[0].results)
     stored = newest_runs(requests[0].results) if requests else []
-    if len(requests) > 1 or done:
-        echo_line(preflight(cost_of(requests, stored), done=done), to_stderr=True)
     runs = _Runs(requests, plugins, shared, [record for _, record in stored])
-    return run_all(
-        requests,
-        runs.make,
-        shared,
-        lambda count: echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True),
-    )
+    if len(requests) > 1 or done:
+        runs.announcement = preflight(cost_of(requests, stored), done=done)
+    if not requests:
+        runs.announce()
+    return run_all(requests, runs.make, shared, runs.wait_for)
 
 
 class _Runs:
@@ -207,6 +209,19 @@ class _Runs:
         self._shared = shared
         self._times = KnownTimes(stored)
         self._began_s = time.monotonic()
+        self.announcement = ""
+        """A line about all the runs, until it is printed."""
+
+    def announce(self) -> None:
+        """Print the line about all the runs, once."""
+        if self.announcement:
+            echo_wrapped(self.announcement, 2, to_stderr=True)
+            self.announcement = ""
+
+    def wait_for(self, count: int) -> None:
+        """Say that runs are being made elsewhere."""
+        self.announce()
+        echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True)
 
     def make(self, request: ResolvedRequest, number: int) -> RunRecord | None:
         """Make a run, and print a line about it; None where it is not stored, which is printed too.
@@ -222,17 +237,29 @@ class _Runs:
         try:
             with Progress(self._progress(request, number)) as progress:
                 claim = self._shared.claim(request) if self._shared else None
-                record = run_benchmark(request, self._plugins, progress.on_progress, claim)
+                record = run_benchmark(request, self._plugins, self._listener(progress), claim)
         except UnstoredRunError as error:
+            self.announce()
             echo_line(one_line(error.record), to_stderr=True)
             echo_line(f"Error: {error} This is the record:", to_stderr=True)
             echo_line(error.record.model_dump_json(), to_stderr=True)
             return None
+        self.announce()
         self._times.add(record)
-        echo_line(one_line(record), to_stderr=True)
+        echo_wrapped(one_line(record), 2, to_stderr=True)
         for problem in problems(record):
-            echo_line(f"  {problem}", to_stderr=True)
+            echo_wrapped(f"  {problem}", 4, to_stderr=True)
         return record
+
+    def _listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
+        """Return a listener to a run's progress: the first run that has no error shows what all will take."""
+
+        def listen(message: Mapping[str, Any]) -> None:
+            if message["stage"] not in _SHOWS_ERRORS:
+                self.announce()
+            progress.on_progress(message)
+
+        return listen
 
     def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
         from mlbench.reports.progress import RunPlace, RunProgress

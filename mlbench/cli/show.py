@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _HANGING = 2
 """How much further in a line goes on."""
+_NAMED = re.compile(r" +\S+(?: \S+)* {2,}(?=\S)")
+"""A name, and the blanks between it and its value."""
 
 
 @click.command("show")
@@ -38,4 +41,10 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
     else:
         for number, record in enumerate(records):
             for line in (*([""] if number else []), *page(record).split("\n")):
-                echo_wrapped(line, len(line) - len(line.lstrip()) + _HANGING)
+                echo_wrapped(line, _indent_of(line))
+
+
+def _indent_of(line: str) -> int:
+    """Return where a line goes on: below what a name is followed by, or a little further in."""
+    named = _NAMED.match(line)
+    return named.end() if named else len(line) - len(line.lstrip()) + _HANGING

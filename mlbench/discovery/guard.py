@@ -5,9 +5,11 @@ It is interrupted after a time limit, if it runs Python code or waits; C code th
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from types import FrameType
@@ -22,6 +24,12 @@ ANSWERS_WITHIN_S = 60.0
 """A hook returns at once; `Backend.probe` may have to import a runtime from a slow disk."""
 
 _LOOK_EVERY_S = 1.0
+
+_RECENT_SHARE = 0.01
+"""What processes had done this share of the limit ago counts as what they had done at the call's beginning."""
+
+_recent: dict[int, Silence] = {}
+"""By process, the last look at what it and all below it had done: a look takes longer than most hooks."""
 
 
 class _HungError(BaseException):
@@ -83,7 +91,7 @@ def _limit_time(within_s: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
         return
-    silence = Silence(own_tree())
+    began_s, silence = time.monotonic(), _begin_silence(within_s)
 
     def look(number: int, frame: FrameType | None) -> None:
         if silence.is_hang(within_s, own_tree()):
@@ -97,4 +105,11 @@ def _limit_time(within_s: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         if left_s:  # a timer that someone else set
-            signal.setitimer(signal.ITIMER_REAL, max(left_s - silence.seconds, 1e-6), interval_s)
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - (time.monotonic() - began_s), 1e-6), interval_s)
+
+
+def _begin_silence(within_s: float) -> Silence:
+    recent = _recent.get(os.getpid())
+    if recent is None or recent.seconds > _RECENT_SHARE * within_s:
+        _recent[os.getpid()] = recent = Silence(own_tree())
+    return recent

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mlbench.documents import parse_json
-from mlbench.installed import find_installed
+from mlbench.installed import Distribution, find_installed
 from mlbench.records.cpu import text_of
 
 _GROUP = "mlbench"
@@ -34,7 +33,7 @@ def _commits() -> Iterator[tuple[str, str]]:
             yield name, commit
 
 
-def _direct_url(distribution: metadata.Distribution) -> str:
+def _direct_url(distribution: Distribution) -> str:
     try:
         return distribution.read_text("direct_url.json") or ""
     except (OSError, UnicodeDecodeError):

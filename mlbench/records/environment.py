@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from mlbench.installed import version_of
+from mlbench.installed import versions_of
 from mlbench.records.accelerators import Accelerator, device_files, observe_nvidia_gpus
 from mlbench.records.amd_gpus import observe_amd_gpus
 from mlbench.records.commits import observe_commits
@@ -93,7 +93,7 @@ def observe_environment(root: Path = Path("/")) -> Environment:
         libc=" ".join(platform.libc_ver()).strip(),
         python=f"{platform.python_implementation()} {platform.python_version()}",
         load_average=_load_average(root),
-        libraries=dict(_libraries()),
+        libraries=versions_of(LIBRARIES),
         commits=observe_commits(),
     )
 
@@ -119,12 +119,6 @@ def _os_name(root: Path) -> str:
 def _load_average(root: Path) -> float | None:
     first, _, _ = text_of(root / "proc/loadavg").partition(" ")
     return float(first) if first else None
-
-
-def _libraries() -> Iterator[tuple[str, str]]:
-    for name in LIBRARIES:
-        if version := version_of(name):  # not installed: it has no effect
-            yield name, version
 
 
 def _allowance(root: Path) -> Allowance:

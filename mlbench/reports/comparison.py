@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
@@ -21,6 +22,12 @@ COLUMNS = ("runs", "measure", "base", "new", "change", "interval", "detectable",
 LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("detectable",), ("detectable", "interval"))
 """Columns to drop on narrow terminals, in this order."""
 
+WITHOUT_SIDES = ("detectable", "interval", "base", "new")
+"""Columns to drop where names of runs still do not fit: a change is between two numbers that --json has."""
+
+NO_SIDES_NOTE = "Not shown at this width: base, new, interval, counts; a wider terminal or --json has them."
+_COUNTS = re.compile(r", \d+ and \d+ runs$")
+
 WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
 
@@ -29,16 +36,20 @@ def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
     """Return a row per number, then one per score, with as many columns as fit; reasons follow below."""
     rows = list(comparison_rows(comparison))
     shared, short_rows = _without_shared_words(rows)
-    fitting = fit_columns((columns for each in (rows, short_rows) for columns in _column_choices(each)), width)
+    choices = [_columns(each, left_out) for each in (rows, short_rows) for left_out in LEFT_OUT]
+    least_rows = [(row[0], _COUNTS.sub("", row[1]), *row[2:]) for row in short_rows]
+    fitting = fit_columns([*choices, _columns(least_rows, WITHOUT_SIDES)], width)
     styles = ["red" if row[-1] in WORSE else "yellow" if row[-1] == SpeedVerdict.SUSPECTED else "" for row in rows]
     has_names = any(column.cells == [row[0] for row in rows] for column in fitting)
     title = f"mlbench compare: {shared}" if shared and not has_names else "mlbench compare"
-    return build_table(fitting, width, styles=styles, title=single_line(title), caption=DISCLAIMER)
+    is_without_sides = "base" not in {column.heading for column in fitting}
+    caption = f"{NO_SIDES_NOTE}\n{DISCLAIMER}" if is_without_sides else DISCLAIMER
+    return build_table(fitting, width, styles=styles, title=single_line(title), caption=caption)
 
 
-def _column_choices(rows: Sequence[tuple[str, ...]]) -> Iterator[Sequence[TextColumn]]:
-    """Yield all columns that have something to show, then fewer and fewer."""
-    columns = [
+def _columns(rows: Sequence[tuple[str, ...]], left_out: Sequence[str]) -> Sequence[TextColumn]:
+    """Return the columns that have something to show, without some."""
+    return [
         TextColumn(
             heading=heading,
             cells=[row[number] for row in rows],
@@ -46,9 +57,8 @@ def _column_choices(rows: Sequence[tuple[str, ...]]) -> Iterator[Sequence[TextCo
             wraps=heading in COLUMNS[:2],
         )
         for number, heading in enumerate(COLUMNS)
-        if number or any(row[0] for row in rows)
+        if heading not in left_out and (number or any(row[0] for row in rows))
     ]
-    yield from ([each for each in columns if each.heading not in left_out] for left_out in LEFT_OUT)
 
 
 def _without_shared_words(rows: Sequence[tuple[str, ...]]) -> tuple[str, Sequence[tuple[str, ...]]]:

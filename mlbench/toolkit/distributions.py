@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mlbench.installed import version_of
+from mlbench.installed import versions_of
 
 
 def find_versions(*distributions: str) -> dict[str, str]:
     """Return the versions of those that are installed, by name; nothing is imported."""
-    return {name: version for name in distributions if (version := version_of(name)) is not None}
+    return versions_of(distributions)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,6 +62,8 @@ class KernelReport:
     @contextlib.contextmanager
     def _listening(self, graph: str) -> Iterator[None]:
         """Record the kernels oneDNN runs in this block; other output is passed on afterwards."""
+        import tempfile
+
         import torch
 
         with _redirecting, tempfile.TemporaryFile() as heard:

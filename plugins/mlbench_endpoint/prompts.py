@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +81,8 @@ def open_prompts(options: PromptOptions) -> TextPrompts:
         DataError: the file cannot be read, is not UTF-8, or has an invalid prompt; the message names the line.
     """
     samples = read_prompts(Path(options.file), options) if options.file else generate_prompts(options)
+    import hashlib  # loads OpenSSL
+
     content = hashlib.sha256()
     for sample in samples:
         content.update(f"{sample.answer_tokens} {sample.new_words} {sample.text}\n".encode())

@@ -100,6 +100,21 @@ def test_a_plugin_that_raises_at_import_is_refused_by_name_and_affects_no_other(
     assert "pytorch" in listed.stdout
 
 
+def test_what_is_wrong_with_all_of_several_runs_is_said_alone(mlbench, results):
+    scenarios = ["--scenario", "Offline", "--scenario", "Server"]
+    where = ["--set", "workload.data=/nowhere", "--set", "workload.weights=/nowhere"]
+    result = mlbench("run", "resnet50", "--backend", "null", *scenarios, "--profile", "full", *where)
+    assert_refused(result, "label list not found: /nowhere/val_map.txt", results)
+
+
+def test_what_several_runs_will_take_is_said_before_the_first_one_ends(mlbench):
+    result = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--no-accuracy", "--repeat", "2")
+    first, second, third, *_ = result.stderr.splitlines()
+    assert first.startswith("2 runs to make; ")
+    assert second.startswith("resnet50 null Offline fp32: ")
+    assert third.startswith("resnet50 null Offline fp32: ")
+
+
 def test_missing_official_files_are_refused(mlbench, results):
     result = mlbench("run", "resnet50", "--backend", "null", "--scenario", "Offline", "--profile", "full")
     assert_refused(result, "--set workload.weights=PATH", results)

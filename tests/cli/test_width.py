@@ -102,3 +102,42 @@ def test_the_page_of_a_run_wraps_and_its_columns_stay(ten_runs, columns):
     assert max(map(len, lines)) <= columns
     assert lines[0].startswith("stable-diffusion-xl on onnxruntime (fp32, SingleStream): 91.6")
     assert "  form      profile mini, trained weights, tier smoke" in lines
+
+
+@pytest.fixture
+def two_kinds(ten_runs, a_run):
+    """A folder of runs of several workloads, backends and scenarios."""
+    for number, (workload, backend, scenario) in enumerate(KINDS):
+        names = {"workload": workload, "backend": backend, "scenario": scenario}
+        record = a_run(run_id=f"20261121T00451{number}Z-{number:04d}", **names)
+        folder = ten_runs / record.run_id
+        folder.mkdir()
+        (folder / "record.json").write_text(record.text())
+    return str(ten_runs)
+
+
+KINDS = [("bert", "pytorch", "Offline"), ("resnet50", "onnxruntime", "SingleStream")]
+
+
+def test_a_comparison_of_several_kinds_of_runs_has_a_line_for_each_at_80_columns(two_kinds):
+    command = ["compare", two_kinds, two_kinds, "--results", two_kinds]
+    lines = CliRunner(env={"COLUMNS": "80"}).invoke(main, command).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for names in (*KINDS, tuple(LONG.values())):
+        (row,) = [line for line in lines if line.startswith(" ".join(names))]
+        assert "x 1.000" in row and row.rstrip().endswith("cannot tell")
+    assert "Not shown at this width: base, new, interval" in " ".join(lines)
+
+
+def test_a_comparison_of_several_kinds_of_runs_shows_both_sides_where_they_fit(two_kinds):
+    command = ["compare", two_kinds, two_kinds, "--results", two_kinds]
+    shown = CliRunner(env={"COLUMNS": "160"}).invoke(main, command).stdout
+    assert "91.6 samples/s" in shown and "Not shown" not in shown
+
+
+def test_what_show_says_goes_on_below_where_it_begins(ten_runs):
+    lines = printed(["show", "0001", "--results", str(ten_runs)], 60)
+    at = next(number for number, line in enumerate(lines) if line.startswith("  run  "))
+    column = lines[at].index("2026") if "2026" in lines[at] else 12
+    following = [line for line in lines[at + 1 : at + 8] if line.startswith(" " * 4) and line.strip()]
+    assert all(line.startswith(" " * column) for line in following)

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from importlib import metadata
+import sys
 
 import pytest
 
@@ -41,18 +41,7 @@ def test_a_folder_outside_any_repository_has_none(tmp_path):
     assert find_commit(tmp_path) is None
 
 
-class _Distribution(metadata.Distribution):
-    def __init__(self, name, direct_url):
-        self._files = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", "direct_url.json": direct_url}
-
-    def read_text(self, filename):
-        return self._files.get(filename)
-
-    def locate_file(self, path):
-        return path
-
-
-def test_what_pip_noted_down_counts_and_what_it_did_not_is_left_out(monkeypatch, repository):
+def test_what_pip_noted_down_counts_and_what_it_did_not_is_left_out(monkeypatch, repository, tmp_path):
     folder, git = repository
     noted = {"url": "https://example.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "c" * 40}}
     checkout = {"url": folder.as_uri(), "dir_info": {"editable": True}}
@@ -63,8 +52,12 @@ def test_what_pip_noted_down_counts_and_what_it_did_not_is_left_out(monkeypatch,
         "broken": "{",
         "list": "[]",
     }
-    points = [
-        metadata.EntryPoint(name, name, "mlbench")._for(_Distribution(name, text)) for name, text in texts.items()
-    ]
-    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == "mlbench" else [])
+    for name, text in texts.items():
+        info = tmp_path / "site" / f"{name}-1.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[mlbench]\n{name} = {name}\n")
+        if text is not None:
+            (info / "direct_url.json").write_text(text)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
     assert observe_commits() == {"noted": "c" * 40, "checkout": git("rev-parse", "HEAD")}

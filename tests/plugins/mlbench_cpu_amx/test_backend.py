@@ -1,4 +1,3 @@
-import importlib.metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,14 +37,12 @@ def graph(build, calibration=()) -> ModuleGraph:
 @pytest.fixture
 def machine(monkeypatch):
     def has(flags, distributions=("torch", "torchao"), compiler=True):
-        def distribution(name):
-            if name not in distributions:
-                raise importlib.metadata.PackageNotFoundError(name)
-            return SimpleNamespace(read_text=lambda file: "Version: 1.0\n")
-
+        one = SimpleNamespace(read_text=lambda file: "Version: 1.0\n")
         monkeypatch.setattr(module, "machine_flags", lambda: flags)
         monkeypatch.setattr(module, "has_cxx", lambda: compiler)
-        monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+        monkeypatch.setattr(
+            "mlbench.installed.find_distributions", lambda asked: {name: one for name in asked if name in distributions}
+        )
         return CpuAmx().probe()
 
     return has

@@ -1,4 +1,3 @@
-import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -311,16 +310,14 @@ def test_int8_is_made_once_and_again_for_other_calibration_inputs_or_settings(pr
 
 
 def installed(*names: str):
-    def distribution(name: str) -> SimpleNamespace:
-        if name in names:
-            return SimpleNamespace(read_text=lambda file: "Version: 1.0\n")
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    return distribution
+    one = SimpleNamespace(read_text=lambda file: "Version: 1.0\n")
+    return lambda asked: {name: one for name in asked if name in names}
 
 
 def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(importlib.metadata, "distribution", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr(
+        "mlbench.installed.find_distributions", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript")
+    )
     probe = OnnxRuntime().probe()
     assert probe.is_available
     assert list(probe.devices) == ["cpu", "cuda"]
@@ -328,7 +325,7 @@ def test_the_probe_tells_devices_by_the_distribution(monkeypatch: pytest.MonkeyP
 
 def test_two_distributions_of_one_module_are_refused_and_distinguished(monkeypatch: pytest.MonkeyPatch):
     both = ("onnxruntime", "onnxruntime-gpu")
-    monkeypatch.setattr(importlib.metadata, "distribution", installed(*both, "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr("mlbench.installed.find_distributions", installed(*both, "torch", "onnx", "onnxscript"))
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason) == (
         False,
@@ -344,7 +341,9 @@ def test_two_distributions_of_one_module_are_refused_and_distinguished(monkeypat
 
 
 def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(importlib.metadata, "distribution", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript"))
+    monkeypatch.setattr(
+        "mlbench.installed.find_distributions", installed("onnxruntime-gpu", "torch", "onnx", "onnxscript")
+    )
     namespace = SimpleNamespace(origin=None)  # a folder is left, without its __init__.py
     monkeypatch.setattr("mlbench_onnxruntime.backend.find_spec", lambda name: namespace)
     probe = OnnxRuntime().probe()
@@ -362,6 +361,6 @@ def test_a_distribution_whose_files_went_with_another_is_refused(monkeypatch: py
 def test_the_probe_says_what_is_missing_and_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], reason: str
 ):
-    monkeypatch.setattr(importlib.metadata, "distribution", installed(*names))
+    monkeypatch.setattr("mlbench.installed.find_distributions", installed(*names))
     probe = OnnxRuntime().probe()
     assert (probe.is_available, probe.reason, probe.install) == (False, reason, "pip install 'mlbench-inference[cpu]'")

@@ -1,6 +1,5 @@
 """What can be known of the TensorRT backend without TensorRT: its files, shapes, keys and refusals."""
 
-import importlib.metadata
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,16 +124,12 @@ def test_an_engine_serves_an_equal_file_elsewhere_and_an_equal_gpu(request_, tmp
 
 
 def installed(*names: str):
-    def distribution(name: str) -> SimpleNamespace:
-        if name in names:
-            return SimpleNamespace(read_text=lambda file: "Version: 10.13\n")
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    return distribution
+    one = SimpleNamespace(read_text=lambda file: "Version: 10.13\n")
+    return lambda asked: {name: one for name in asked if name in names}
 
 
 def test_the_probe_names_all_that_is_missing(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "distribution", installed("torch", "onnx", "onnxruntime"))
+    monkeypatch.setattr("mlbench.installed.find_distributions", installed("torch", "onnx", "onnxruntime"))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([]))
     probe = TensorRt().probe()
     reason = "no NVIDIA GPU here (no /dev/nvidia0) and tensorrt, onnxscript not installed"
@@ -145,7 +140,7 @@ def test_the_probe_names_all_that_is_missing(monkeypatch):
 @pytest.mark.parametrize("quantiser", ["onnxruntime", "onnxruntime-gpu"])
 def test_where_everything_is_there_the_probe_offers_every_precision(monkeypatch, quantiser):
     names = ("torch", "onnx", "onnxscript", quantiser, "tensorrt-cu13")
-    monkeypatch.setattr(importlib.metadata, "distribution", installed(*names))
+    monkeypatch.setattr("mlbench.installed.find_distributions", installed(*names))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([Path("/dev/nvidia0")]))
     probe = TensorRt().probe()
     assert probe.is_available
