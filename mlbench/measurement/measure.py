@@ -43,7 +43,7 @@ _ACCURACY_SPEED = 20
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
-_OFFLINE_LARGEST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
+_GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
 def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
@@ -161,10 +161,12 @@ def _reset_counts(engine: Engine) -> None:
             logger.exception("the engine's statistics are not available")
 
 
-def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate) -> LoadSettings:
+def _fill_load(
+    load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, most_qps: float = _GUESSED_MOST_QPS
+) -> LoadSettings:
     """Return the settings with every 0 replaced: by the tier's value, or by an estimate from the speed."""
     served_per_s = load.server_load * pace.sustained_per_s
-    offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, _OFFLINE_LARGEST_QPS)
+    offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, most_qps)
     is_offline = limits.offline_min_samples is not None
     return dataclasses.replace(
         load,
@@ -223,7 +225,8 @@ class _Tests:
             traffic, ordered = self._measured(load, section)
             detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
             pace = _with_observed_speed(pace, detail, self.job.scenario)
-            again = _fill_load(self.job.load, self.limits, pace)
+            seen_qps = _OFFLINE_MARGIN * (samples_per_s(detail, self.job.scenario) or 0.0)
+            again = _fill_load(self.job.load, self.limits, pace, most_qps=max(_GUESSED_MOST_QPS, seen_qps))
             settings = self.job.scenario.pattern.settings
             is_same_test = all(getattr(again, name) == getattr(load, name) for name in settings)
             if not left or traffic.faults or detail.values.get("result_min_duration_met") or is_same_test:

@@ -262,6 +262,16 @@ def test_offline_that_was_too_short_is_made_again_with_more_samples(tests_of, tm
     assert traffic.issued > 40
 
 
+def test_offline_is_asked_for_more_than_a_guess_may_be_only_where_loadgen_saw_the_rate(tests_of, monkeypatch):
+    """The guess says a hundred million; LoadGen sees fewer, and the next test has samples for half as many again."""
+    monkeypatch.setattr(measure, "_GUESSED_MOST_QPS", 100.0)
+    section = Section()
+    traffic, load, _ = tests_of(OFFLINE).drive_performance(pace_of(rate_per_s=1e8), section)
+    assert section.entered >= 2
+    assert 100 < load.target_qps < 1e8
+    assert traffic.faults == []
+
+
 def test_a_hint_of_the_users_is_kept_though_the_test_is_too_short(tests_of, tmp_path):
     section = Section()
     _, load, _ = tests_of(OFFLINE, target_qps=100.0).drive_performance(pace_of(rate_per_s=100.0), section)
