@@ -183,3 +183,14 @@ def test_a_ratio_without_an_interval_has_a_point_and_no_line(stored_run, slower)
 def test_without_a_number_on_both_sides_there_is_no_chart(stored_run):
     pytest.importorskip("altair", reason="the extra [report] is not installed")
     assert comparison_figure(compare([stored_run(SERVER)], [stored_run("resnet50-pytorch-Server-late", 1)])) is None
+
+
+def test_a_score_that_fell_is_red_too(nights):
+    new = nights(OFFLINE, first=9)
+    accuracy = new[0].accuracy.model_copy(
+        update={"targets": (new[0].accuracy.targets[0].model_copy(update={"value": 90.0, "is_met": False}),)}
+    )
+    fallen = [run.model_copy(update={"accuracy": accuracy.model_copy(update={"is_met": False})}) for run in new]
+    table = comparison_table(compare(nights(OFFLINE), fallen), WIDE)
+    assert columns_of(table)["verdict"][1] == "less accurate"
+    assert [str(row.style or "") for row in table.rows] == ["", "red"]

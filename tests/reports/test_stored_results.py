@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.reports.console import table as terminal_table
 from mlbench.reports.html.conditions import spread_line, work_table
 from mlbench.reports.html.drawing import Palette
+from mlbench.reports.html.page import html_page
 from mlbench.reports.html.results import problems, results_table, rules_table, runs_table
 from mlbench.reports.html.speedups import speedup_table
 from mlbench.reports.html.work_charts import accuracy_figure
-from mlbench.reports.summary import headline, summarise
+from mlbench.reports.summary import Content, headline, summarise
+from mlbench.reports.summary_markdown import summary_markdown
 
 STORED = sorted(file.stem for file in (Path(__file__).parents[1] / "data" / "records").glob("*.json"))
 DASH = "\N{EN DASH}"
@@ -239,3 +242,57 @@ def test_an_invalid_repeat_does_not_widen_the_spread(stored_run):
         stored_run("resnet50-pytorch-Server-late", 2),
     ]
     assert spread_line(of(*runs)) == "Repeats of the same run differ by up to 7.91 % (resnet50 pytorch fp32 Server)."
+
+
+def test_in_markdown_what_does_not_count_is_bold_and_nothing_else_is(stored_run):
+    runs = [stored_run("resnet50-pytorch-Server-late"), stored_run("resnet50-pytorch-Offline", 1)]
+    (row,) = [line for line in summary_markdown(Content(title="t", summary=of(*runs))).splitlines() if "685" in line]
+    assert [cell.strip() for cell in row.strip("|").split("|")[2:]] == [
+        "acc 98.99 (target 98.00)",
+        "**INVALID (latency 3.42 s of 100 ms)**",
+        "685 samples/s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({}, "valid"),
+        ({"is_accurate": False}, "inaccurate"),
+        ({"is_accurate": None}, "valid"),
+        ({"is_valid": False}, "INVALID"),
+        ({"is_valid": False, "is_accurate": False}, "INVALID"),
+    ],
+)
+def test_a_narrow_table_says_in_a_word_whether_a_run_counts(stored_run, changes, word):
+    run = stored_run("resnet50-pytorch-Offline")
+    run = run.model_copy(update={"verdict": run.verdict.model_copy(update=changes)})
+    shown = {str(column.header): [str(cell) for cell in column.cells] for column in terminal_table([run], 60).columns}
+    assert shown["counts"] == [word]
+    assert "performance" not in shown
+
+
+def test_a_score_of_which_less_is_better_has_a_target_that_it_must_not_exceed(stored_run):
+    """Of a real score: 88.799 with only an upper limit, 91.464."""
+    run = stored_run("stable-diffusion-xl-pytorch-Offline")
+    fid = next(each for each in run.accuracy.targets if each.score == "FID_SCORE").model_copy(update={"lower": None})
+    run = run.model_copy(update={"accuracy": run.accuracy.model_copy(update={"targets": (fid,)})})
+    (row,) = rows_of(results_table(of(run)))
+    assert (row["accuracy"].text, row["accuracy"].detail) == ("FID_SCORE 88.80", "target at most 91.46")
+    pytest.importorskip("altair", reason="the extra [report] is not installed")
+    (row,) = rows_of(accuracy_figure(of(run).combinations, Palette(("pytorch fp32",))).numbers)
+    assert (row["reached"].text, row["target"].text, row["verdict"].text) == ("88.799", "at most 91.464", "met")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_page_counts_the_runs_that_follow_every_rule_and_not_all_that_are_valid(stored_run, count):
+    pytest.importorskip("altair", reason="the extra [report] is not installed")
+    runs = []
+    for number in range(2):
+        run = stored_run("resnet50-pytorch-Offline", number, accuracy=None, engine={})
+        verdict = run.verdict.model_copy(update={"is_accurate": None, "is_conformant": number < count})
+        runs.append(run.model_copy(update={"verdict": verdict}))
+    said = f"{count} of the runs follow every v4.1 rule that one run can follow."
+    page = html_page(Content(title="t", summary=of(*runs)))
+    assert page.count(said) == (1 if count else 0)
+    assert ("follow every v4.1 rule" in page) == bool(count)
