@@ -1,6 +1,7 @@
 import json
 import mmap
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -333,12 +334,27 @@ def has_ended(pid):
         return True
 
 
-def wait_until(condition, seconds=60):
-    """Wait for an event; a crowded machine may take its time."""
-    until_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until_s, "it did not happen"
-        time.sleep(0.02)
+def wait_for_the_end_of(pids):
+    """Wait until processes have ended, which their descriptors signal; a crowded machine may take its time."""
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            assert select.select([descriptor], [], [], 60)[0], f"process {pid} goes on"
+        finally:
+            os.close(descriptor)
+
+
+def read_pids(pipe):
+    """Return the list that a process writes to a named pipe."""
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+        text = b""
+        while not text.endswith(b"]"):
+            assert select.select([file], [], [], 60)[0], "nothing was written"
+            text += file.read(4096)
+    return json.loads(text)
 
 
 def test_nothing_that_a_child_started_outlives_it_in_whatever_session(tmp_path):
@@ -348,7 +364,8 @@ def test_nothing_that_a_child_started_outlives_it_in_whatever_session(tmp_path):
 
 
 def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
-    told = tmp_path / "pids.json"
+    told = tmp_path / "pids"
+    os.mkfifo(told)
     script = (
         "import sys; from pathlib import Path;"
         "from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated;"
@@ -357,12 +374,11 @@ def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
         "ProcessLimits(stage_timeout_s=600, memory_bytes=2**40))"
     )
     parent = subprocess.Popen([sys.executable, "-P", "-c", script, str(told), str(tmp_path / "log.txt")])
-    wait_until(lambda: told.exists() and told.read_text().endswith("]"))
-    pids = json.loads(told.read_text())
+    pids = read_pids(told)
     parent.kill()
     parent.wait()
     assert len(pids) == 5
-    wait_until(lambda: all(map(has_ended, pids)))
+    wait_for_the_end_of(pids)
 
 
 def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
@@ -370,7 +386,7 @@ def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
     failure = isolated(kill_the_supervisor, tmp_path, {"tells": str(told)})
     assert failure.message == "the run's supervisor process was ended"
     assert (failure.kind, failure.stage) == (FailureKind.CRASH, "work")
-    wait_until(lambda: all(map(has_ended, json.loads(told.read_text()))))
+    wait_for_the_end_of(json.loads(told.read_text()))
 
 
 def test_where_no_process_can_be_started_a_line_says_so(tmp_path):
