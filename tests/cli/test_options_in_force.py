@@ -221,6 +221,7 @@ def placed(a_run, environment, results):
         workload="gptj",
         profile="full",
         tier="valid",
+        runtime={},
         accuracy=accuracy,
         result=a_run().result.model_dump() | {"value": 2000.0, "unit": "tokens/s"},
         environment=environment.model_copy(update={"accelerators": [device]}),
