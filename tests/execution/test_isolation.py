@@ -327,24 +327,15 @@ def test_a_silent_stage_is_ended_as_a_hang(tmp_path):
     assert "during warm-up" in failure.message
 
 
-def has_ended(pid):
+def has_ended(pid, within_s=0):
+    """Return whether a process ends in time, which its descriptor signals, also of one that is nobody's child."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
         return True
-
-
-def wait_for_the_end_of(pids):
-    """Wait until processes have ended, which their descriptors signal; a crowded machine may take its time."""
-    for pid in pids:
-        try:
-            descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        try:
-            assert select.select([descriptor], [], [], 60)[0], f"process {pid} goes on"
-        finally:
-            os.close(descriptor)
+    ended = select.select([descriptor], [], [], within_s)[0]
+    os.close(descriptor)
+    return bool(ended)
 
 
 def read_pids(pipe):
@@ -378,7 +369,7 @@ def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
     parent.kill()
     parent.wait()
     assert len(pids) == 5
-    wait_for_the_end_of(pids)
+    assert all(has_ended(pid, within_s=60) for pid in pids)
 
 
 def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
@@ -386,7 +377,7 @@ def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
     failure = isolated(kill_the_supervisor, tmp_path, {"tells": str(told)})
     assert failure.message == "the run's supervisor process was ended"
     assert (failure.kind, failure.stage) == (FailureKind.CRASH, "work")
-    wait_for_the_end_of(json.loads(told.read_text()))
+    assert all(has_ended(pid, within_s=60) for pid in json.loads(told.read_text()))
 
 
 def test_where_no_process_can_be_started_a_line_says_so(tmp_path):
