@@ -1,11 +1,11 @@
 """A record of each kind, and packages installed as their users do."""
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.records.environment import observe_environment
 from mlbench.records.run_record import RunRecord
 
 REPOSITORY = Path(__file__).parents[1]
@@ -52,7 +51,7 @@ os.execv(command[0], command)
 """
 
 
-RUN_ID = "20261121T004501Z-resnet50-pytorch-Offline-mini-fp32-smoke-3f2a"
+STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -87,69 +86,20 @@ def no_terminal():
 
 
 @pytest.fixture(scope="session")
-def environment():
-    """Return the environment of a machine without files to read."""
-    return observe_environment(Path("/nowhere"))
+def environment(a_run):
+    """Return the environment of the stored run."""
+    return a_run().environment
 
 
 @pytest.fixture(scope="session")
-def a_run(environment):
-    """Return a completed run, with changes."""
+def a_run():
+    """Return a run that was made and stored, ResNet-50 on pytorch in Offline, with changes."""
+    stored = STORED_RUN.read_text(encoding="utf-8")
 
     def record(**changes):
-        fields = {
-            "run_id": RUN_ID,
-            "created": datetime(2026, 11, 21, 0, 45, 1, tzinfo=UTC),
-            "duration_ns": 5_000_000_000,
-            "mlbench_version": "0.1.0",
-            "workload": "resnet50",
-            "backend": "pytorch",
-            "scenario": "Offline",
-            "profile": "mini",
-            "tier": "smoke",
-            "weights": "trained",
-            "precision": "fp32",
-            "status": "completed",
-            "result": {
-                "value": 91.6286,
-                "unit": "samples/s",
-                "higher_is_better": True,
-                "latency_ns": {"99.00_percentile_latency": 1_200_498_153},
-                "counts": {"queries": 1},
-            },
-            "accuracy": {
-                "scores": {"acc": 98.39},
-                "targets": [
-                    {
-                        "score": "acc",
-                        "name": "99",
-                        "reference": 98.39,
-                        "lower": 97.4,
-                        "upper": None,
-                        "required": True,
-                        "value": 98.39,
-                        "is_met": True,
-                    }
-                ],
-                "line": "accuracy=98.390%, good=489, total=497",
-                "is_met": True,
-            },
-            "verdict": {
-                "rules": [],
-                "not_applied": {"replies_agree": "no accuracy run"},
-                "is_valid": True,
-                "is_accurate": True,
-                "is_conformant": False,
-            },
-            "seeds": {
-                "qsl": 3066443479025735752,
-                "sample_index": 10688027786191513374,
-                "schedule": 14962580496156340209,
-            },
-            "settings": {"execution.batch": {"value": 32, "layer": "command line"}},
-            "engine": {"batches": {"32": 15}},
-            "environment": environment,
-        }
+        fields = json.loads(stored)
+        if "scenario" in changes:
+            del fields["scenario_facts"]  # those of the new one
         return RunRecord.model_validate(fields | changes)
 
     return record
@@ -159,7 +109,7 @@ def a_run(environment):
 def a_failure(a_run):
     """Return a run that crashed."""
     failure = {"kind": "crash", "message": "the process was ended by SIGSEGV", "stage": "warm-up", "log_tail": "..."}
-    return a_run(status="failed", failure=failure, result=None, accuracy=None, verdict=None)
+    return a_run(status="failed", failure=failure, result=None, accuracy=None, verdict=None, engine={})
 
 
 @pytest.fixture(scope="session")

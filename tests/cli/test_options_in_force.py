@@ -142,6 +142,24 @@ def test_a_margin_that_is_given_is_the_one_that_is_used(mlbench, store, option, 
 def test_a_margin_that_is_no_share_is_refused(mlbench, value):
     done = mlbench("compare", "a", "b", "--margin", value)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "'--margin'" in done.stderr, "not that there is no run a"
+
+
+def test_a_report_counts_as_the_same_what_the_margin_allows(mlbench, store):
+    store("old", [100.0, 101.0, 99.0])
+    store("new", [100.0, 101.0, 99.0], day=2)
+    for options, share in (((), "5%"), (("--margin", 0.2), "20%")):
+        done = mlbench("report", "--compare", "old", "new", "--markdown", *options)
+        assert f"Changes counted as the same: of a speed less than {share}" in done.stdout, done.output
+
+
+def test_settings_are_those_of_the_tier_that_was_asked_for(mlbench, tmp_path, monkeypatch):
+    file = tmp_path / "settings.toml"
+    file.write_text('[[settings]]\nwhen = { tier = "dev" }\nexecution.batch = 4\n')
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(file))
+    for options, batch in ((("--tier", "dev"), 4), (("--tier", "valid"), "auto"), ((), "auto")):
+        done = mlbench("settings", "bert", "pytorch", *options, "--json")
+        assert json.loads(done.stdout)["execution.batch"]["value"] == batch, options
 
 
 def test_regress_does_not_judge_runs_that_were_made_before_the_baseline(mlbench, a_run, results):
@@ -203,6 +221,7 @@ def placed(a_run, environment, results):
         workload="gptj",
         profile="full",
         tier="valid",
+        runtime={},
         accuracy=accuracy,
         result=a_run().result.model_dump() | {"value": 2000.0, "unit": "tokens/s"},
         environment=environment.model_copy(update={"accelerators": [device]}),

@@ -24,6 +24,8 @@ STEADY = [100, 101, 99, 100, 100]
     ],
 )
 def test_a_fact_that_must_match_refuses_unless_compared_across(runs, fact, change, compare_after_quiet_nights):
+    if "fingerprints" in change:
+        change = {"fingerprints": {**runs(STEADY)[0].fingerprints, **change["fingerprints"]}}
     base, new = runs(STEADY), runs(STEADY, **change)
     with pytest.raises(IncomparableRunsError, match=rf"{fact} differs: .* --across {fact}"):
         compare_after_quiet_nights(base, new)
@@ -60,9 +62,9 @@ def test_an_unknown_fact_is_refused(runs):
 
 @pytest.mark.parametrize("layer", ["suite", "command line", "system /etc/mlbench.toml"])
 def test_what_a_person_set_separates_runs_whatever_the_file(runs, layer):
-    settings = {"execution.batch": {"value": 8, "layer": layer}}
+    changed = runs(STEADY, settings={"execution.batch": {"value": 8, "layer": layer}})
     with pytest.raises(IncomparableRunsError, match=r"settings differs: .*32.*, then .*8.* --across settings"):
-        compare(runs(STEADY), runs(STEADY, settings=settings))
+        compare(runs(STEADY, settings={"execution.batch": {"value": 32, "layer": "command line"}}), changed)
 
 
 @pytest.mark.parametrize("layer", ["workload resnet50", "backend pytorch", "scenario Offline"])

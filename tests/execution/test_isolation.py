@@ -1,6 +1,7 @@
 import json
 import mmap
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -326,19 +327,25 @@ def test_a_silent_stage_is_ended_as_a_hang(tmp_path):
     assert "during warm-up" in failure.message
 
 
-def has_ended(pid):
+def has_ended(pid, within_s=0):
+    """Return whether a process ends in time, which its descriptor signals, also of one that is nobody's child."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
         return True
+    ended = select.select([descriptor], [], [], within_s)[0]
+    os.close(descriptor)
+    return bool(ended)
 
 
-def wait_until(condition, seconds=60):
-    """Wait for an event; a crowded machine may take its time."""
-    until_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until_s, "it did not happen"
-        time.sleep(0.02)
+def read_pids(pipe):
+    """Return the list that a process writes to a named pipe."""
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+        text = b""
+        while not text.endswith(b"]"):
+            assert select.select([file], [], [], 60)[0], "nothing was written"
+            text += file.read(4096)
+    return json.loads(text)
 
 
 def test_nothing_that_a_child_started_outlives_it_in_whatever_session(tmp_path):
@@ -348,7 +355,8 @@ def test_nothing_that_a_child_started_outlives_it_in_whatever_session(tmp_path):
 
 
 def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
-    told = tmp_path / "pids.json"
+    told = tmp_path / "pids"
+    os.mkfifo(told)
     script = (
         "import sys; from pathlib import Path;"
         "from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated;"
@@ -357,12 +365,11 @@ def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
         "ProcessLimits(stage_timeout_s=600, memory_bytes=2**40))"
     )
     parent = subprocess.Popen([sys.executable, "-P", "-c", script, str(told), str(tmp_path / "log.txt")])
-    wait_until(lambda: told.exists() and told.read_text().endswith("]"))
-    pids = json.loads(told.read_text())
+    pids = read_pids(told)
     parent.kill()
     parent.wait()
     assert len(pids) == 5
-    wait_until(lambda: all(map(has_ended, pids)))
+    assert all(has_ended(pid, within_s=60) for pid in pids)
 
 
 def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
@@ -370,7 +377,7 @@ def test_nothing_outlives_the_supervisor_and_its_end_is_named(tmp_path):
     failure = isolated(kill_the_supervisor, tmp_path, {"tells": str(told)})
     assert failure.message == "the run's supervisor process was ended"
     assert (failure.kind, failure.stage) == (FailureKind.CRASH, "work")
-    wait_until(lambda: all(map(has_ended, json.loads(told.read_text()))))
+    assert all(has_ended(pid, within_s=60) for pid in json.loads(told.read_text()))
 
 
 def test_where_no_process_can_be_started_a_line_says_so(tmp_path):

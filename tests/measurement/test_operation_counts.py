@@ -8,6 +8,7 @@ import pytest
 from mlbench import Precision
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.statistics import BatchStatistics, EngineStatistics
+from mlbench.measurement import operation_counts
 from mlbench.measurement.operation_counts import NUMBER_BYTES, count_operations, work_of
 from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost
 
@@ -120,3 +121,27 @@ def test_a_graph_that_could_not_be_counted_before_says_why_at_once(model):
     with pytest.raises(NotCountedError):
         count_cost(model.graphs["encoder"], call, refuse)
     assert counted([call], model) == "operator Det has no formula"
+
+
+def test_counting_ends_after_twenty_seconds_and_says_how_much_is_left(model, monkeypatch):
+    """Each call takes 15 s to count on a clock of the test's own: two are counted, and one of three is left."""
+    now_s = [0.0]
+
+    class Slow:
+        def __init__(self, graph):
+            pass
+
+        def cost(self, call):
+            now_s[0] += 15
+            return CallCost(operations=1, numbers=1, other_bytes=0)
+
+    job = SimpleNamespace(workload=SimpleNamespace(model=lambda variant: model), variant=None)
+    monkeypatch.setattr("mlbench.roofline.operations.OperationCounter", Slow)
+    monkeypatch.setattr(operation_counts.Job, "of_spec", lambda spec, plugins: job)
+    monkeypatch.setattr(operation_counts, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    several = [calls("encoder", batch, 1) for batch in (1, 2, 4)]
+    request = operation_counts.CountRequest(job=None, calls=several)
+    found = operation_counts.fill_cache(request, SimpleNamespace(progress=lambda stage: None))
+    assert found.reason == "1 of 3 different calls are left for the next run"
+    assert now_s == [30]
+    assert operation_counts.fill_cache(request, SimpleNamespace(progress=lambda stage: None)).reason == ""

@@ -185,3 +185,24 @@ def test_an_engine_that_never_keeps_up_has_no_measured_overhead(measured, monkey
     rates = {"result_scheduled_samples_per_sec": 40.0, "result_completed_samples_per_sec": 3.0}
     monkeypatch.setattr(overhead._Trial, "_drive", lambda self, load: log_of(rates))
     assert measured(AtOnce(), SERVER).reason == "even without graphs it answered 3.0 of 40.0 samples/s sent"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "queries"), [(SINGLE_STREAM, 10_000), (MULTI_STREAM, 1250)], ids=["SingleStream", "MultiStream"]
+)
+def test_however_quick_an_engine_is_ten_thousand_samples_are_enough_and_no_reply_is_kept(
+    measured, monkeypatch, scenario, queries
+):
+    """A query in a microsecond would make 200,000 in the time of the test; one of MultiStream has eight samples."""
+    loads = []
+
+    def note(self, load):
+        loads.append(load)
+        return log_of({f"result_50.00_percentile_{kind}latency_ns": 7000 for kind in ("", "per_query_")})
+
+    quick = SpeedEstimate(latency_ns=1000, fastest_ns=1000, rate_per_s=1e6)
+    monkeypatch.setattr(overhead._Trial, "_free_pace", lambda self, indices, size: quick)
+    monkeypatch.setattr(overhead._Trial, "_drive", note)
+    measured(AtOnce(), scenario)
+    assert loads[-1].min_query_count == queries
+    assert {load.reply_checks for load in loads} == {0}

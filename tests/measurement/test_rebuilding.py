@@ -1,11 +1,17 @@
 """What a run's logs and its id give again, and by how much a record may differ from that."""
 
 import copy
+import dataclasses
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from click.testing import CliRunner
+from mlbench_resnet50.workload import ResNet50
 
+from mlbench import Rules, Tokens
+from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_detail
@@ -122,6 +128,48 @@ def test_a_run_began_before_loadgen_did(one_run, rebuilt, record, plugins, log):
 
 
 ENERGY = {"joules": 600.0, "seconds": 2.0, "source": "a meter", "covers": "all"}
+
+
+def test_a_run_that_began_while_loadgen_was_at_work_is_not_confirmed(one_run, record, plugins, tmp_path):
+    """Halfway between the begin of LoadGen's first test and the end of its last, in the folder's name too."""
+    logs = [read_detail(file).values for file in one_run.glob("*/mlperf_log_detail.txt")]
+    begun, ended = min(moment(log, "power_begin") for log in logs), max(moment(log, "power_end") for log in logs)
+    halfway = begun + (ended - begun) / 2
+    name = f"{halfway:%Y%m%dT%H%M%SZ}{one_run.name[16:]}"
+    folder = shutil.copytree(one_run, tmp_path / name)
+    record |= {"run_id": name, "created": halfway.isoformat()}
+    differences = verify(RunRecord.model_validate(record), folder, plugins).differences
+    assert [line.partition(":")[0] for line in differences] == ["created"]
+    assert "when LoadGen began" in differences[0]
+
+
+@pytest.fixture(scope="module")
+def offline_run(tmp_path_factory):
+    """A short run of the null backend in Offline, not scored."""
+    results = tmp_path_factory.mktemp("offline")
+    short = ["--no-accuracy", "--set", "load.min_duration_ms=1", "--results", str(results)]
+    CliRunner().invoke(main, ["run", "resnet50", "--backend", "null", "--scenario", "Offline", *short])
+    (folder,) = results.iterdir()
+    return folder
+
+
+def test_joules_per_token_are_the_joules_over_the_tokens_that_loadgen_counted(offline_run, plugins, tmp_path):
+    """A log of answers of eight tokens each: 600 J over eight times as many tokens as samples."""
+    folder = shutil.copytree(offline_run, tmp_path / offline_run.name)
+    file = folder / "performance" / "mlperf_log_detail.txt"
+    (rate,) = [line for line in file.read_text().splitlines() if '"result_samples_per_second"' in line]
+    prefix, _, entry = rate.partition(" ")
+    tokens = json.loads(entry)
+    tokens |= {"key": "result_tokens_per_second", "value": 8 * tokens["value"]}
+    file.write_text(f"{file.read_text()}{prefix} {json.dumps(tokens)}\n")
+    record = RunRecord.model_validate(json.loads((folder / "record.json").read_text()) | {"energy": ENERGY})
+    workload = ResNet50()
+    workload.rules = Rules(scenarios=("Offline",), targets=(), tokens=Tokens.MEASURED)
+    of_tokens = dataclasses.replace(plugins, workloads={**plugins.workloads, "resnet50": workload})
+    issued, found = record.samples["issued"], rebuild(record, folder, of_tokens).energy
+    assert found.joules_per_sample == pytest.approx(600 / issued)
+    assert found.joules_per_token == pytest.approx(600 / (8 * issued))
+    assert rebuild(record, folder, plugins).energy.joules_per_token is None
 
 
 def test_joules_per_sample_are_the_joules_over_the_samples_that_loadgen_issued(rebuilt, record, log):

@@ -137,6 +137,14 @@ def test_an_engine_of_which_no_reply_was_kept_is_not_asked(found, clock):
     assert engine.asked == 0
 
 
+def test_the_latest_of_several_first_tokens_is_what_is_judged(found, clock, monkeypatch):
+    """Of sets whose first token took a hundredth, nine tenths and half of a step, the second is the honest one."""
+    answered = Contents(steps=[0.01, 0.9, 0.5])
+    monkeypatch.setattr("mlbench.measurement.spot_check.contents", lambda *arguments, **more: answered)
+    check, _ = found(Doubling(clock))
+    assert check.first_token_steps == 0.9
+
+
 def test_an_honest_engine_is_found_to_be_one(found, clock):
     check, reason = found(Doubling(clock))
     assert reason == ""

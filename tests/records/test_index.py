@@ -115,9 +115,9 @@ def test_nothing_but_the_tables_and_their_lock_is_left_in_the_cache(store, cache
 
 def test_values_that_no_column_holds_keep_one_run_out_of_the_tables(store, cache, monkeypatch, caplog):
     """The reader refuses what is too large for a column; should one slip through, the others are there all the same."""
-    results = store("one")
+    results = store("one", samples={})
     store("two", samples={"issued": 7})
-    store("three")
+    store("three", samples={})
     monkeypatch.setitem(index._COLUMNS, "samples", "MAP(VARCHAR, STRUCT(a BIGINT))")
     assert [folder.name for folder in folders_where(results)] == ["one", "three"]
     assert "1 run skipped: " in caplog.text

@@ -57,6 +57,7 @@ def official(a_run, environment):
         fields = {
             "profile": "full",
             "tier": "valid",
+            "runtime": {},
             "environment": environment.model_copy(update={"accelerators": [device]}),
             "result": a_run().result.model_dump() | {"value": value},
         }

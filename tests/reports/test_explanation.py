@@ -11,7 +11,7 @@ from mlbench.reports.page import page
 def test_a_good_run_says_its_result_that_it_counts_and_how_to_measure_for_a_comparison(a_run):
     run = a_run()
     assert sentence(run) == (
-        "resnet50 on pytorch (fp32, Offline): 91.6 samples/s; valid for tier smoke, accurate: acc 98.39 >= 97.40."
+        "resnet50 on pytorch (fp32, Offline): 685 samples/s; valid for tier smoke, accurate: acc 98.99 >= 98.00."
     )
     typed = "mlbench run resnet50 --backend pytorch --scenario Offline --precision fp32 --repeat 5 --tag before"
     assert next_step(run) == f"To compare it later, measure it five times under a name: {typed}"
@@ -41,7 +41,7 @@ def test_a_run_that_failed_says_how_and_where(a_run):
 
 
 def test_an_official_run_is_sent_to_the_published_ones(a_run, imported):
-    assert "mlbench published --place 3f2a" in next_step(a_run(imported=imported, tier="valid", profile="full"))
+    assert "mlbench published --place 81b3" in next_step(a_run(imported=imported, tier="valid", profile="full"))
     assert "--repeat 5" in next_step(a_run(tier="valid"))
 
 

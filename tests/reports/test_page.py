@@ -32,7 +32,7 @@ def page(drawn, a_server_run, a_late_run, a_failure, a_token_run):
         a_server_run(5, 900.0, scenario="Offline"),
         a_server_run(6, 800.0, backend="onnxruntime"),
         a_late_run(number=7, workload="bert"),
-        a_failure,
+        a_failure.model_copy(update={"precision": "bf16"}),
         a_token_run,
     ]
     drawn["page"] = html_page(Content(title="nightly", summary=summarise({"": runs})))

@@ -152,7 +152,7 @@ def test_a_failed_run_is_counted_as_failed(a_run, a_failure):
 def scored(a_run, number, value, *, lower=97.4):
     accuracy = a_run().accuracy.model_dump()
     is_met = value >= lower
-    accuracy["targets"][0] |= {"value": value, "is_met": is_met}
+    accuracy["targets"][0] |= {"value": value, "lower": lower, "is_met": is_met}
     verdict = a_run().verdict.model_dump() | {"is_accurate": is_met}
     created = BEGIN + timedelta(minutes=number)
     return a_run(run_id=f"run-{number}", created=created, accuracy=accuracy | {"is_met": is_met}, verdict=verdict)
@@ -176,7 +176,7 @@ def test_of_several_targets_those_that_are_met_are_counted(a_run):
     targets = [first, first | {"score": "FID", "is_met": False}, first | {"name": "99.9", "required": False}]
     run = a_run(accuracy=accuracy | {"targets": targets, "is_met": False})
     (row,) = results_table(summarise({"": [run]})).rows
-    assert row[2].text.splitlines() == ["acc 98.39", "FID 98.39"]
+    assert row[2].text.splitlines() == ["acc 98.99", "FID 98.99"]
     assert row[2].detail.splitlines()[0] == "1 of 2 targets met"
 
 
@@ -186,7 +186,7 @@ def test_a_table_of_rules_has_those_that_failed_that_were_missed_and_that_could_
         LATE | {"rule": "seeds", "passed": True, "fix": ""},
         LATE | {"rule": "accuracy.acc@99.9", "required": False},
     ]
-    verdict = a_run().verdict.model_dump() | {"rules": rules}
+    verdict = a_run().verdict.model_dump() | {"rules": rules, "not_applied": {"replies_agree": "no accuracy run"}}
     rows = rules_table(a_run(verdict=verdict)).rows
     assert [(row[0].text, row[3].text, row[3].tone) for row in rows] == [
         ("latency_limit", "failed", "bad"),
@@ -248,7 +248,9 @@ def test_energy_is_per_token_else_per_sample_else_in_all(a_run, more, text):
 def test_what_no_meter_measured_is_not_estimated(a_run):
     assert energy_cell(a_run()) is None
     assert roofline_cell(a_run()) is None
-    assert "energy: not measured: no power meter ran; it is never estimated" in work_notes([only([a_run()])])
+    assert "energy: not measured: no power meter ran; it is never estimated" in work_notes(
+        [only([a_run(not_measured={})])]
+    )
     notes = work_notes([only([a_run(not_measured={"energy": "no driver"})])])
     assert notes == ["energy: not measured: no driver"]
 

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 import tracemalloc
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from mlbench import DECODE, PREFILL, CacheCounts, Prompt, UsageError
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.execution.composed_engine import ComposedEngine
+from mlbench.execution.generation.admission import Admission
 from mlbench.execution.generation.engine import GenerationEngine
 
 
@@ -232,12 +232,21 @@ def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
         assert made.answered(engine).answers == made.compute_outputs()
 
 
-def test_requests_wait_for_others_until_a_flush(world, kept):
+def test_requests_wait_for_others_until_a_flush(world, kept, monkeypatch):
     made = world(3)
     reply = kept(3)
+    wait_s, waits = Admission.wait_s, threading.Event()
+
+    def note(admission, now_ns):
+        left_s = wait_s(admission, now_ns)
+        if left_s and len(admission) == 3:
+            waits.set()
+        return left_s
+
+    monkeypatch.setattr(Admission, "wait_s", note)
     with made.engine(max_wait_us=60_000_000) as engine:
         engine.submit(made.samples(0, 1, 2), reply)
-        time.sleep(0.05)
+        assert waits.wait(20), "they did not wait"
         assert not made.backend.calls
         engine.flush()
         reply.wait()

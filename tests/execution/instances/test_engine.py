@@ -1,6 +1,7 @@
 """Real processes around engines that double."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -87,9 +88,10 @@ class Kept(Reply):
         self._left = count
         self._lock = threading.Lock()
         self._done = threading.Event()
+        self._heard = threading.Condition()
 
     def complete(self, samples, outputs, token_counts=None):
-        self.events += [("answer", id_) for id_ in samples.ids]
+        self._hear([("answer", id_) for id_ in samples.ids])
         self._note(self.answers, samples, zip(outputs, token_counts or [None] * len(samples), strict=True))
 
     def fail(self, samples, reason):
@@ -99,7 +101,12 @@ class Kept(Reply):
         self.invalidated.append(reason)
 
     def first_token(self, samples, tokens):
-        self.events += [("first", id_, token) for id_, token in zip(samples.ids, tokens.tolist(), strict=True)]
+        self._hear([("first", id_, token) for id_, token in zip(samples.ids, tokens.tolist(), strict=True)])
+
+    def _hear(self, events):
+        with self._heard:
+            self.events += events
+            self._heard.notify_all()
 
     def _note(self, where, samples, values):
         with self._lock:
@@ -110,6 +117,10 @@ class Kept(Reply):
 
     def wait(self):
         assert self._done.wait(30)
+
+    def wait_for_events(self, count):
+        with self._heard:
+            assert self._heard.wait_for(lambda: len(self.events) >= count, 30)
 
 
 def asked(engine, *numbers, first_id=5000):
@@ -235,11 +246,7 @@ def test_a_submit_that_raises_fails_the_samples_without_an_answer(two_speaking):
 def test_what_an_engine_answers_twice_is_named_as_that(two_speaking):
     reply = Kept(1)
     two_speaking.submit(Samples([1], [TWICE], two_speaking.library), reply)
-    reply.wait()
-    for _ in range(200):
-        if len(reply.events) == 3:
-            break
-        time.sleep(0.01)
+    reply.wait_for_events(3)
     assert [event[:2] for event in reply.events] == [("first", 1), ("answer", 1), ("answer", -1)]
 
 
@@ -380,11 +387,15 @@ def test_what_an_instance_cannot_tell_of_itself_is_named():
 
 
 def is_gone(pid):
-    for _ in range(500):
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.01)
-    return False
+    """Wait for the end of a process, which its descriptor signals, also of one that is nobody's child."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 30)[0])
+    finally:
+        os.close(descriptor)
 
 
 def test_nothing_is_left_behind():

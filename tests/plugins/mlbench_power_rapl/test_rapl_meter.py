@@ -1,7 +1,8 @@
 """RAPL against a tree of files that behaves as sysfs does: counters that go up, and begin again when they are full."""
 
 import os
-import time
+import threading
+from types import SimpleNamespace
 
 import pytest
 from mlbench_power_rapl.meter import Rapl
@@ -80,26 +81,65 @@ def test_a_counter_that_is_full_begins_again_and_nothing_is_lost(powercap):
     assert meter.energy().joules == pytest.approx(10, abs=1e-5)
 
 
-def test_a_counter_that_is_full_again_and_again_is_read_in_between(powercap):
+class Pauses:
+    """The event that a meter's thread waits for, on a clock that only the test moves."""
+
+    def __init__(self):
+        self.lengths_s = []
+        self._changed = threading.Condition()
+        self._is_set, self._to_pass = False, 0
+
+    def wait(self, seconds):
+        with self._changed:
+            self.lengths_s.append(seconds)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._is_set or self._to_pass)
+            self._to_pass = 0
+            return self._is_set
+
+    def set(self):
+        with self._changed:
+            self._is_set = True
+            self._changed.notify_all()
+
+    def pass_one(self):
+        """Let the pause end in which the thread is or will be; return when it is in the next."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.lengths_s, 60)
+            begun, self._to_pass = len(self.lengths_s), 1
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: len(self.lengths_s) > begun, 60)
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    found = Pauses()
+    monkeypatch.setattr(
+        "mlbench_power_rapl.meter.threading", SimpleNamespace(Thread=threading.Thread, Event=lambda: found)
+    )
+    return found
+
+
+def test_a_counter_that_is_full_again_and_again_is_read_in_between(powercap, pauses):
     """40 J at up to 1000 W: full after 40 ms at the soonest, so looked at every 20 ms."""
     package = Zone(powercap, "intel-rapl:0", "package-0", range_j=40)
     with (meter := Rapl(powercap)):
         for _ in range(10):
-            seen = meter.energy().readings
             package.draw(15)
-            while meter.energy().readings == seen:
-                time.sleep(0.001)
+            pauses.pass_one()
     energy = meter.energy()
     assert energy.joules == pytest.approx(150, rel=1e-4)
-    assert energy.readings >= 12
+    assert energy.readings == 12
+    assert set(pauses.lengths_s) == {0.02}
     assert energy.seconds > 0
 
 
-def test_a_large_counter_is_left_alone_for_a_minute(powercap):
+def test_a_large_counter_is_left_alone_for_a_minute(powercap, pauses):
     Zone(powercap, "intel-rapl:0", "package-0", range_j=262143)
     with (meter := Rapl(powercap)):
-        time.sleep(0.2)
-    assert meter.energy().readings == 2
+        pauses.pass_one()
+    assert pauses.lengths_s == [60.0, 60.0]
+    assert meter.energy().readings == 3, "at the beginning, after a minute, and at the end"
 
 
 def test_no_counter_is_a_reason(powercap):
