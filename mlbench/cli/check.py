@@ -39,7 +39,7 @@ timeout_option = click.option(
     type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds for each graph that a check compiles, and for the rest of it.",
+    help="Seconds for each graph that a check compiles, and for the rest of it; of a workload, until the next answer.",
 )
 log_option = click.option(
     "--log",
