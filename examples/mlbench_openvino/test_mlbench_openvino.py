@@ -1,4 +1,4 @@
-"""The conformance kit on this backend: 39 tests."""
+"""The conformance kit on this backend."""
 
 import pytest
 from mlbench_openvino import OpenVino

@@ -39,7 +39,7 @@ timeout_option = click.option(
     type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds for each graph that a check compiles, and for the rest of it.",
+    help="Seconds for each graph that a check compiles, and for the rest of it; of a workload, until the next answer.",
 )
 log_option = click.option(
     "--log",
@@ -47,6 +47,10 @@ log_option = click.option(
     metavar="FILE",
     help="Where to keep what the plugin prints.  [default: in the cache]",
 )
+only_option = click.option(
+    "--only", metavar="CHECK", multiple=True, help="Run this check alone; may be given more than once."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 
 
 @click.command("check")
@@ -55,9 +59,16 @@ log_option = click.option(
 @timeout_option
 @log_option
 @overrides_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@only_option
+@json_option
 def command(
-    name: str, precision: str | None, timeout_s: float, overrides: dict[str, str], log: Path | None, as_json: bool
+    name: str,
+    precision: str | None,
+    timeout_s: float,
+    overrides: dict[str, str],
+    log: Path | None,
+    only: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Run the kit on NAME, a backend or a workload, in a process of its own.
 
@@ -66,9 +77,7 @@ def command(
     nothing, by damaged weights and by wrong answers.
     """
     request = _request_for(name, precision, timeout_s, overrides)
-    findings = print_findings(request, name, log, is_quiet=as_json)
-    if as_json:
-        echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
+    findings = print_findings(request, name, log, only=only, as_json=as_json)
     return 0 if all(finding.passed for finding in findings) else 1
 
 
@@ -93,22 +102,35 @@ def backend_request(name: str, precision: str | None, timeout_s: float, settings
     return CheckRequest(backend=name, settings=settings, precision=chosen, timeout_s=timeout_s)
 
 
-def print_findings(request: KitRequest, name: str, log: Path | None, *, is_quiet: bool = False) -> list[Finding]:
-    """Run the checks; unless quiet, print a line as each one ends, and finally how many passed."""
+def print_findings(
+    request: KitRequest, name: str, log: Path | None, *, only: Sequence[str] = (), as_json: bool = False
+) -> list[Finding]:
+    """Run the checks, all or only some; print a line as each one ends and then how many passed, or all as JSON."""
     from mlbench.conformance.isolated import examine
 
-    request.checks()  # what is wrong with the request, before there is a log
+    _require_known(only, [check.__name__ for check in request.checks()])  # also: what is wrong with the request
     kept_in = log or _log_in_cache(name)
     _empty(kept_in)
-    findings = examine(request, kept_in, (lambda finding: None) if is_quiet else _Teller().tell)
+    findings = examine(request, kept_in, (lambda finding: None) if as_json else _Teller().tell, only=only)
     passed = sum(finding.passed for finding in findings)
-    if not is_quiet:
+    if as_json:
+        echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
+    else:
         for line in _shared_causes(findings):
             echo_line(line)
         echo_line(f"{name}: {passed} of {len(findings)} checks passed.")
     if passed < len(findings):
         echo_line(f"What the plugin printed: {kept_in}", to_stderr=True)
     return findings
+
+
+def _require_known(only: Sequence[str], checks: Sequence[str]) -> None:
+    """Raise UsageError where a check that is asked for is none of this kit's."""
+    from mlbench.discovery import nearest
+
+    for name in only:
+        if name not in checks:
+            raise UsageError(f"unknown check {name!r}.", hint=nearest(name, checks))
 
 
 def _log_in_cache(name: str) -> Path:

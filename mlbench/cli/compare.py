@@ -63,6 +63,7 @@ def command(
     verdict, the command that makes them is printed, and on a terminal you are asked whether to make them now. Exit
     status: 0, or 1 when the sides cannot be compared.
     """
+    from mlbench.comparison.sessions import without_those_of
     from mlbench.errors import UsageError
     from mlbench.records.selection import records_named
 
@@ -72,7 +73,8 @@ def command(
         ours, theirs, differing = _measure_in_turns(Path(base), Path(new[0]), results)
         sides, across = [ours, theirs], (*across, *differing)
     else:
-        sides = [records_named(results, name) for name in (base, *new)]
+        ours, *others = (records_named(results, name) for name in (base, *new))
+        sides = [ours, *(without_those_of(ours, each) for each in others)]
     question = _Question(
         names=(base, *new), across=across, margin=margin, accuracy_margin=accuracy_margin, results=results
     )

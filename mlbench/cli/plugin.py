@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.check import backend_request, log_option, precision_option, print_findings, timeout_option
+from mlbench.cli.check import (
+    backend_request,
+    json_option,
+    log_option,
+    only_option,
+    precision_option,
+    print_findings,
+    timeout_option,
+)
 from mlbench.cli.completions import offer_backends
 from mlbench.cli.options import overrides_option
 from mlbench.cli.output import echo_line
@@ -60,6 +68,8 @@ def new(name: str, into: Path, is_workload: bool) -> None:
 @timeout_option
 @log_option
 @overrides_option
+@only_option
+@json_option
 @click.option(
     "--badge",
     "badge_file",
@@ -72,24 +82,29 @@ def check(
     timeout_s: float,
     overrides: dict[str, str],
     log: Path | None,
+    only: tuple[str, ...],
+    as_json: bool,
     badge_file: Path | None,
 ) -> int:
     """Check the entry point, the options and the conformance of BACKEND; --badge writes a badge with the result."""
     from mlbench.discovery import Plugins
     from mlbench.discovery.guard import call_plugin
+    from mlbench.errors import UsageError
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.badge import badge
 
+    if only and badge_file:
+        raise UsageError("a badge is about all checks.", hint="Leave out --only, or --badge.")
     plugins = Plugins.discover()
     request = backend_request(backend, precision, timeout_s, overrides)
     found = request.subject().backend
-    echo_line(f"entry point  {plugins.origin(found.name)}")
-    echo_line(f"options      {call_plugin(lambda: _options(found), 'an option')}")
-    findings = print_findings(request, found.name, log)
+    echo_line(f"entry point  {plugins.origin(found.name)}", to_stderr=as_json)
+    echo_line(f"options      {call_plugin(lambda: _options(found), 'an option')}", to_stderr=as_json)
+    findings = print_findings(request, found.name, log, only=only, as_json=as_json)
     if badge_file:
         drawn = badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings))
         write_whole(badge_file, drawn)
-        echo_line(f"badge: {badge_file}")
+        echo_line(f"badge: {badge_file}", to_stderr=as_json)
     return 0 if _all_passed(findings) else 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.comparison.speeds import Sides
+    from mlbench.records.baselines import Baseline
     from mlbench.records.run_record import RunRecord
     from mlbench.runner import RunRequest
     from mlbench.turns import Command
@@ -68,8 +68,8 @@ def command(
 ) -> int:
     """Compare the newest session of NEW with a baseline.
 
-    NEW is a run, a folder or a tag; if omitted, all runs made since the baseline. Only the newest session is judged;
-    earlier ones show how much sessions differ.
+    NEW is a run, a folder or a tag, without the baseline's own runs; if omitted, all runs made since the baseline. Only
+    the newest session is judged; earlier ones show how much sessions differ.
 
     Exit status: 0 when nothing got worse, 1 when something is slower, less accurate, missing or has no valid run, when
     nothing at all could be judged, or when the two cannot be compared. With --strict also when anything could not be
@@ -85,7 +85,7 @@ def command(
 
     other_mlbench = Command(other) if other else None
     stored = read_baseline(results, baseline)
-    records = _newest(results, new, stored.created, baseline)
+    records = _newest(results, new, stored)
     made_again = newest_session(records_named(results, again)) if again else []
     comparison = compare_with_history(
         results,
@@ -104,6 +104,8 @@ def command(
             new=records,
         )
     _show(comparison, baseline, junit=junit, markdown=markdown, as_json=as_json)
+    if {record.run_id for record in records} <= {record.run_id for record in stored.records}:
+        echo_line(f"Nothing new was judged: all runs are those of baseline {baseline!r} itself.", to_stderr=True)
     is_unsure = comparison.is_blind or (strict and bool(comparison.not_judged))
     if comparison.is_worse or is_unsure:
         return 1
@@ -177,17 +179,17 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     )
 
 
-def _newest(results: Path, new: str | None, since: datetime, baseline: str) -> list[RunRecord]:
-    """Return the newest session of the named runs, or of all runs made since the baseline."""
-    from mlbench.comparison.sessions import newest_session
+def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecord]:
+    """Return the newest session of the named runs without the baseline's, or of all runs made since the baseline."""
+    from mlbench.comparison.sessions import newest_session, without_those_of
     from mlbench.errors import UsageError
     from mlbench.records.selection import load_records, records_named
 
     if new is not None:
-        return newest_session(records_named(results, new))
-    records = [record for record in load_records(results) if record.created > since]
+        return newest_session(without_those_of(baseline.records, records_named(results, new)))
+    records = [record for record in load_records(results) if record.created > baseline.created]
     if not records:
-        raise UsageError(f"no runs in {results} since baseline {baseline!r}.", hint="Run the suite again.")
+        raise UsageError(f"no runs in {results} since baseline {baseline.name!r}.", hint="Run the suite again.")
     return newest_session(records)
 
 

@@ -336,6 +336,13 @@ def _why_suspected(companions: Companions, margin: float) -> str:
     )
 
 
+def _reach(effect: Effect, margin: float) -> str:
+    """Return where the interval of an effect without a verdict lies: beyond the margin is not enough for a verdict."""
+    if effect.high < 1 - margin or effect.low > 1 + margin:
+        return f"is all beyond the margin of {margin:.0%}, but it is of 95%, and a verdict takes {1 - ALPHA:.0%}"
+    return f"extends beyond the margin of {margin:.0%}"
+
+
 def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
     """Return why a number has no verdict, and what to do about it."""
     spread, steps = tested.spread, tested.effect.steps
@@ -343,8 +350,8 @@ def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
     match spread.source:
         case Source.TURNS:
             return (
-                f"the runs of a pair differ by {spread.between:.1%}, and the interval of {spread.count} pairs extends "
-                f"beyond the margin of {margin:.0%}{would}; repeat more often"
+                f"the runs of a pair differ by {spread.between:.1%}, and the interval of {spread.count} pairs "
+                f"{_reach(tested.effect, margin)}{would}; repeat more often"
             )
         case _ if steps:
             return (
@@ -358,6 +365,6 @@ def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
             )
         case Source.SESSIONS:
             return (
-                f"sessions differ by {spread.between:.1%}, and the interval extends beyond the margin of {margin:.0%}"
+                f"sessions differ by {spread.between:.1%}, and the interval {_reach(tested.effect, margin)}"
                 f"{would}; repeat more often, or measure both sides in turns"
             )

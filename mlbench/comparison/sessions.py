@@ -32,6 +32,15 @@ def newest_session(records: Sequence[RunRecord]) -> list[RunRecord]:
     return sessions[-1] if sessions else []
 
 
+def without_those_of(base: Sequence[RunRecord], named: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the named runs that are not the base's own; all of them where there are no others.
+
+    A baseline saved from a tag an hour ago holds runs that the tag still finds, in one session with those made since.
+    """
+    known = {record.run_id for record in base}
+    return [record for record in named if record.run_id not in known] or list(named)
+
+
 def pairs_in_turns(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> list[tuple[RunRecord, RunRecord]]:
     """Return neighbours in time, one of each side, if two sides were measured in turns; else nothing.
 

@@ -234,10 +234,12 @@ def _outcome(check: Callable[[Any], None], subject: Any) -> _Outcome:
     try:
         check(subject)
     except BaseException as error:  # a backend may raise anything, and call sys.exit
+        if error.__cause__ or not isinstance(error, MlbenchError):
+            traceback.print_exc()  # a runtime's own words, of which a message has one line
         if isinstance(error, MlbenchError):
             reason, hint = printable(error.message), printable(error.hint)
+            hint = hint or ("The log has all that the error behind it says." if error.__cause__ else "")
         else:
-            traceback.print_exc()
             reason, hint = describe_error(error), "The traceback is in the log."
         return _Outcome(
             reason=reason, hint=hint, cause=printable(cause_of(error)), raised_in=raised_in(error, subject.plugin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
@@ -31,9 +31,11 @@ class RecordingReply(Reply):
     It raises as little as the reply of a run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_answer: Callable[[], None] = lambda: None) -> None:
+        """Begin without answers; ``on_answer`` is called at each of the engine's calls that brings some."""
         self._changed = threading.Condition()
         self._is_closed = False
+        self._on_answer = on_answer
         self.answers: dict[int, list[Any]] = {}
         self.first_tokens: dict[int, int] = {}
         self.token_counts: dict[int, Any] = {}
@@ -61,6 +63,7 @@ class RecordingReply(Reply):
                     self.answers.setdefault(id_, []).append(output)
                 self.token_counts.update(zip(samples.ids, counts, strict=False))
                 self._note(samples)
+            self._on_answer()
         except BaseException as error:  # reading what an engine passes may run its code
             self._refuse(samples, f"complete() raised {describe_error(error)}")
 
@@ -70,6 +73,7 @@ class RecordingReply(Reply):
             found = list(zip(samples.ids, np.ravel(tokens).tolist(), strict=False))
             with self._changed:
                 self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
+            self._on_answer()
         except BaseException as error:  # as in `complete`
             self._refuse(samples, f"first_token() raised {describe_error(error)}")
 

@@ -29,7 +29,7 @@ class WorkloadCheckRequest:
     settings: Mapping[str, str] = field(default_factory=dict)
     """``workload.<option>`` to value, as typed."""
     timeout_s: float = 60.0
-    """For each check."""
+    """For each check, from one answer to the next."""
 
     def subject(self) -> WorkloadSubject:
         """Return the workload on trial.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 BATCH = 16
 
+REPORT_PERIOD_S = 1.0
+"""How often answers are reported as a sign of life, at most."""
+
 
 class WorkloadTrial:
     """A workload with a backend that computes it; what was answered once is kept for the checks after."""
@@ -38,6 +42,8 @@ class WorkloadTrial:
         self.backend = backend
         self.settings = settings
         self.variant = mini_variant(workload, settings)
+        self.on_progress: Callable[[], None] = lambda: None
+        self._next_report_s = 0.0
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -87,8 +93,9 @@ class WorkloadTrial:
             model = dataclasses.replace(model, graphs=graphs)
         plan = EnginePlan(precision=Precision.FP32, batch=batch, batching="bucketed")
         indices = range(self.dataset.count)
-        query, reply = Samples(indices, indices, self.dataset), RecordingReply()
+        query, reply = Samples(indices, indices, self.dataset), RecordingReply(self._report_progress)
         with engine_of(backend or self.backend, model, plan) as engine:
+            self.on_progress()
             engine.submit(query, reply)
             engine.flush()
             is_done = reply.wait(query, patience_s)
@@ -99,6 +106,12 @@ class WorkloadTrial:
             LoggedReply(index=index, data=np.asarray(answer).tobytes(), token_count=np.size(answer))
             for index, (answer,) in sorted(reply.answers.items())
         ]
+
+    def _report_progress(self) -> None:
+        """Give a sign of life, at most once in a while: an answer may come every few microseconds."""
+        if (now_s := time.monotonic()) >= self._next_report_s:
+            self._next_report_s = now_s + REPORT_PERIOD_S
+            self.on_progress()
 
     def score(self, replies: Sequence[LoggedReply]) -> Accuracy | None:
         """Return what the metric says of some answers; None where it refuses them as no answers."""
@@ -116,9 +129,13 @@ class WorkloadSubject:
     null: Backend
     """Computes nothing."""
     timeout_s: float = 60.0
-    """For each check."""
+    """For each check, from one answer to the next."""
     on_compiled: Callable[[], None] = lambda: None
+    """Called when an engine is ready, and as answers come."""
     on_stuck: Callable[[str], None] = lambda reason: None
+
+    def __post_init__(self) -> None:
+        self.trial.on_progress = self.on_compiled
 
     @property
     def plugin(self) -> Workload:

@@ -1,4 +1,4 @@
-"""Which commits mlbench and its plugins were installed from, if recorded."""
+"""Which commits mlbench and its plugins were installed from, if recorded, and the plugins' versions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mlbench.documents import parse_json
-from mlbench.installed import Distribution, find_installed
+from mlbench.installed import Distribution, find_installed, version_of
 from mlbench.records.cpu import text_of
 
 _GROUP = "mlbench"
 """Group of plugins' entry points; a vendor's backend is the product that is measured."""
+
+_OURS = "mlbench-inference"
+"""The distribution of mlbench and of the plugins that it brings: a record has its version anyway."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
@@ -24,6 +27,12 @@ def observe_commits() -> dict[str, str]:
     An editable installation has the commit that is checked out; changes on top of it are not seen.
     """
     return dict(_commits())
+
+
+def observe_plugins() -> dict[str, str]:
+    """Return the versions of installed plugins that others brought, by distribution name."""
+    names = {each.name for each in find_installed(_GROUP) if each.entry_points} - {_OURS}
+    return {name: version for name in sorted(names) if (version := version_of(name))}
 
 
 def _commits() -> Iterator[tuple[str, str]]:

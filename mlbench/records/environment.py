@@ -18,7 +18,7 @@ from pydantic import Field
 from mlbench.installed import versions_of
 from mlbench.records.accelerators import Accelerator, device_files, observe_nvidia_gpus
 from mlbench.records.amd_gpus import observe_amd_gpus
-from mlbench.records.commits import observe_commits
+from mlbench.records.commits import observe_commits, observe_plugins
 from mlbench.records.cpu import Cpu, observe_cpu, text_of
 from mlbench.records.stored import Count, Stored
 
@@ -66,7 +66,7 @@ class Environment(Stored):
     load_average: float | None
     """Load average of the last minute: a busy machine gives noisy numbers."""
     libraries: dict[str, str]
-    """Library versions by distribution name."""
+    """Versions by distribution name: of libraries, and of plugins that others brought."""
     commits: dict[str, str] = Field(default_factory=dict)
     """Commits of mlbench and installed plugins by distribution name, where installed from a repository."""
 
@@ -93,7 +93,7 @@ def observe_environment(root: Path = Path("/")) -> Environment:
         libc=" ".join(platform.libc_ver()).strip(),
         python=f"{platform.python_implementation()} {platform.python_version()}",
         load_average=_load_average(root),
-        libraries=versions_of(LIBRARIES),
+        libraries={**versions_of(LIBRARIES), **observe_plugins()},
         commits=observe_commits(),
     )
 

@@ -20,16 +20,18 @@ _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "preci
 
 
 def records_named(results: Path, name: str) -> list[RunRecord]:
-    """Return the records of a folder of runs, a baseline, a tag, or one run, whichever matches first.
+    """Return the records of a folder of runs, a baseline, one run, or a tag, whichever matches first.
 
-    Of a folder and a tag those that cannot be read are skipped with a warning.
+    Of a folder and a tag those that cannot be read are skipped with a warning. A folder without runs matches only where
+    nothing else does: an installation in `old`, whose runs have the tag `old`.
 
     Raises:
         UsageError: nothing matches, or the folder holds no runs.
         DataError: the one run or the baseline cannot be read, or not one of several runs.
     """
     folder = Path(name)
-    if os.path.isdir(folder) and not has_record(folder):  # unlike Path's, never raises
+    is_folder = os.path.isdir(folder) and not has_record(folder)  # unlike Path's, never raises
+    if is_folder and (_holds_runs(folder) or not _is_name(results, name)):
         return load_records(folder)
     if name in baseline_names(results):
         return read_baseline(results, name).records
@@ -40,6 +42,17 @@ def records_named(results: Path, name: str) -> list[RunRecord]:
             return read_runs(tagged)
         raise UsageError(error.message, hint=f"It is not a folder, a baseline or a tag either. {error.hint}") from None
     return [read(found)]
+
+
+def _holds_runs(folder: Path) -> bool:
+    return any(has_record(folder / name) for name in names_in(folder))
+
+
+def _is_name(results: Path, name: str) -> bool:
+    """Return whether a baseline or a tag has this name."""
+    if name in baseline_names(results):
+        return True
+    return is_unicode(name) and bool(names_in(results)) and bool(folders_where(results, tag=name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

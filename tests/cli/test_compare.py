@@ -96,6 +96,27 @@ def test_the_baseline_against_itself_is_no_regression(mlbench, old):
 
 
 @pytest.mark.usefixtures("quiet_nights")
+@pytest.mark.parametrize("command", [("regress", "{}", "--baseline", "good"), ("compare", "good", "{}")])
+def test_runs_of_the_baseline_are_not_new_ones_though_the_name_of_the_new_ones_finds_them_too(
+    mlbench, old, slow, command
+):
+    mlbench("baseline", "save", "good", old)
+    for run in list(slow.iterdir()):
+        run.rename(old / run.name)  # made an hour later under the same tag
+    outcome = mlbench(*(word.format(old) for word in command), "--json")
+    ((speed,),) = (cell["speeds"] for cell in json.loads(outcome.stdout)["cells"])
+    assert (sorted(speed["base"]), sorted(speed["new"])) == ([99, 100, 100, 100, 101], [89, 90, 90, 90, 91])
+    assert speed["verdict"] == "slower"
+
+
+def test_no_runs_but_the_baselines_own_are_compared_all_the_same_and_that_is_said(mlbench, old):
+    mlbench("baseline", "save", "good", old)
+    outcome = mlbench("regress", old, "--baseline", "good")
+    assert outcome.stderr == "Nothing new was judged: all runs are those of baseline 'good' itself.\n"
+    assert outcome.exit_code == 0
+
+
+@pytest.mark.usefixtures("quiet_nights")
 def test_the_junit_file_counts_cases_and_failures(mlbench, old, slow, tmp_path):
     mlbench("baseline", "save", "nightly", old)
     mlbench("regress", slow, "--baseline", "nightly", "--junit", tmp_path / "junit.xml")

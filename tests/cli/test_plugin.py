@@ -1,5 +1,6 @@
 """A backend's plugin, begun from nothing: it is written, installed, checked, and shows how that went."""
 
+import json
 import os
 import subprocess
 import sys
@@ -112,6 +113,8 @@ def test_a_new_backend_is_installed_and_passes_the_kit_and_its_badge_says_so(ins
         (["null", "--precision", "int8"], "null does not offer int8."),
         (["null", "--set", "backend.dely_ms=1"], "unknown setting 'backend.dely_ms'"),
         (["null", "--badge", "/nowhere/badge.svg"], "file cannot be written: /nowhere/badge.svg"),
+        (["null", "--only", "probes_once"], "unknown check 'probes_once'. Did you mean 'probes_at_once'?"),
+        (["null", "--only", "probes_at_once", "--badge", "b.svg"], "a badge is about all checks."),
     ],
 )
 def test_a_check_that_cannot_run_is_reported_in_one_line_and_leaves_no_badge(tmp_path, monkeypatch, arguments, told):
@@ -136,3 +139,16 @@ def test_a_log_that_cannot_be_written_is_refused_in_one_line():
     done = plugin("check", "null", "--log", "/nowhere/log")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "log of the check cannot be written: /nowhere/log: No such file or directory." in done.stderr
+
+
+def test_some_checks_alone_are_run_and_printed_for_a_script(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    names = ["probes_at_once", "has_a_name_and_options"]
+    done = plugin("check", "null", "--json", *(f"--only={name}" for name in names))
+    assert done.exit_code == 0
+    findings = json.loads(done.stdout)
+    assert [(each["check"], each["passed"]) for each in findings] == [
+        ("has_a_name_and_options", True),
+        ("probes_at_once", True),
+    ]
+    assert done.stderr.startswith("entry point  null (mlbench-inference)\n")

@@ -348,6 +348,14 @@ def test_runs_made_in_turns_tell_a_tenth_though_the_machine_drifts_by_more(runs)
     assert judged.spread.source == "assumed"
 
 
+def test_an_interval_beyond_the_margin_without_a_verdict_is_not_said_to_reach_into_it(runs):
+    base, new = in_turns(runs, [136, 90.2, 83.4], [35.1, 36.6, 29.4])  # a third, on a machine with other work
+    (judged,) = compare(base, new).cells[0].speeds
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
+    assert judged.effect.high < 0.95
+    assert "3 pairs is all beyond the margin of 5%, but it is of 95%, and a verdict takes 99%" in judged.reason
+
+
 def test_a_pair_that_broke_is_left_out_whole(runs, a_failure):
     base, new = in_turns(runs, [100, 90, 80, 70, 60], [100, 90, 80, 70, 60])
     new[1] = a_failure.model_copy(update={"run_id": new[1].run_id, "created": new[1].created})

@@ -5,12 +5,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from mlbench import GraphBackend, Probe
+from mlbench import GraphBackend, GraphError, Probe
 from mlbench.cli.check import _shared_causes, _Teller
 from mlbench.conformance.graph_checks import equals_the_module, keeps_rows_apart, remembers_nothing
 from mlbench.conformance.isolated import Finding, _outcome
 from mlbench.conformance.subject import Subject
 from mlbench.contracts.graph import Precision
+from mlbench.errors import ConformanceError
 
 CHECKS = (equals_the_module, keeps_rows_apart, remembers_nothing)
 
@@ -94,3 +95,34 @@ def test_demands_that_are_broken_in_different_words_are_different_causes():
 def test_a_check_that_passed_shares_no_cause():
     passed = Finding(check="one", demand="", seconds=0, reason="", hint="")
     assert list(_shared_causes([passed, passed])) == []
+
+
+class Unable(Exporting):
+    """Has a runtime that explains itself in many lines, of which the message has one."""
+
+    def __init__(self, hint):
+        self.hint = hint
+
+    def compile(self, graph, precision):
+        try:
+            raise RuntimeError("no operator Foo\nStack backtrace:\n 0: _start")
+        except RuntimeError as error:
+            raise GraphError("cannot compile: 0: _start.", hint=self.hint) from error
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [("", "The log has all that the error behind it says."), ("Choose fp32.", "Choose fp32.")],
+)
+def test_all_that_a_runtime_said_is_in_the_log_though_the_message_has_one_line_of_it(capsys, hint, told):
+    found, *_ = findings_of(Unable(hint))
+    assert (found.reason, found.hint) == ("cannot compile: 0: _start.", told)
+    assert "no operator Foo\nStack backtrace:" in capsys.readouterr().err
+
+
+def test_an_error_with_nothing_behind_it_sends_nobody_to_the_log(capsys):
+    def demands(subject):
+        raise ConformanceError("output 'logits' is float64, expected float32", hint="")
+
+    (found,) = findings_of(Exporting(), [demands])
+    assert (found.hint, capsys.readouterr().err) == ("", "")

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.conformance import workload_subject
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.discovery import Plugins
@@ -110,6 +111,17 @@ def test_a_score_that_goes_by_the_order_of_replies_is_found(failed, new_package)
 
     found = failed(build_metric=a_metric(new_package, score=score))
     assert found["scores_replies_in_any_order"] == "scores depend on the order of replies: acc."
+
+
+def test_each_answer_is_a_sign_of_life_though_all_of_them_take_longer_than_a_check_may(new_package, monkeypatch):
+    monkeypatch.setattr(workload_subject, "REPORT_PERIOD_S", 0.0)
+    plugins = Plugins.discover()
+    workload = importlib.import_module("mlbench_my_task.workload").MyTask()
+    signs = []
+    trial = WorkloadTrial(workload, plugins.backend("pytorch"), {})
+    subject = WorkloadSubject(trial=trial, null=plugins.backend("null"), on_compiled=lambda: signs.append("sign"))
+    answers = subject.trial.answer(batch=1)
+    assert len(signs) == len(answers) + 1  # the engine is ready, and a call of the engine for each sample
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from mlbench.errors import UsageError
+from mlbench.records.baselines import save_baseline
 from mlbench.records.noise import Noise, measure_noise
 from mlbench.records.published import load_published, select_published
 from mlbench.records.published import table as read_table
-from mlbench.records.selection import Filter, runs_like, select_records
+from mlbench.records.selection import Filter, records_named, runs_like, select_records
 
 RUNS = (
     {"backend": "pytorch", "tier": "smoke"},
@@ -129,3 +130,19 @@ def test_accelerators_of_all_nodes_count():
             assert each.accelerators == int(row["nodes"]) * int(row["accelerators_per_node"])
             several += int(row["nodes"]) > 1
     assert several > 0
+
+
+@pytest.mark.parametrize("kind", ["tag", "baseline"])
+def test_a_folder_without_runs_does_not_hide_a_tag_or_a_baseline_of_its_name(a_run, tmp_path, monkeypatch, kind):
+    """An installation of mlbench lies in ``old``, and what it measured has the tag ``old``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old" / "bin").mkdir(parents=True)
+    run, results = a_run(run_id="1-run", tag="old" if kind == "tag" else ""), tmp_path / "results"
+    (results / run.run_id).mkdir(parents=True)
+    (results / run.run_id / "record.json").write_text(run.text())
+    with pytest.raises(UsageError, match="no runs in other"):
+        (tmp_path / "other").mkdir()
+        records_named(results, "other")
+    if kind == "baseline":
+        save_baseline(results, "old", [run])
+    assert [each.run_id for each in records_named(results, "old")] == ["1-run"]

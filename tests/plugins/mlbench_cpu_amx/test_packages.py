@@ -117,15 +117,18 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 from test_packages import CpuAmx, CpuAmxOptions, Precision, doubling_graph, ramp, runtime_to_json
 backend = CpuAmx().with_options(CpuAmxOptions(threads=1, isa=sys.argv[2]))
-backend.compile(doubling_graph(), Precision.BF16)({"x": ramp(512)})
+backend.compile(doubling_graph(), Precision(sys.argv[3]))({"x": ramp(512)})
 print(json.dumps(runtime_to_json(backend.observe())))
 """
 
 
 @pytest.mark.skipif(list_available(machine_flags())[:1] != ["amx"], reason="needs a CPU with AMX")
+@pytest.mark.parametrize("precision", [Precision.BF16, Precision.INT8])
 @pytest.mark.parametrize(("isa", "is_amx"), [("amx", True), ("avx512", False)])
-def test_the_kernels_that_ran_are_of_the_instruction_set_asked_for(isa: str, is_amx: bool):
-    command = [sys.executable, "-c", KERNELS, os.path.dirname(__file__), isa]
+def test_the_kernels_that_ran_are_of_the_instruction_set_asked_for(isa: str, is_amx: bool, precision: Precision):
+    if precision not in CpuAmx().probe().precisions:
+        pytest.skip(f"cpu_amx does not offer {precision} here")
+    command = [sys.executable, "-c", KERNELS, os.path.dirname(__file__), isa, precision]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     facts = json.loads(ran.stdout.splitlines()[-1])
     (kernel,) = facts["kernels"]["doubling"]
