@@ -66,7 +66,8 @@ class StoredRuns:
         rows = self._database.execute(
             f'SELECT {_FIELDS}, result."value", result.unit, result.higher_is_better, {latencies}, '
             "verdict.is_valid, verdict.is_accurate, verdict.is_conformant, energy, "
-            "TRY_CAST(load->>'$.target_qps' AS DOUBLE) FROM stored.records WHERE kind = ? ORDER BY created DESC, folder DESC LIMIT ?",
+            "TRY_CAST(load->>'$.target_qps' AS DOUBLE) FROM stored.records WHERE kind = ? "
+            "ORDER BY created DESC, folder DESC LIMIT ?",
             [kind.id, MOST_RUNS],
         ).fetchall()
         found = []

@@ -93,7 +93,7 @@ def points(rows: Sequence[Row | DataclassInstance]) -> altair.Chart:
     import altair
 
     values = [asdict(row) if is_dataclass(row) else row for row in rows]
-    return altair.Chart(altair.InlineData(values=values)).encode(description="text:N")
+    return altair.Chart(altair.InlineData(values=values)).encode(altair.Description("text:N"))
 
 
 def svg_of(*layers: Any, height: int = HEIGHT) -> str:

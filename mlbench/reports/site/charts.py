@@ -11,7 +11,7 @@ from mlbench.comparison.history import History, Level, Point, Step
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of
 from mlbench.reports.html.table import TableCell, table
-from mlbench.reports.units import percent, plural, quantity
+from mlbench.reports.units import number_of, plural, quantity
 
 MOST_DOTS = 60
 """Dots of a chart; each stands for several sessions where there are more."""
@@ -49,11 +49,8 @@ def history_figure(title: str, history: History) -> Figure:
         svg=svg_of(*_layers(history, steps), height=_HEIGHT),
         numbers=table(
             f"Levels of {title}",
-            ["since, UTC", "runs#", "level#", "speed#", "interval#", "change"],
-            [
-                _level_row(history, level, step)
-                for level, step in zip(history.levels, (None, *history.steps), strict=True)
-            ],
+            ["since, UTC", "runs#", "level#", "change"],
+            [_level_row(history, *each) for each in zip(history.levels, (None, *history.steps), strict=True)],
         ),
     )
 
@@ -61,10 +58,9 @@ def history_figure(title: str, history: History) -> Figure:
 def _note(history: History) -> str:
     """Return the newest level, how it came about, and how much sessions differ."""
     level, count = history.levels[-1], len(history.points)
-    now = f"{quantity(level.value, history.unit)}"
     better = "Higher" if history.higher_is_better else "Lower"
-    noise = f" {percent(history.spread)} from session to session." if count > 1 else ""
-    return f"Now {now}. {better} is better. {plural(count, 'session')}.{noise}"
+    noise = f" {history.spread:.1%} from session to session." if count > 1 else ""
+    return f"Now {quantity(level.value, history.unit)}. {better} is better. {plural(count, 'session')}.{noise}"
 
 
 def _layers(history: History, steps: Sequence[_Line]) -> list[Any]:
@@ -79,15 +75,26 @@ def _layers(history: History, steps: Sequence[_Line]) -> list[Any]:
         .scale(type="utc")
         .axis(tickCount=4, format="%H:%M" if span_ms < _TWO_DAYS_MS else "%Y-%m-%d", labelOverlap=True)
     )
-    value = altair.Y("value:Q").title(unit).scale(zero=False, padding=8).axis(tickCount=4, format=",~r")
+    value = altair.Y("value:Q").title(unit).scale(domain=_range(dots)).axis(tickCount=4, format=",~r")
     levels = [_level_line(history, level, scale_ns) for level in history.levels]
     marks = points(dots).mark_point(size=22, color="var(--series-1)", opacity=0.75).encode(x=moment, y=value)
-    lines = points(levels).mark_rule(strokeWidth=2.2, color=INK).encode(x="start:T", x2="end:T", y="value:Q")
+    lines = (
+        points(levels)
+        .mark_rule(strokeWidth=2.2, color=INK)
+        .encode(altair.X("start:T"), altair.X2("end"), altair.Y("value:Q"))
+    )
     found = [marks, lines]
     for step, mark in zip(history.steps, steps, strict=True):
         rule = points([mark]).mark_rule(strokeDash=[3, 3], color=_TONES[step.verdict])
-        found.append(rule.encode(x="start:T"))
+        found.append(rule.encode(altair.X("start:T")))
     return found
+
+
+def _range(dots: Sequence[_Dot]) -> list[float]:
+    """Return the range of the axis: all dots, and a tenth around their middle at least, so that noise looks small."""
+    low, high = (pick(dot.value for dot in dots) for pick in (min, max))
+    middle = (low + high) / 2
+    return [min(low - 0.01 * middle, 0.95 * middle), max(high + 0.01 * middle, 1.05 * middle)]
 
 
 def _scale(history: History) -> tuple[float, str]:
@@ -140,13 +147,14 @@ def _mark(history: History, step: Step) -> _Line:
 
 
 def _level_row(history: History, level: Level, step: Step | None) -> list[TableCell | str]:
-    first = history.points[level.first]
+    first = history.points[level.first].created
     count = sum(point.runs for point in history.points[level.first : level.last + 1])
-    row: list[TableCell | str] = [f"{first.created:%Y-%m-%d %H:%M}", str(count), quantity(level.value, history.unit)]
-    if step is None:
-        return [*row, "", "", ""]
-    verdict = TableCell(str(step.verdict), tone=TONES.get(step.verdict, ""))
-    return [*row, f"x {step.effect.ratio:.3f}", interval_of(step), verdict]
+    since = TableCell(f"{first:%Y-%m-%d}", detail=f"{first:%H:%M}")
+    change: TableCell | str = ""
+    if step:
+        told, tone = f"{step.verdict}, x {step.effect.ratio:.3f}", TONES.get(step.verdict, "")
+        change = TableCell(told, detail=interval_of(step), tone=tone)
+    return [since, number_of(count), quantity(level.value, history.unit), change]
 
 
 def interval_of(step: Step) -> str:

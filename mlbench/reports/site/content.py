@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from mlbench.comparison.backends import BackendComparison, compare_backends
 from mlbench.comparison.comparability import key_of
@@ -48,9 +49,9 @@ class Change:
         return self.history.points[self.step.index].run_id
 
     @property
-    def when(self) -> str:
-        """When that run began, to sort and to show."""
-        return f"{self.history.points[self.step.index].created:%Y-%m-%d %H:%M}"
+    def when(self) -> datetime:
+        """When that run began."""
+        return self.history.points[self.step.index].created
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadCont
             count=len(runs[key := _key(each.newest)]),
             histories=tuple(_newest_histories(histories_of(runs[key], margin=margin, whole=stored.read_whole))),
         )
-        for each in summary.combinations
+        for each in sorted(summary.combinations, key=lambda each: (scenario_order(each.scenario), each.series))
     ]
     comparisons = [each for some in _by_scenario(sessions, runs) for each in compare_backends(*some)]
     return WorkloadContent(name=name, summary=summary, courses=tuple(courses), comparisons=tuple(comparisons))

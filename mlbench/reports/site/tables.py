@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from mlbench.comparison.compare import Cell, Judged
 from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.records.run_record import RunRecord
 from mlbench.reports.comparison import geometric_mean, score_verdict
-from mlbench.reports.console import accuracy, standing
-from mlbench.reports.html.results import links_of, results_table
+from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
+from mlbench.reports.html.results import NOTHING, links_of
 from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.site.charts import TONES, interval_of
 from mlbench.reports.site.content import Change, Course, WorkloadContent
 from mlbench.reports.site.names import run_page, workload_page
-from mlbench.reports.summary import Summary, not_counted
-from mlbench.reports.units import number_of, quantity
+from mlbench.reports.summary import Combination, Summary, not_counted
+from mlbench.reports.units import number_of, plural, quantity
 
 _VERDICTS = {**TONES, SpeedVerdict.SUSPECTED: "bad", SpeedVerdict.CANNOT_TELL: "quiet"}
+_FEW_SCORES = 2
+"""So many scores are spelled out in a narrow column."""
+
+
+def links_to_runs(summary: Summary, base: str) -> Mapping[str, str]:
+    """Return the address of the newest run of each combination, by the combination's anchor in `links_of`."""
+    links = links_of(summary)
+    return {links[each.name]: f"{base}{run_page(each.newest.run_id)}" for each in summary.combinations}
 
 
 def overview_table(summary: Summary) -> HtmlTable:
-    """Return the newest results of all workloads, each cell a link to the workload's page or the run's."""
-    found = results_table(summary)
-    pages = {
-        link: run_page(each.newest.run_id) for each in summary.combinations if (link := links_of(summary)[each.name])
-    }
-    rows = []
-    for name, *cells in found.rows:
-        linked = [dataclasses.replace(each, page=pages[each.link], link="") if each.link else each for each in cells]
-        rows.append((dataclasses.replace(name, page=workload_page(name.text)), *linked))
-    caption = found.caption.replace("Results: medians", "Medians of the newest session, in its unit: those")
-    return dataclasses.replace(found, rows=tuple(rows), caption=caption)
+    """Return a row per workload and series: its newest accuracy, and its newest result in each scenario."""
+    grouped: dict[tuple[str, str], dict[str, Combination]] = {}
+    for each in sorted(summary.combinations, key=lambda each: (each.workload, each.series)):
+        grouped.setdefault((each.workload, each.series), {})[each.scenario] = each
+    has_estimates = any(map(estimate_note, summary.runs))
+    rows: list[list[TableCell | str]] = []
+    for (workload, series), found in grouped.items():
+        cells = [_result_cell(found[name]) if name in found else NOTHING for name in summary.scenarios]
+        name = TableCell(workload, page=workload_page(workload))
+        rows.append([name, series, _accuracy_cell([each.newest for each in found.values()]), *cells])
+    return table(
+        "Medians of the newest session" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
+        ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
+        rows,
+        is_sortable=len(rows) > 2,
+        is_stacked=True,
+    )
 
 
 def newest_table(content: WorkloadContent) -> HtmlTable:
     """Return a row per combination: its newest result, whether that counts, and its last change of level."""
     rows = [_newest_row(course) for course in content.courses]
+    has_estimates = any(map(estimate_note, content.summary.runs))
     return table(
-        "Medians of the newest session, with the range of its runs",
-        ["scenario", "backend", "result#", "performance", "accuracy", "last change", "measured, UTC", "runs#"],
+        "Medians of the newest session, with the range of its runs" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
+        ["scenario", "backend", "result#", "verdict", "accuracy", "last change", "measured, UTC", "runs#"],
         rows,
         is_sortable=len(rows) > 2,
         is_stacked=True,
@@ -49,23 +66,57 @@ def newest_table(content: WorkloadContent) -> HtmlTable:
 
 def _newest_row(course: Course) -> list[TableCell | str]:
     each, run = course.newest, course.newest.newest
-    bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
-    values = each.values
-    order = sum(values) / len(values) if values else None
     return [
         each.scenario,
         TableCell(each.series, page=f"../{run_page(run.run_id)}"),
-        TableCell(each.middle(), detail=each.spread(), tone="" if values else "bad", order=order),
-        TableCell(standing(run), detail=bad, tone="bad" if standing(run) != "valid" or bad else "good"),
-        TableCell(accuracy(run), tone=_accuracy_tone(run.verdict and run.verdict.is_accurate)),
+        _value_cell(each),
+        _verdict_cell(each),
+        _accuracy_cell([run]),
         _last_change(course),
-        f"{run.created:%Y-%m-%d %H:%M}",
-        number_of(course.count),
+        _moment_cell(run.created),
+        TableCell(number_of(course.count), order=course.count),
     ]
 
 
-def _accuracy_tone(is_accurate: bool | None) -> str:
-    return {True: "good", False: "bad", None: "quiet"}[is_accurate]
+def _value_cell(each: Combination) -> TableCell:
+    order = statistics.median(each.values) if each.values else None
+    return TableCell(each.middle(), detail=each.spread(), tone="" if each.values else "bad", order=order)
+
+
+def _verdict_cell(each: Combination) -> TableCell:
+    """Return whether the newest run counts, and how many of its session do not."""
+    bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
+    return TableCell(standing(each.newest), detail=bad, tone="bad" if each.bad else "good")
+
+
+def _result_cell(each: Combination) -> TableCell:
+    """Return a result with its verdict, as a link to its run."""
+    bad = not_counted(len(each.bad), len(each.runs)) if len(each.runs) > 1 else standing(each.newest)
+    count = plural(len(each.runs), "run")
+    detail = bad if each.bad else f"valid, {count}"
+    order = statistics.median(each.values) if each.values else None
+    tone, page = "bad" if each.bad else "", run_page(each.newest.run_id)
+    return TableCell(each.middle(), detail=detail, tone=tone, order=order, page=page)
+
+
+def _accuracy_cell(runs: Sequence[RunRecord]) -> TableCell:
+    """Return the required scores of the newest run that was scored; of many scores how many meet their targets."""
+    scored = [run for run in sorted(runs, key=lambda run: run.created) if run.accuracy]
+    if not scored:
+        return TableCell("not measured", tone="quiet")
+    missing = [run for run in scored if run.accuracy and not run.accuracy.is_met]
+    shown = (missing or scored)[-1]
+    assert shown.accuracy
+    required = [target for target in shown.accuracy.targets if target.required]
+    tone = "bad" if missing else "good"
+    if missing or not required:
+        return TableCell(accuracy(shown), tone=tone)
+    if len(required) > _FEW_SCORES:
+        return TableCell(f"{len(required)} of {plural(len(required), 'target')} met", tone=tone)
+    spelled = [(target, *spell_target(target)) for target in required]
+    limits = [f"target {target_sign(target)} {limit}" for target, _, limit in spelled]
+    scores = [f"{target.score} {reached}" for target, reached, _ in spelled]
+    return TableCell("\n".join(scores), detail="\n".join(limits), tone=tone)
 
 
 def _last_change(course: Course) -> TableCell:
@@ -74,9 +125,12 @@ def _last_change(course: Course) -> TableCell:
     if not found:
         return TableCell("none", tone="quiet")
     when, step = max(found, key=lambda each: each[0])
-    return TableCell(
-        f"x {step.effect.ratio:.3f} {step.verdict}", detail=f"{when:%Y-%m-%d}", tone=TONES.get(step.verdict, "")
-    )
+    tone = TONES.get(step.verdict, "")
+    return TableCell(f"{step.verdict}, x {step.effect.ratio:.3f}", detail=f"{when:%Y-%m-%d}", tone=tone)
+
+
+def _moment_cell(when: datetime) -> TableCell:
+    return TableCell(f"{when:%Y-%m-%d}", detail=f"{when:%H:%M}", order=when.timestamp())
 
 
 def changes_table(changes: Sequence[Change], caption: str, *, base: str, has_workload: bool) -> HtmlTable | None:
@@ -90,27 +144,28 @@ def changes_table(changes: Sequence[Change], caption: str, *, base: str, has_wor
     """
     if not changes:
         return None
-    heads = ["since, UTC", *(["workload"] if has_workload else []), "combination"]
+    columns = ["since, UTC", *(["workload"] if has_workload else []), "combination", "measure"]
     return table(
         caption,
-        [*heads, "measure", "speed#", "interval#", "change", "what else changed"],
+        [*columns, "speed#", "interval#", "change", "what else changed"],
         [_change_row(each, base, has_workload) for each in changes],
         is_stacked=True,
     )
 
 
 def _change_row(change: Change, base: str, has_workload: bool) -> list[TableCell | str]:
-    combination = change.course.newest
-    page = TableCell(combination.workload, page=f"{base}{workload_page(combination.workload)}", link="history")
+    each, step = change.course.newest, change.step
+    page = TableCell(each.workload, page=f"{base}{workload_page(each.workload)}", link="history")
+    first_run = change.run_id.rpartition("-")[2]
     return [
-        TableCell(change.when),
+        _moment_cell(change.when),
         *([page] if has_workload else []),
-        TableCell(change.course.name, detail=f"from run {change.run_id}"),
+        TableCell(change.course.name, detail=f"first run {first_run}"),
         change.history.measure,
-        f"x {change.step.effect.ratio:.3f}",
-        interval_of(change.step),
-        TableCell(str(change.step.verdict), tone=TONES.get(change.step.verdict, "")),
-        "\n".join(map(str, change.step.differences)) or TableCell("nothing recorded", tone="quiet"),
+        f"x {step.effect.ratio:.3f}",
+        interval_of(step),
+        TableCell(str(step.verdict), tone=TONES.get(step.verdict, "")),
+        "; ".join(map(str, step.differences)) or TableCell("nothing recorded", tone="quiet"),
     ]
 
 
@@ -126,30 +181,39 @@ def backends_table(content: WorkloadContent) -> HtmlTable | None:
     if not rows:
         return None
     return table(
-        "The newest session of each backend against that of the backend that ran first; x 2 is twice as fast",
-        ["combination", "measure", "base#", "new#", "speed#", "interval#", "verdict"],
+        "The newest session of each backend against that of the one that ran first; x 2 is twice as fast",
+        ["combination", "measure", "base#", "new#", "speed#", "interval#", "verdict", "accuracy"],
         rows,
         is_stacked=True,
     )
 
 
 def _comparison_rows(cell: Cell, workload: str) -> Iterator[list[TableCell | str]]:
+    """Yield a row per number of a cell; what is said of its scores stands in the first."""
     base, new = (name.removeprefix(workload) for name in (cell.base_name, cell.name))
-    what = TableCell(new, detail=f"against {base}")
+    scores = _scores_cell(cell)
     for each in cell.speeds:
-        yield [what, each.measure, *_speed_cells(each)]
-    for score in cell.scores:
-        values = ["none" if value is None else f"{value:.3f}" for value in (score.base, score.new)]
-        verdict = score_verdict(cell, score)
-        tone = {"less accurate": "bad", "as accurate": "good"}.get(verdict, "quiet")
-        yield [what, score.name, *values, "", "", TableCell(verdict, detail=score.reason, tone=tone)]
+        yield [TableCell(new, detail=f"against {base}"), each.measure, *_speed_cells(each), scores]
+        scores = NOTHING
+
+
+def _scores_cell(cell: Cell) -> TableCell:
+    """Return how the scores stand to the base's, and those that are worse or not judged."""
+    verdicts = {score: score_verdict(cell, score) for score in cell.scores}
+    if not verdicts:
+        return TableCell("not compared", tone="quiet")
+    other = [f"{score.name} {verdict}" for score, verdict in verdicts.items() if verdict != "as accurate"]
+    is_worse = "less accurate" in verdicts.values()
+    if not other:
+        return TableCell("as accurate", tone="good")
+    return TableCell(
+        "less accurate" if is_worse else "not judged", detail="\n".join(other), tone="bad" if is_worse else ""
+    )
 
 
 def _speed_cells(each: Judged) -> list[TableCell | str]:
     sides = [
-        TableCell(
-            quantity(geometric_mean(values), each.unit), detail=f"{len(values)} runs" if len(values) > 1 else "1 run"
-        )
+        TableCell(quantity(geometric_mean(values), each.unit), detail=plural(len(values), "run"))
         for values in (each.base, each.new)
     ]
     verdict = TableCell(str(each.verdict), detail=each.reason, tone=_VERDICTS.get(each.verdict, ""))
@@ -158,9 +222,3 @@ def _speed_cells(each: Judged) -> list[TableCell | str]:
     is_known = math.isfinite(each.effect.high)
     interval = f"{each.effect.low:.3f} to {each.effect.high:.3f}" if is_known else "unknown"
     return [*sides, f"x {each.effect.ratio:.3f}", interval, verdict]
-
-
-def links_to_runs(summary: Summary, base: str) -> Mapping[str, str]:
-    """Return the address of the newest run of each combination, by the combination's anchor in `links_of`."""
-    links = links_of(summary)
-    return {links[each.name]: f"{base}{run_page(each.newest.run_id)}" for each in summary.combinations}
