@@ -12,6 +12,7 @@ from mlbench.reports.explanation import sentence
 from mlbench.reports.html import conditions, results
 from mlbench.reports.html.drawing import Figure
 from mlbench.reports.html.rendering import render
+from mlbench.reports.html.results import Problem
 from mlbench.reports.html.run_charts import HISTORY_LEAST
 from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.site import tables
@@ -45,7 +46,7 @@ class _Index:
     workloads: Mapping[str, str]
     results: HtmlTable
     changes: HtmlTable | None
-    problems: Sequence[results.Problem]
+    problems: Sequence[Problem]
     links: Mapping[str, str]
     disclaimer: str = DISCLAIMER
 
@@ -59,9 +60,10 @@ class _WorkloadPage:
     headline: str
     is_good: bool
     results: HtmlTable
-    problems: Sequence[results.Problem]
+    problems: Sequence[Problem]
     links: Mapping[str, str]
     backends: HtmlTable | None
+    backends_notes: Sequence[str]
     figures: Mapping[str, Sequence[Figure]]
     charts_left_out: int
     changes: HtmlTable | None
@@ -161,6 +163,7 @@ def _workload_page(content: WorkloadContent, site: str) -> _WorkloadPage:
         problems=problems,
         links=tables.links_to_runs(summary, "../"),
         backends=tables.backends_table(content),
+        backends_notes=tables.backends_notes(content),
         figures=figures,
         charts_left_out=left_out,
         changes=tables.changes_table(content.changes, "Changes of level, newest first", base="../", has_workload=False),

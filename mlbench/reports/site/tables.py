@@ -188,6 +188,17 @@ def backends_table(content: WorkloadContent) -> HtmlTable | None:
     )
 
 
+def backends_notes(content: WorkloadContent) -> list[str]:
+    """Return why numbers of the comparison have no verdict, or are only suspected."""
+    cells = [cell for found in content.comparisons for _, comparison in found.others for cell in comparison.cells]
+    return [
+        f"{cell.name.removeprefix(f'{content.name} ')}, {each.measure}: {each.reason}."
+        for cell in cells
+        for each in cell.speeds
+        if each.reason
+    ]
+
+
 def _comparison_rows(cell: Cell, workload: str) -> Iterator[list[TableCell | str]]:
     """Yield a row per number of a cell; what is said of its scores stands in the first."""
     base, new = (name.removeprefix(workload) for name in (cell.base_name, cell.name))
@@ -216,7 +227,7 @@ def _speed_cells(each: Judged) -> list[TableCell | str]:
         TableCell(quantity(geometric_mean(values), each.unit), detail=plural(len(values), "run"))
         for values in (each.base, each.new)
     ]
-    verdict = TableCell(str(each.verdict), detail=each.reason, tone=_VERDICTS.get(each.verdict, ""))
+    verdict = TableCell(str(each.verdict), tone=_VERDICTS.get(each.verdict, ""))
     if each.effect is None:
         return [*sides, "", "", verdict]
     is_known = math.isfinite(each.effect.high)
