@@ -25,10 +25,10 @@ def command(folder: Path, title: str, margin: float, results: Path) -> None:
     from mlbench.records.whole_folder import check_place, write_site
     from mlbench.reports.html.rendering import check_installed
     from mlbench.reports.site.pages import site_pages
-    from mlbench.reports.units import number_of, size
+    from mlbench.reports.units import plural, size
 
     check_place(folder)
     check_installed("a site")
     with open_stored_runs(results) as stored:
         written = write_site(folder, site_pages(stored, title, margin))
-        echo_line(f"{folder / 'index.html'}: {number_of(stored.count)} runs, {size(written)}")
+        echo_line(f"{folder / 'index.html'}: {plural(stored.count, 'run')}, {size(written)}")

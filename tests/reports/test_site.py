@@ -196,16 +196,22 @@ def browser():
         chromium.close()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "desktop"])
-def test_pages_open_from_a_disk_and_fit_their_window(browser, store, site, tmp_path, size, scheme):
+@pytest.fixture
+def written(store, site, tmp_path):
+    """Return the first page of a site in files."""
     for night in range(12):
         store(night, 100 if night < 7 else 70, tag="a" * 150)
         store(night, 50.0, backend="onnxruntime")
     for path, page in site().items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(page)
+    return tmp_path / "index.html"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "desktop"])
+def test_pages_open_from_a_disk_and_fit_their_window(browser, written, size, scheme):
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, java_script_enabled=False
     )
@@ -213,7 +219,7 @@ def test_pages_open_from_a_disk_and_fit_their_window(browser, store, site, tmp_p
     said, asked = [], []
     tab.on("console", lambda message: said.append(message.text))
     tab.on("request", lambda request: asked.append(request.url))
-    tab.goto((tmp_path / "index.html").as_uri())
+    tab.goto(written.as_uri())
     paper = tab.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", paper)[:3])) > 384) is (scheme == "light")
     for name in ("resnet50", "pytorch fp32"):
