@@ -35,7 +35,7 @@ _NOT_READ: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class RunKind:
     """Runs of the same request under the same conditions."""
 
     id: str
@@ -48,7 +48,7 @@ class StoredRuns:
     """The runs of a results folder."""
 
     count: int
-    kinds: Sequence[Kind]
+    kinds: Sequence[RunKind]
     """Newest first."""
     left_out: int
     """Runs of older kinds, of which there are too many."""
@@ -56,7 +56,7 @@ class StoredRuns:
     _database: duckdb.DuckDBPyConnection
     _folders: dict[str, str] = field(default_factory=dict)
 
-    def read_in_part(self, kind: Kind) -> list[RunRecord]:
+    def read_in_part(self, kind: RunKind) -> list[RunRecord]:
         """Return the runs of a kind, oldest first, with their results but neither accuracy nor their own software.
 
         Their conditions are those of the kind. Latencies are read where runs are compared by them.
@@ -98,7 +98,7 @@ def open_stored_runs(results: Path) -> Iterator[StoredRuns]:
         kinds = []
         for kind, folder, _ in rows:
             try:
-                kinds.append(Kind(id=kind, newest=read(results / folder)))
+                kinds.append(RunKind(id=kind, newest=read(results / folder)))
             except DataError:  # removed just now
                 continue
         if not kinds:

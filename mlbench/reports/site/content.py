@@ -12,7 +12,7 @@ from mlbench.comparison.history import History, Step, histories_of
 from mlbench.comparison.sessions import newest_session, split_sessions
 from mlbench.comparison.speeds import MOST_SESSIONS
 from mlbench.records.run_record import RunRecord
-from mlbench.records.stored_runs import Kind, StoredRuns
+from mlbench.records.stored_runs import RunKind, StoredRuns
 from mlbench.reports.summary import Combination, Summary, scenario_order, summarise
 
 MOST_REPEATS = 20
@@ -20,7 +20,7 @@ MOST_REPEATS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Trend:
     """A combination's newest session, and each of its numbers over time."""
 
     newest: Combination
@@ -36,10 +36,10 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class LevelChange:
     """A change of level."""
 
-    course: Course
+    trend: Trend
     history: History
     step: Step
 
@@ -61,16 +61,16 @@ class WorkloadContent:
     name: str
     summary: Summary
     """The newest sessions of all combinations."""
-    courses: tuple[Course, ...]
+    trends: tuple[Trend, ...]
     comparisons: tuple[BackendComparison, ...]
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[LevelChange]:
         """All changes of level, newest first."""
         found = [
-            Change(course=course, history=history, step=step)
-            for course in self.courses
-            for history in course.histories
+            LevelChange(trend=trend, history=history, step=step)
+            for trend in self.trends
+            for history in trend.histories
             for step in history.steps
         ]
         return sorted(found, key=lambda each: each.when, reverse=True)
@@ -88,8 +88,8 @@ def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadCont
         key: [stored.read_whole(run) for run in newest_session(some)[-MOST_REPEATS:]] for key, some in runs.items()
     }
     summary = summarise({"": [run for session in sessions.values() for run in session]})
-    courses = [
-        Course(
+    trends = [
+        Trend(
             newest=each,
             count=len(runs[key := _key(each.newest)]),
             histories=tuple(_newest_histories(histories_of(runs[key], margin=margin, whole=stored.read_whole))),
@@ -97,7 +97,7 @@ def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadCont
         for each in sorted(summary.combinations, key=lambda each: (scenario_order(each.scenario), each.series))
     ]
     comparisons = [each for some in _by_scenario(sessions, runs) for each in compare_backends(*some)]
-    return WorkloadContent(name=name, summary=summary, courses=tuple(courses), comparisons=tuple(comparisons))
+    return WorkloadContent(name=name, summary=summary, trends=tuple(trends), comparisons=tuple(comparisons))
 
 
 def _key(run: RunRecord) -> tuple[str, ...]:
@@ -105,15 +105,15 @@ def _key(run: RunRecord) -> tuple[str, ...]:
     return (run.environment.machine, *key_of(run, ()))
 
 
-def _by_combination(kinds: Sequence[Kind], workload: str) -> Mapping[tuple[str, ...], list[Kind]]:
-    found: dict[tuple[str, ...], list[Kind]] = {}
+def _by_combination(kinds: Sequence[RunKind], workload: str) -> Mapping[tuple[str, ...], list[RunKind]]:
+    found: dict[tuple[str, ...], list[RunKind]] = {}
     for kind in kinds:
         if kind.newest.workload == workload:
             found.setdefault(_key(kind.newest), []).append(kind)
     return found
 
 
-def _runs_of(kinds: Sequence[Kind], stored: StoredRuns) -> list[RunRecord]:
+def _runs_of(kinds: Sequence[RunKind], stored: StoredRuns) -> list[RunRecord]:
     """Return the runs of several kinds, oldest first."""
     return sorted((run for kind in kinds for run in stored.read_in_part(kind)), key=lambda run: run.created)
 

@@ -17,7 +17,7 @@ from mlbench.reports.html.run_charts import HISTORY_LEAST
 from mlbench.reports.html.table import HtmlTable
 from mlbench.reports.site import tables
 from mlbench.reports.site.charts import history_figure
-from mlbench.reports.site.content import Change, Course, WorkloadContent, read_workloads
+from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, read_workloads
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import TIERS, Combination, Summary, headline
 from mlbench.reports.units import number_of, plural
@@ -33,7 +33,7 @@ _MOST_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Index:
+class _FirstPage:
     """What the first page's template fills in, under the names that it uses."""
 
     title: str
@@ -98,7 +98,7 @@ def site_pages(stored: StoredRuns, title: str, margin: float) -> Iterator[tuple[
         margin: smaller relative changes of level are ignored.
     """
     combinations: list[Combination] = []
-    changes: list[Change] = []
+    changes: list[LevelChange] = []
     for content in read_workloads(stored, margin):
         yield workload_page(content.name), _render("site_workload.html.jinja", _workload_page(content, title))
         for each in content.summary.combinations:
@@ -113,10 +113,10 @@ def _render(template: str, page: DataclassInstance) -> str:
     return render(template, {each.name: getattr(page, each.name) for each in fields(page)})
 
 
-def _index(summary: Summary, changes: Sequence[Change], stored: StoredRuns, title: str) -> _Index:
+def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns, title: str) -> _FirstPage:
     problems = list(results.problems(summary))
     caption = f"Changes of level, the newest {len(changes)}" if len(changes) == _MOST_CHANGES else "Changes of level"
-    return _Index(
+    return _FirstPage(
         title=title,
         base="",
         period=_period(summary),
@@ -151,7 +151,7 @@ def _period(summary: Summary) -> str:
 
 def _workload_page(content: WorkloadContent, site: str) -> _WorkloadPage:
     summary, problems = content.summary, list(results.problems(content.summary))
-    figures, left_out = _figures(content.courses)
+    figures, left_out = _figures(content.trends)
     return _WorkloadPage(
         title=content.name,
         base="../",
@@ -170,18 +170,18 @@ def _workload_page(content: WorkloadContent, site: str) -> _WorkloadPage:
     )
 
 
-def _figures(courses: Sequence[Course]) -> tuple[Mapping[str, Sequence[Figure]], int]:
+def _figures(trends: Sequence[Trend]) -> tuple[Mapping[str, Sequence[Figure]], int]:
     """Return the charts of each scenario, and how many there are too many."""
     every = [
-        (course, history) for course in courses for history in course.histories if len(history.points) >= HISTORY_LEAST
+        (trend, history) for trend in trends for history in trend.histories if len(history.points) >= HISTORY_LEAST
     ]
     newest = sorted(every, key=lambda each: each[1].points[-1].created, reverse=True)[:MOST_CHARTS]
     shown = {id(history) for _, history in newest}
     figures: dict[str, list[Figure]] = {}
-    for course, history in every:
+    for trend, history in every:
         if id(history) in shown:
-            title = f"{course.newest.series}: {history.measure}"
-            figures.setdefault(course.newest.scenario, []).append(history_figure(title, history))
+            title = f"{trend.newest.series}: {history.measure}"
+            figures.setdefault(trend.newest.scenario, []).append(history_figure(title, history))
     return figures, len(every) - len(newest)
 
 

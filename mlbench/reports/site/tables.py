@@ -15,7 +15,7 @@ from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spel
 from mlbench.reports.html.results import NOTHING, links_of
 from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.site.charts import TONES, interval_of
-from mlbench.reports.site.content import Change, Course, WorkloadContent
+from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent
 from mlbench.reports.site.names import run_page, workload_page
 from mlbench.reports.summary import Combination, Summary, not_counted
 from mlbench.reports.units import number_of, plural, quantity
@@ -53,7 +53,7 @@ def overview_table(summary: Summary) -> HtmlTable:
 
 def newest_table(content: WorkloadContent) -> HtmlTable:
     """Return a row per combination: its newest result, whether that counts, and its last change of level."""
-    rows = [_newest_row(course) for course in content.courses]
+    rows = [_newest_row(trend) for trend in content.trends]
     has_estimates = any(map(estimate_note, content.summary.runs))
     return table(
         "Medians of the newest session, with the range of its runs" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
@@ -64,17 +64,17 @@ def newest_table(content: WorkloadContent) -> HtmlTable:
     )
 
 
-def _newest_row(course: Course) -> list[TableCell | str]:
-    each, run = course.newest, course.newest.newest
+def _newest_row(trend: Trend) -> list[TableCell | str]:
+    each, run = trend.newest, trend.newest.newest
     return [
         each.scenario,
         TableCell(each.series, page=f"../{run_page(run.run_id)}"),
         _value_cell(each),
         _verdict_cell(each),
         _accuracy_cell([run]),
-        _last_change(course),
+        _last_change(trend),
         _moment_cell(run.created),
-        TableCell(number_of(course.count), order=course.count),
+        TableCell(number_of(trend.count), order=trend.count),
     ]
 
 
@@ -119,9 +119,9 @@ def _accuracy_cell(runs: Sequence[RunRecord]) -> TableCell:
     return TableCell("\n".join(scores), detail="\n".join(limits), tone=tone)
 
 
-def _last_change(course: Course) -> TableCell:
-    """Return the newest change of level of any of a course's numbers."""
-    found = [(history.points[step.index].created, step) for history in course.histories for step in history.steps]
+def _last_change(trend: Trend) -> TableCell:
+    """Return the newest change of level of any of a trend's numbers."""
+    found = [(history.points[step.index].created, step) for history in trend.histories for step in history.steps]
     if not found:
         return TableCell("none", tone="quiet")
     when, step = max(found, key=lambda each: each[0])
@@ -133,7 +133,7 @@ def _moment_cell(when: datetime) -> TableCell:
     return TableCell(f"{when:%Y-%m-%d}", detail=f"{when:%H:%M}", order=when.timestamp())
 
 
-def changes_table(changes: Sequence[Change], caption: str, *, base: str, has_workload: bool) -> HtmlTable | None:
+def changes_table(changes: Sequence[LevelChange], caption: str, *, base: str, has_workload: bool) -> HtmlTable | None:
     """Return changes of level, newest first, with what else changed; None without any.
 
     Args:
@@ -153,14 +153,14 @@ def changes_table(changes: Sequence[Change], caption: str, *, base: str, has_wor
     )
 
 
-def _change_row(change: Change, base: str, has_workload: bool) -> list[TableCell | str]:
-    each, step = change.course.newest, change.step
+def _change_row(change: LevelChange, base: str, has_workload: bool) -> list[TableCell | str]:
+    each, step = change.trend.newest, change.step
     page = TableCell(each.workload, page=f"{base}{workload_page(each.workload)}", link="history")
     first_run = change.run_id.rpartition("-")[2]
     return [
         _moment_cell(change.when),
         *([page] if has_workload else []),
-        TableCell(change.course.name, detail=f"first run {first_run}"),
+        TableCell(change.trend.name, detail=f"first run {first_run}"),
         change.history.measure,
         f"x {step.effect.ratio:.3f}",
         interval_of(step),
