@@ -24,12 +24,19 @@ def test_a_site_is_a_folder_of_pages_and_says_how_large_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("can_exchange", [True, False])
-def test_an_older_site_is_replaced_as_a_whole(tmp_path, monkeypatch, can_exchange):
+def test_an_older_site_is_replaced_by_the_very_folder_that_was_written_beside_it(tmp_path, monkeypatch, can_exchange):
     if not can_exchange:
         monkeypatch.setattr("mlbench.records.whole_folder._exchange", lambda one, other: False)
     write_site(tmp_path / "site", PAGES)
-    write_site(tmp_path / "site", [("index.html", "new")])
+    beside = []
+
+    def pages():
+        beside.extend(folder.stat().st_ino for folder in tmp_path.glob(".site.*"))
+        yield "index.html", "new"
+
+    write_site(tmp_path / "site", pages())
     assert texts(tmp_path / "site") == {"index.html": "new"}
+    assert [(tmp_path / "site").stat().st_ino] == beside
     assert os.listdir(tmp_path) == ["site"]
 
 
