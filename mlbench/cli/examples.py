@@ -25,6 +25,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "table": ("mlbench table", "mlbench table nightly --workload bert --newest 10"),
     "show": ("mlbench show 3f2a", "mlbench show nightly --scenario Offline --newest 1"),
     "report": ("mlbench report -o runs.html", "mlbench report --compare before after -o change.html"),
+    "site": ("mlbench site public", 'mlbench site public --title "Nightly on the H200"'),
     "verify": ("mlbench verify 3f2a",),
     "cost": ("mlbench cost m7i.large=nightly --price prices.toml",),
     "compare": (

@@ -17,6 +17,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "table": "Stored runs as a table; --markdown: what passes where.",
         "show": "One run: its result, every rule, and the conditions.",
         "report": "Runs or a comparison as one HTML file, or as Markdown.",
+        "site": "All runs as static pages: results, backends compared, histories.",
         "verify": "Check a run's record against its LoadGen logs.",
         "cost": "Samples or tokens per unit of money, on the instances you name.",
     },

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 
@@ -86,7 +86,7 @@ class History:
     spread: float
     """Variation from session to session, as a share: 0.01 is one percent. Steps are not part of it."""
     steps: tuple[Step, ...]
-    set_aside: int
+    set_aside: int = 0
     """Runs that failed or are INVALID; they are not points."""
     reason: str
     """Why no steps were searched for; empty otherwise."""
@@ -105,12 +105,18 @@ class History:
         )
 
 
-def histories_of(records: Sequence[RunRecord], *, margin: float = MARGIN) -> list[History]:
+def histories_of(
+    records: Sequence[RunRecord],
+    *,
+    margin: float = MARGIN,
+    whole: Callable[[RunRecord], RunRecord] = lambda record: record,
+) -> list[History]:
     """Return the history of each number of each kind of run, in the order of their names.
 
     Args:
         records: of any kinds, in any order.
         margin: smaller relative steps are ignored.
+        whole: reads the rest of a record that was read in part; called for the runs before and after each step.
 
     Raises:
         UsageError: ruptures is not installed.
@@ -119,7 +125,7 @@ def histories_of(records: Sequence[RunRecord], *, margin: float = MARGIN) -> lis
     for record in sorted(records, key=lambda record: record.created):
         kind = (*key_of(record, ()), *(CONDITIONS[name](record) for name in _SAME_THROUGHOUT))
         kinds.setdefault(kind, []).append(record)
-    return [history for kind in sorted(kinds) for history in _histories(kinds[kind], margin)]
+    return [history for kind in sorted(kinds) for history in _histories(kinds[kind], margin, whole)]
 
 
 def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float = MARGIN) -> list[tuple[int, Effect]]:
@@ -188,7 +194,9 @@ def _adjust_p_value(effects: Mapping[int, Effect], index: int, count: int, margi
     return float(effect.p_value * (count - 2 * SHORTEST + 1) ** (1 + beside))
 
 
-def _histories(records: Sequence[RunRecord], margin: float) -> Sequence[History]:
+def _histories(
+    records: Sequence[RunRecord], margin: float, whole: Callable[[RunRecord], RunRecord]
+) -> Sequence[History]:
     """Return a history for each measure of runs of one kind."""
     counted = [record for record in records if not why_not_counted(record)]
     measures = [{each.name: each for each in measures_of(record)} for record in counted]
@@ -196,11 +204,14 @@ def _histories(records: Sequence[RunRecord], margin: float) -> Sequence[History]
     found = []
     for name in dict.fromkeys(name for each in measures for name in each):
         runs = [(record, each[name]) for record, each in zip(counted, measures, strict=True) if name in each]
-        found.append(_history(runs, margin, reason, set_aside=len(records) - len(runs)))
+        history = _history(runs, margin, reason, whole)
+        found.append(replace(history, set_aside=len(records) - len(runs)))
     return found
 
 
-def _history(runs: Sequence[tuple[RunRecord, Measure]], margin: float, reason: str, *, set_aside: int) -> History:
+def _history(
+    runs: Sequence[tuple[RunRecord, Measure]], margin: float, reason: str, whole: Callable[[RunRecord], RunRecord]
+) -> History:
     first, found = runs[0][1], {id(record): measure.value for record, measure in runs}
     sessions = split_sessions([record for record, _ in runs])
     points = [_point(session, [found[id(record)] for record in session]) for session in sessions]
@@ -215,8 +226,9 @@ def _history(runs: Sequence[tuple[RunRecord, Measure]], margin: float, reason: s
         higher_is_better=first.higher_is_better,
         points=tuple(points),
         spread=spread_of(values),
-        steps=tuple(_step(index, effect, sessions[index - 1][-1], sessions[index][0]) for index, effect in steps),
-        set_aside=set_aside,
+        steps=tuple(
+            _step(index, effect, whole(sessions[index - 1][-1]), whole(sessions[index][0])) for index, effect in steps
+        ),
         reason=reason,
     )
 

@@ -183,13 +183,14 @@ def _by_sessions(name: str, sides: Sides, margin: float) -> Tested | None:
         record for record in _counted(knowing(sides.history)) if record.run_id not in named and record.created < until
     ]
     base_facts, new_facts = conditions_of(base[0]), conditions_of(new[0])
-    of_base = [record for record in earlier if conditions_of(record) == base_facts]
+    facts = [conditions_of(record) for record in earlier]
+    of_base = [record for record, each in zip(earlier, facts, strict=True) if each == base_facts]
     if base_facts == new_facts:
         before = [*base, *(record for record in of_base if record.created <= last)]
         after = [record for record in of_base if record.created > last]
         known = {"before": _in_sessions(name, before), "after": _in_sessions(name, after)}
         return compare_by_sessions(ours, theirs, **known, margin=margin)
-    of_new = [record for record in earlier if conditions_of(record) == new_facts]
+    of_new = [record for record, each in zip(earlier, facts, strict=True) if each == new_facts]
     spread = measure_spread([_in_sessions(name, [*base, *of_base]), _in_sessions(name, of_new)])
     if spread is None:
         return None

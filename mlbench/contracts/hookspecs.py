@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
-    *("compare", "regress", "baseline", "history", "cost", "report"),
+    *("compare", "regress", "baseline", "history", "cost", "report", "site"),
     *("query", "export", "import", "published"),
     *("demo", "settings", "doctor", "check", "roofline", "plugin", "completion"),
 )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.errors import UsageError, first_line
 from mlbench.folders import cache_folder
+from mlbench.records.kinds import kind_of
 from mlbench.records.reading import Unreadable, no_runs, read_each, warn_of
 from mlbench.records.run_names import has_record, names_in
 from mlbench.records.run_record import FORMAT, RunRecord
@@ -30,7 +31,7 @@ from mlbench.records.run_record import FORMAT, RunRecord
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 3
+VERSION = 4
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
@@ -255,7 +256,7 @@ def _last_change_ns(results: Path) -> int:
 def _bring_up_to_date(database: duckdb.DuckDBPyConnection, results: Path) -> list[Unreadable]:
     """Read the records of new folders, forget those of folders that are gone, and return what cannot be read."""
     columns = ", ".join(f'"{name}" {kind}' for name, kind in _COLUMNS.items())
-    database.execute(f"CREATE TABLE IF NOT EXISTS stored.records (folder VARCHAR, {columns})")
+    database.execute(f"CREATE TABLE IF NOT EXISTS stored.records (folder VARCHAR, kind VARCHAR, {columns})")
     database.execute("CREATE OR REPLACE TABLE stored.seen (changed_ns BIGINT)")
     new, gone = _differences(database, results)
     if gone:
@@ -283,8 +284,9 @@ def _add(database: duckdb.DuckDBPyConnection, results: Path, names: Sequence[str
 
 
 def _line_of(folder: Path, record: RunRecord) -> bytes:
-    name = json.dumps(folder.name).encode()
-    return b'{"folder": %s, "record": %s}\n' % (name, record.model_dump_json(include=set(_COLUMNS)).encode())
+    name, kind = (json.dumps(text).encode() for text in (folder.name, kind_of(record)))
+    stored = record.model_dump_json(include=set(_COLUMNS)).encode()
+    return b'{"folder": %s, "kind": %s, "record": %s}\n' % (name, kind, stored)
 
 
 def _insert(database: duckdb.DuckDBPyConnection, lines: Mapping[Path, bytes]) -> list[Unreadable]:
@@ -301,8 +303,9 @@ def _insert(database: duckdb.DuckDBPyConnection, lines: Mapping[Path, bytes]) ->
         file.flush()
         try:
             database.execute(
-                f"INSERT INTO stored.records SELECT folder, {wanted} FROM read_json(?, format = 'newline_delimited', "
-                f"columns = {{folder: 'VARCHAR', record: 'STRUCT({kinds})'}}, "
+                f"INSERT INTO stored.records SELECT folder, kind, {wanted} FROM "
+                f"read_json(?, format = 'newline_delimited', "
+                f"columns = {{folder: 'VARCHAR', kind: 'VARCHAR', record: 'STRUCT({kinds})'}}, "
                 f"maximum_object_size = {_LARGEST_BYTES})",
                 [file.name],
             )

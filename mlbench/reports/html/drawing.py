@@ -7,7 +7,6 @@ sheet, so that the same drawing is right in light and in dark.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -94,12 +93,13 @@ def points(rows: Sequence[Row | DataclassInstance]) -> altair.Chart:
     import altair
 
     values = [asdict(row) if is_dataclass(row) else row for row in rows]
-    return altair.Chart(altair.InlineData(values=values)).encode(description="text:N")
+    return altair.Chart(altair.InlineData(values=values)).encode(altair.Description("text:N"))
 
 
 def svg_of(*layers: Any, height: int = HEIGHT) -> str:
     """Draw layers over each other."""
     import altair
+    import vl_convert
 
     chart = altair.layer(*layers).properties(
         width=WIDTH,
@@ -109,10 +109,9 @@ def svg_of(*layers: Any, height: int = HEIGHT) -> str:
         background="transparent",
     )
     # names of series stand in Vega's expressions, whose grammar knows no control characters
-    document = _with_plain_texts(chart.configure(**_CONFIGURATION).to_dict())
-    file = io.StringIO()
-    altair.LayerChart.from_dict(document, validate=False).save(file, format="svg")
-    return file.getvalue()
+    document = _with_plain_texts(chart.configure(**_CONFIGURATION).to_dict(validate=False))  # a check takes longest
+    version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    return str(vl_convert.vegalite_to_svg(document, vl_version=version))
 
 
 def _with_plain_texts(value: Any) -> Any:

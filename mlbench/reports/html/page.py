@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import resources
-from typing import Any
 
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.verdicts import SpeedVerdict
-from mlbench.errors import UsageError
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
+from mlbench.reports.html.rendering import check_installed, render
 from mlbench.reports.html.speedups import speedup_table
 from mlbench.reports.html.table import HtmlTable
-from mlbench.reports.plain_text import terminal_text
 from mlbench.reports.published import SOURCE
 from mlbench.reports.summary import (
     TIERS,
@@ -33,8 +28,6 @@ from mlbench.reports.summary import (
 )
 from mlbench.reports.units import plural
 
-INSTALL = "Install it: pip install 'mlbench-inference[report]'."
-
 
 def html_page(content: Content) -> str:
     """Return the page.
@@ -42,42 +35,9 @@ def html_page(content: Content) -> str:
     Raises:
         UsageError: what draws it is not installed.
     """
-    environment, page = _environment(), _page(content)
-    script = _resource("report.js")
-    return str(
-        environment.get_template("report.html.jinja").render(
-            **{each.name: getattr(page, each.name) for each in fields(page)},
-            style=_resource("report.css"),
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        )
-    )
-
-
-def _environment() -> Any:
-    try:
-        import altair  # noqa: F401
-        import jinja2
-        import vl_convert  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"a report needs {error.name}, which is not installed.", hint=INSTALL) from None
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("mlbench.reports.html"),
-        autoescape=True,
-        finalize=_plain,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _plain(value: Any) -> Any:
-    """Return text without control characters, and what is a part of the page as it is."""
-    return terminal_text(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
-def _resource(name: str) -> str:
-    return resources.files("mlbench.reports.html").joinpath("templates", name).read_text(encoding="utf-8")
+    check_installed("a report")
+    page = _page(content)
+    return render("report.html.jinja", {each.name: getattr(page, each.name) for each in fields(page)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ class TableCell:
     """What a column of numbers is sorted by."""
     link: str = ""
     """Anchor of a place on the page, without ``#``."""
+    page: str = ""
+    """Another page that the link leads to, by its relative address; empty: this one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,63 @@
+"""Pages from templates, each whole in itself: with its style, and a script that it can do without."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from mlbench.errors import UsageError
+from mlbench.reports.plain_text import terminal_text
+
+INSTALL = "Install it: pip install 'mlbench-inference[report]'."
+
+
+def check_installed(what: str) -> None:
+    """Raise `UsageError` where a library is missing that draws ``what``: ``a report``."""
+    try:
+        import altair  # noqa: F401
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise UsageError(f"{what} needs {error.name}, which is not installed.", hint=INSTALL) from None
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Return a page; every text in it is escaped, but for what the template calls safe."""
+    script = _resource("report.js")
+    page = _environment().get_template(template)
+    return str(
+        page.render(
+            **values,
+            style=_resource("report.css"),
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        )
+    )
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("mlbench.reports.html"),
+        autoescape=True,
+        finalize=_plain,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return text without control characters, and what is a part of the page as it is."""
+    return terminal_text(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+@cache
+def _resource(name: str) -> str:
+    return resources.files("mlbench.reports.html").joinpath("templates", name).read_text(encoding="utf-8")

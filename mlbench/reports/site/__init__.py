@@ -1,0 +1,1 @@
+"""The results of a folder as a site of static pages."""

@@ -1,0 +1,162 @@
+"""One number over time: its sessions as dots, its levels as lines, its changes of level as marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench.comparison.history import History, Level, Point, Step
+from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.reports.html.drawing import INK, WARN, Figure, points, svg_of
+from mlbench.reports.html.table import TableCell, table
+from mlbench.reports.units import number_of, plural, quantity
+
+MOST_DOTS = 60
+"""Dots of a chart; each stands for several sessions where there are more."""
+
+_HEIGHT = 150
+_TWO_DAYS_MS = 2 * 86_400_000
+_STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+_TONES = {SpeedVerdict.FASTER: "var(--good)", SpeedVerdict.SLOWER: WARN}
+TONES = {SpeedVerdict.FASTER: "good", SpeedVerdict.SLOWER: "bad"}
+"""Classes of the style sheet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dot:
+    when: float
+    """In milliseconds, as Vega counts."""
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    start: float
+    end: float
+    value: float
+    text: str
+
+
+def history_figure(title: str, history: History) -> Figure:
+    """Return the chart of a history, with a table of its levels."""
+    steps = [_mark(history, step) for step in history.steps]
+    return Figure(
+        title=title,
+        note=_note(history),
+        svg=svg_of(*_layers(history, steps), height=_HEIGHT),
+        numbers=table(
+            f"Levels of {title}",
+            ["since, UTC", "runs#", "level#", "change"],
+            [_level_row(history, *each) for each in zip(history.levels, (None, *history.steps), strict=True)],
+        ),
+    )
+
+
+def _note(history: History) -> str:
+    """Return the newest level, how it came about, and how much sessions differ."""
+    level, count = history.levels[-1], len(history.points)
+    better = "Higher" if history.higher_is_better else "Lower"
+    noise = f" {history.spread:.1%} from session to session." if count > 1 else ""
+    return f"Now {quantity(level.value, history.unit)}. {better} is better. {plural(count, 'session')}.{noise}"
+
+
+def _layers(history: History, steps: Sequence[_Line]) -> list[Any]:
+    import altair
+
+    scale_ns, unit = _scale(history)
+    dots = _dots(history, scale_ns)
+    span_ms = dots[-1].when - dots[0].when
+    moment = (
+        altair.X("when:T")
+        .title(None)
+        .scale(type="utc")
+        .axis(tickCount=4, format="%H:%M" if span_ms < _TWO_DAYS_MS else "%Y-%m-%d", labelOverlap=True)
+    )
+    value = altair.Y("value:Q").title(unit).scale(domain=_range(dots)).axis(tickCount=4, format=",~r")
+    levels = [_level_line(history, level, scale_ns) for level in history.levels]
+    marks = points(dots).mark_point(size=22, color="var(--series-1)", opacity=0.75).encode(x=moment, y=value)
+    lines = (
+        points(levels)
+        .mark_rule(strokeWidth=2.2, color=INK)
+        .encode(altair.X("start:T"), altair.X2("end"), altair.Y("value:Q"))
+    )
+    found = [marks, lines]
+    for step, mark in zip(history.steps, steps, strict=True):
+        rule = points([mark]).mark_rule(strokeDash=[3, 3], color=_TONES[step.verdict])
+        found.append(rule.encode(altair.X("start:T")))
+    return found
+
+
+def _range(dots: Sequence[_Dot]) -> list[float]:
+    """Return the range of the axis: all dots, and a tenth around their middle at least, so that noise looks small."""
+    low, high = (pick(dot.value for dot in dots) for pick in (min, max))
+    middle = (low + high) / 2
+    return [min(low - 0.01 * middle, 0.95 * middle), max(high + 0.01 * middle, 1.05 * middle)]
+
+
+def _scale(history: History) -> tuple[float, str]:
+    """Return by what values are divided for the axis, and the unit that they have then."""
+    if history.unit != "ns":
+        return 1.0, history.unit
+    middle = history.levels[-1].value
+    return next(((size, unit) for size, unit in _STEPS if middle >= size), _STEPS[-1])
+
+
+def _dots(history: History, scale: float) -> list[_Dot]:
+    """Return a dot per session, or per several neighbours of one level where there are too many."""
+    width = math.ceil(len(history.points) / MOST_DOTS)
+    groups = [
+        history.points[start : min(start + width, level.last + 1)]
+        for level in history.levels
+        for start in range(level.first, level.last + 1, width)
+    ]
+    return [_dot(group, history.unit, scale) for group in groups]
+
+
+def _dot(group: Sequence[Point], unit: str, scale: float) -> _Dot:
+    value = math.exp(math.fsum(math.log(point.value) for point in group) / len(group))
+    mean = f", mean of {len(group)} sessions" if len(group) > 1 else ""
+    first = group[0].created
+    when = math.fsum(point.created.timestamp() for point in group) / len(group)
+    return _Dot(when=when * 1000, value=value / scale, text=f"{first:%Y-%m-%d %H:%M}: {quantity(value, unit)}{mean}")
+
+
+def _level_line(history: History, level: Level, scale: float) -> _Line:
+    """Return the line of a level, from its first session to the next level's, so that a step is upright."""
+    last = min(level.last + 1, len(history.points) - 1)
+    return _Line(
+        start=history.points[level.first].created.timestamp() * 1000,
+        end=history.points[last].created.timestamp() * 1000,
+        value=level.value / scale,
+        text=f"level {quantity(level.value, history.unit)}",
+    )
+
+
+def _mark(history: History, step: Step) -> _Line:
+    point = history.points[step.index]
+    when = point.created.timestamp() * 1000
+    return _Line(
+        start=when,
+        end=when,
+        value=0.0,
+        text=f"{point.created:%Y-%m-%d %H:%M}: x {step.effect.ratio:.3f}, {step.verdict}",
+    )
+
+
+def _level_row(history: History, level: Level, step: Step | None) -> list[TableCell | str]:
+    first = history.points[level.first].created
+    count = sum(point.runs for point in history.points[level.first : level.last + 1])
+    since = TableCell(f"{first:%Y-%m-%d}", detail=f"{first:%H:%M}")
+    change: TableCell | str = ""
+    if step:
+        told, tone = f"{step.verdict}, x {step.effect.ratio:.3f}", TONES.get(step.verdict, "")
+        change = TableCell(told, detail=interval_of(step), tone=tone)
+    return [since, number_of(count), quantity(level.value, history.unit), change]
+
+
+def interval_of(step: Step) -> str:
+    """Return the interval of a step's ratio."""
+    return f"{step.effect.low:.3f} to {step.effect.high:.3f}"

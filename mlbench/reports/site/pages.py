@@ -1,0 +1,205 @@
+"""The pages of the site, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from mlbench.records.stored_runs import StoredRuns
+from mlbench.reports.console import DISCLAIMER, standing
+from mlbench.reports.explanation import sentence
+from mlbench.reports.html import conditions, results
+from mlbench.reports.html.drawing import Figure
+from mlbench.reports.html.rendering import render
+from mlbench.reports.html.results import Problem
+from mlbench.reports.html.run_charts import HISTORY_LEAST
+from mlbench.reports.html.table import HtmlTable
+from mlbench.reports.site import tables
+from mlbench.reports.site.charts import history_figure
+from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent, read_workloads
+from mlbench.reports.site.names import run_page, workload_page
+from mlbench.reports.summary import TIERS, Combination, Summary, headline
+from mlbench.reports.units import number_of, plural
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+MOST_CHARTS = 40
+"""Charts of a workload: those of the combinations that ran last."""
+
+_MOST_CHANGES = 20
+"""The newest changes of level are on the first page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FirstPage:
+    """What the first page's template fills in, under the names that it uses."""
+
+    title: str
+    base: str
+    period: str
+    headline: str
+    is_good: bool
+    lede: str
+    tiers: Sequence[str]
+    workloads: Mapping[str, str]
+    results: HtmlTable
+    changes: HtmlTable | None
+    problems: Sequence[Problem]
+    links: Mapping[str, str]
+    disclaimer: str = DISCLAIMER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkloadPage:
+    title: str
+    base: str
+    site: str
+    period: str
+    headline: str
+    is_good: bool
+    results: HtmlTable
+    problems: Sequence[Problem]
+    links: Mapping[str, str]
+    backends: HtmlTable | None
+    backends_notes: Sequence[str]
+    figures: Mapping[str, Sequence[Figure]]
+    charts_left_out: int
+    changes: HtmlTable | None
+    disclaimer: str = DISCLAIMER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunPage:
+    title: str
+    base: str
+    site: str
+    workload: str
+    workload_page: str
+    period: str
+    sentence: str
+    is_good: bool
+    run_id: str
+    runs: HtmlTable
+    rules: HtmlTable | None
+    log_tail: str
+    groups: Mapping[str, Mapping[str, str]]
+    machines: HtmlTable
+    disclaimer: str = DISCLAIMER
+
+
+def site_pages(stored: StoredRuns, title: str, margin: float) -> Iterator[tuple[str, str]]:
+    """Yield each page's path and text; the first page comes last, since it shows something of all others.
+
+    Args:
+        stored: the runs of a results folder.
+        title: of the site.
+        margin: smaller relative changes of level are ignored.
+    """
+    combinations: list[Combination] = []
+    changes: list[LevelChange] = []
+    for content in read_workloads(stored, margin):
+        yield workload_page(content.name), _render("site_workload.html.jinja", _workload_page(content, title))
+        for each in content.summary.combinations:
+            yield run_page(each.newest.run_id), _render("site_run.html.jinja", _run_page(each, title))
+        combinations += content.summary.combinations
+        changes = sorted([*changes, *content.changes], key=lambda each: each.when, reverse=True)[:_MOST_CHANGES]
+    index = _index(Summary(tuple(combinations)), changes, stored, title)
+    yield "index.html", _render("site_index.html.jinja", index)
+
+
+def _render(template: str, page: DataclassInstance) -> str:
+    return render(template, {each.name: getattr(page, each.name) for each in fields(page)})
+
+
+def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns, title: str) -> _FirstPage:
+    problems = list(results.problems(summary))
+    caption = f"Changes of level, the newest {len(changes)}" if len(changes) == _MOST_CHANGES else "Changes of level"
+    return _FirstPage(
+        title=title,
+        base="",
+        period=_period(summary),
+        headline=headline(summary),
+        is_good=not problems,
+        lede=_lede(summary, stored),
+        tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
+        workloads={name: workload_page(name) for name in summary.workloads},
+        results=tables.overview_table(summary),
+        changes=tables.changes_table(changes, caption, base="", has_workload=True),
+        problems=problems,
+        links=tables.links_to_runs(summary, ""),
+    )
+
+
+def _lede(summary: Summary, stored: StoredRuns) -> str:
+    """Return how many runs there are, of what, and on which machines."""
+    backends = len({run.backend for run in summary.runs})
+    processors = dict.fromkeys(conditions.processor(run.environment) for run in summary.runs)
+    left_out = f" {number_of(stored.left_out)} runs of older kinds are left out." if stored.left_out else ""
+    return (
+        f"{plural(stored.count, 'stored run')} of {plural(len(summary.workloads), 'workload')} on "
+        f"{plural(backends, 'backend')}, on {'; '.join(processors)}. Shown is the newest session of each "
+        f"combination: {plural(len(summary.runs), 'run')}.{left_out}"
+    )
+
+
+def _period(summary: Summary) -> str:
+    """Return when the newest session began."""
+    return f"newest run {max(run.created for run in summary.runs):%Y-%m-%d %H:%M} UTC"
+
+
+def _workload_page(content: WorkloadContent, site: str) -> _WorkloadPage:
+    summary, problems = content.summary, list(results.problems(content.summary))
+    figures, left_out = _figures(content.trends)
+    return _WorkloadPage(
+        title=content.name,
+        base="../",
+        site=site,
+        period=_period(summary),
+        headline=headline(summary),
+        is_good=not problems,
+        results=tables.newest_table(content),
+        problems=problems,
+        links=tables.links_to_runs(summary, "../"),
+        backends=tables.backends_table(content),
+        backends_notes=tables.backends_notes(content),
+        figures=figures,
+        charts_left_out=left_out,
+        changes=tables.changes_table(content.changes, "Changes of level, newest first", base="../", has_workload=False),
+    )
+
+
+def _figures(trends: Sequence[Trend]) -> tuple[Mapping[str, Sequence[Figure]], int]:
+    """Return the charts of each scenario, and how many there are too many."""
+    every = [
+        (trend, history) for trend in trends for history in trend.histories if len(history.points) >= HISTORY_LEAST
+    ]
+    newest = sorted(every, key=lambda each: each[1].points[-1].created, reverse=True)[:MOST_CHARTS]
+    shown = {id(history) for _, history in newest}
+    figures: dict[str, list[Figure]] = {}
+    for trend, history in every:
+        if id(history) in shown:
+            title = f"{trend.newest.series}: {history.measure}"
+            figures.setdefault(trend.newest.scenario, []).append(history_figure(title, history))
+    return figures, len(every) - len(newest)
+
+
+def _run_page(combination: Combination, site: str) -> _RunPage:
+    run = combination.newest
+    return _RunPage(
+        title=f"{combination.series}, {run.scenario}",
+        base="../",
+        site=site,
+        workload=run.workload,
+        workload_page=f"../{workload_page(run.workload)}",
+        period=f"{run.created:%Y-%m-%d %H:%M:%S} UTC, {standing(run)}",
+        sentence=sentence(run),
+        is_good=run.is_good,
+        run_id=run.run_id,
+        runs=results.runs_table(combination),
+        rules=results.rules_table(run),
+        log_tail=run.failure.log_tail.rstrip() if run.failure else "",
+        groups=conditions.details_of(run),
+        machines=conditions.machines_table(Summary((combination,))),
+    )

@@ -1,0 +1,235 @@
+"""The tables of the site's pages."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from mlbench.comparison.compare import Cell, Judged
+from mlbench.comparison.verdicts import SpeedVerdict
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.comparison import geometric_mean, score_verdict
+from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
+from mlbench.reports.html.results import NOTHING, links_of
+from mlbench.reports.html.table import HtmlTable, TableCell, table
+from mlbench.reports.site.charts import TONES, interval_of
+from mlbench.reports.site.content import LevelChange, Trend, WorkloadContent
+from mlbench.reports.site.names import run_page, workload_page
+from mlbench.reports.summary import Combination, Summary, not_counted
+from mlbench.reports.units import number_of, plural, quantity
+
+_VERDICTS = {**TONES, SpeedVerdict.SUSPECTED: "bad", SpeedVerdict.CANNOT_TELL: "quiet"}
+_FEW_SCORES = 2
+"""So many scores are spelled out in a narrow column."""
+
+
+def links_to_runs(summary: Summary, base: str) -> Mapping[str, str]:
+    """Return the address of the newest run of each combination, by the combination's anchor in `links_of`."""
+    links = links_of(summary)
+    return {links[each.name]: f"{base}{run_page(each.newest.run_id)}" for each in summary.combinations}
+
+
+def overview_table(summary: Summary) -> HtmlTable:
+    """Return a row per workload and series: its newest accuracy, and its newest result in each scenario."""
+    grouped: dict[tuple[str, str], dict[str, Combination]] = {}
+    for each in sorted(summary.combinations, key=lambda each: (each.workload, each.series)):
+        grouped.setdefault((each.workload, each.series), {})[each.scenario] = each
+    has_estimates = any(map(estimate_note, summary.runs))
+    rows: list[list[TableCell | str]] = []
+    for (workload, series), found in grouped.items():
+        cells = [_result_cell(found[name]) if name in found else NOTHING for name in summary.scenarios]
+        name = TableCell(workload, page=workload_page(workload))
+        rows.append([name, series, _accuracy_cell([each.newest for each in found.values()]), *cells])
+    return table(
+        "Medians of the newest session" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
+        ["workload", "backend", "accuracy", *(f"{scenario}#" for scenario in summary.scenarios)],
+        rows,
+        is_sortable=len(rows) > 2,
+        is_stacked=True,
+    )
+
+
+def newest_table(content: WorkloadContent) -> HtmlTable:
+    """Return a row per combination: its newest result, whether that counts, and its last change of level."""
+    rows = [_newest_row(trend) for trend in content.trends]
+    has_estimates = any(map(estimate_note, content.summary.runs))
+    return table(
+        "Medians of the newest session, with the range of its runs" + (f". {ESTIMATE_NOTE}" if has_estimates else ""),
+        ["scenario", "backend", "result#", "verdict", "accuracy", "last change", "measured, UTC", "runs#"],
+        rows,
+        is_sortable=len(rows) > 2,
+        is_stacked=True,
+    )
+
+
+def _newest_row(trend: Trend) -> list[TableCell | str]:
+    each, run = trend.newest, trend.newest.newest
+    return [
+        each.scenario,
+        TableCell(each.series, page=f"../{run_page(run.run_id)}"),
+        _value_cell(each),
+        _verdict_cell(each),
+        _accuracy_cell([run]),
+        _last_change(trend),
+        _moment_cell(run.created),
+        TableCell(number_of(trend.count), order=trend.count),
+    ]
+
+
+def _value_cell(each: Combination) -> TableCell:
+    order = statistics.median(each.values) if each.values else None
+    return TableCell(each.middle(), detail=each.spread(), tone="" if each.values else "bad", order=order)
+
+
+def _verdict_cell(each: Combination) -> TableCell:
+    """Return whether the newest run counts, and how many of its session do not."""
+    bad = not_counted(len(each.bad), len(each.runs)) if each.bad and len(each.runs) > 1 else ""
+    return TableCell(standing(each.newest), detail=bad, tone="bad" if each.bad else "good")
+
+
+def _result_cell(each: Combination) -> TableCell:
+    """Return a result with its verdict, as a link to its run."""
+    bad = not_counted(len(each.bad), len(each.runs)) if len(each.runs) > 1 else standing(each.newest)
+    count = plural(len(each.runs), "run")
+    detail = bad if each.bad else f"valid, {count}"
+    order = statistics.median(each.values) if each.values else None
+    tone, page = "bad" if each.bad else "", run_page(each.newest.run_id)
+    return TableCell(each.middle(), detail=detail, tone=tone, order=order, page=page)
+
+
+def _accuracy_cell(runs: Sequence[RunRecord]) -> TableCell:
+    """Return the required scores of the newest run that was scored; of many scores how many meet their targets."""
+    scored = [run for run in sorted(runs, key=lambda run: run.created) if run.accuracy]
+    if not scored:
+        return TableCell("not measured", tone="quiet")
+    missing = [run for run in scored if run.accuracy and not run.accuracy.is_met]
+    shown = (missing or scored)[-1]
+    assert shown.accuracy
+    required = [target for target in shown.accuracy.targets if target.required]
+    tone = "bad" if missing else "good"
+    if missing or not required:
+        return TableCell(accuracy(shown), tone=tone)
+    if len(required) > _FEW_SCORES:
+        return TableCell(f"{len(required)} of {plural(len(required), 'target')} met", tone=tone)
+    spelled = [(target, *spell_target(target)) for target in required]
+    limits = [f"target {target_sign(target)} {limit}" for target, _, limit in spelled]
+    scores = [f"{target.score} {reached}" for target, reached, _ in spelled]
+    return TableCell("\n".join(scores), detail="\n".join(limits), tone=tone)
+
+
+def _last_change(trend: Trend) -> TableCell:
+    """Return the newest change of level of any of a trend's numbers."""
+    found = [(history.points[step.index].created, step) for history in trend.histories for step in history.steps]
+    if not found:
+        return TableCell("none", tone="quiet")
+    when, step = max(found, key=lambda each: each[0])
+    tone = TONES.get(step.verdict, "")
+    return TableCell(f"{step.verdict}, x {step.effect.ratio:.3f}", detail=f"{when:%Y-%m-%d}", tone=tone)
+
+
+def _moment_cell(when: datetime) -> TableCell:
+    return TableCell(f"{when:%Y-%m-%d}", detail=f"{when:%H:%M}", order=when.timestamp())
+
+
+def changes_table(changes: Sequence[LevelChange], caption: str, *, base: str, has_workload: bool) -> HtmlTable | None:
+    """Return changes of level, newest first, with what else changed; None without any.
+
+    Args:
+        changes: newest first.
+        caption: of the table.
+        base: the relative address of the site's folder.
+        has_workload: whether a column says of which workload each is.
+    """
+    if not changes:
+        return None
+    columns = ["since, UTC", *(["workload"] if has_workload else []), "combination", "measure"]
+    return table(
+        caption,
+        [*columns, "speed#", "interval#", "change", "what else changed"],
+        [_change_row(each, base, has_workload) for each in changes],
+        is_stacked=True,
+    )
+
+
+def _change_row(change: LevelChange, base: str, has_workload: bool) -> list[TableCell | str]:
+    each, step = change.trend.newest, change.step
+    page = TableCell(each.workload, page=f"{base}{workload_page(each.workload)}", link="history")
+    first_run = change.run_id.rpartition("-")[2]
+    return [
+        _moment_cell(change.when),
+        *([page] if has_workload else []),
+        TableCell(change.trend.name, detail=f"first run {first_run}"),
+        change.history.measure,
+        f"x {step.effect.ratio:.3f}",
+        interval_of(step),
+        TableCell(str(step.verdict), tone=TONES.get(step.verdict, "")),
+        "; ".join(map(str, step.differences)) or TableCell("nothing recorded", tone="quiet"),
+    ]
+
+
+def backends_table(content: WorkloadContent) -> HtmlTable | None:
+    """Return each backend against the one that ran first, number by number; None where nothing was comparable."""
+    rows = [
+        row
+        for found in content.comparisons
+        for _, comparison in found.others
+        for cell in comparison.cells
+        for row in _comparison_rows(cell, f"{content.name} ")
+    ]
+    if not rows:
+        return None
+    return table(
+        "The newest session of each backend against that of the one that ran first; x 2 is twice as fast",
+        ["combination", "measure", "base#", "new#", "speed#", "interval#", "verdict", "accuracy"],
+        rows,
+        is_stacked=True,
+    )
+
+
+def backends_notes(content: WorkloadContent) -> list[str]:
+    """Return why numbers of the comparison have no verdict, or are only suspected."""
+    cells = [cell for found in content.comparisons for _, comparison in found.others for cell in comparison.cells]
+    return [
+        f"{cell.name.removeprefix(f'{content.name} ')}, {each.measure}: {each.reason}."
+        for cell in cells
+        for each in cell.speeds
+        if each.reason
+    ]
+
+
+def _comparison_rows(cell: Cell, workload: str) -> Iterator[list[TableCell | str]]:
+    """Yield a row per number of a cell; what is said of its scores stands in the first."""
+    base, new = (name.removeprefix(workload) for name in (cell.base_name, cell.name))
+    scores = _scores_cell(cell)
+    for each in cell.speeds:
+        yield [TableCell(new, detail=f"against {base}"), each.measure, *_speed_cells(each), scores]
+        scores = NOTHING
+
+
+def _scores_cell(cell: Cell) -> TableCell:
+    """Return how the scores stand to the base's, and those that are worse or not judged."""
+    verdicts = {score: score_verdict(cell, score) for score in cell.scores}
+    if not verdicts:
+        return TableCell("not compared", tone="quiet")
+    other = [f"{score.name} {verdict}" for score, verdict in verdicts.items() if verdict != "as accurate"]
+    is_worse = "less accurate" in verdicts.values()
+    if not other:
+        return TableCell("as accurate", tone="good")
+    return TableCell(
+        "less accurate" if is_worse else "not judged", detail="\n".join(other), tone="bad" if is_worse else ""
+    )
+
+
+def _speed_cells(each: Judged) -> list[TableCell | str]:
+    sides = [
+        TableCell(quantity(geometric_mean(values), each.unit), detail=plural(len(values), "run"))
+        for values in (each.base, each.new)
+    ]
+    verdict = TableCell(str(each.verdict), tone=_VERDICTS.get(each.verdict, ""))
+    if each.effect is None:
+        return [*sides, "", "", verdict]
+    is_known = math.isfinite(each.effect.high)
+    interval = f"{each.effect.low:.3f} to {each.effect.high:.3f}" if is_known else "unknown"
+    return [*sides, f"x {each.effect.ratio:.3f}", interval, verdict]

@@ -1,0 +1,163 @@
+"""The workflow files of the examples: their script steps run as a CI would run them, through a pass and a regression.
+
+The step that installs is left out: mlbench is installed here. What only the CI's own server can do (checkout, cache,
+artefacts) is done by this test: each job has a fresh folder with the results of the jobs before.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+
+FOLDER = Path(__file__).parents[2] / "examples" / "ci"
+GITHUB, GITLAB = (yaml.safe_load((FOLDER / name).read_text()) for name in ("github.yml", "gitlab.yml"))
+INSTALL = "python -m pip install 'mlbench-inference[cpu,report]' ."
+
+
+def options(delay_ms):
+    """Ask for runs of seconds on a backend that answers so much after a query's arrival."""
+    return f"--backend null --scenario SingleStream --repeat 2 --no-accuracy --set backend.delay_ms={delay_ms}"
+
+
+class Checkout:
+    """A folder as a CI makes it for a job: without what other jobs left, but for what its cache holds."""
+
+    def __init__(self, place, cache):
+        self.place, self.cache = place, cache
+        place.mkdir()
+        if cache.exists():
+            shutil.copytree(cache, place / "results")
+        self.failed = []
+
+    def run(self, script, variables, *, shell=("bash", "--noprofile", "--norc", "-eo", "pipefail")):
+        folder = Path(sys.executable).parent
+        known = {name: os.environ[name] for name in ("HOME", "MLBENCH_CACHE") if name in os.environ}
+        environment = {"PATH": f"{folder}:{os.environ['PATH']}", "OMP_WAIT_POLICY": "PASSIVE", **known, **variables}
+        done = subprocess.run(
+            [*shell, "-c", script], cwd=self.place, env=environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def keep_results(self):
+        shutil.rmtree(self.cache, ignore_errors=True)
+        shutil.copytree(self.place / "results", self.cache)
+
+
+def github_job(checkout, number, chosen):
+    """Run the job as GitHub does: a step after a failed one runs only if it is asked for always."""
+    expressions = {"github.sha": "a1b2c3", "github.run_id": f"{number}", "github.run_attempt": "1"}
+    variables = {
+        name: re.sub(r"\$\{\{ (.+?) \}\}", lambda found: expressions[found[1]], str(value))
+        for name, value in {**GITHUB["env"], **chosen}.items()
+    }
+    variables |= {"GITHUB_REPOSITORY": "acme/npu", "GITHUB_STEP_SUMMARY": str(checkout.place / "step-summary.md")}
+    status, printed = 0, ""
+    for step in GITHUB["jobs"]["measure"]["steps"]:
+        if "run" not in step or step["run"] == INSTALL:
+            continue
+        if not status or "always()" in step.get("if", ""):
+            code, text = checkout.run(step["run"], variables)
+            status, printed = status or code, printed + text
+    return status, printed
+
+
+def gitlab_job(checkout, number, chosen):
+    """Run the job as GitLab does: one shell for the scripts, and another one afterwards, whatever came of it."""
+    job = GITLAB["performance"]
+    server = {"CI_COMMIT_SHA": "a1b2c3", "CI_JOB_ID": f"{number}", "CI_PROJECT_PATH": "acme/npu"}
+    variables = {
+        name: re.sub(r"\$(CI_\w+)", lambda found: server[found[1]], value)
+        for name, value in {**job["variables"], **chosen}.items()
+    } | server
+    scripts = [line for line in (*job["before_script"], *job["script"]) if line != INSTALL]
+    status, printed = checkout.run("\n".join(scripts), variables)
+    after, text = checkout.run("\n".join(job["after_script"]), variables)
+    assert after == 0, text
+    return status, printed
+
+
+PROVIDERS = {"github": (github_job, "site"), "gitlab": (gitlab_job, "public")}
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """Return a function that runs a job of a provider in a fresh checkout, and keeps its results."""
+    root = tmp_path_factory.mktemp("ci")
+
+    def job(provider, number, delay_ms):
+        checkout = Checkout(root / f"{provider}-{number}", root / f"cache-{provider}")
+        run, site = PROVIDERS[provider]
+        status, printed = run(checkout, number, {"WORKLOADS": "resnet50", "OPTIONS": options(delay_ms)})
+        checkout.keep_results()
+        return status, printed, checkout.place, checkout.place / site
+
+    return job
+
+
+def cases(junit):
+    """Return the failed cases of a JUnit file, and how many there are in all."""
+    every = ElementTree.parse(junit).getroot().findall(".//testcase")
+    return [case.get("name") for case in every if case.find("failure") is not None], len(every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got_slower(job, provider):
+    pytest.importorskip("altair", reason="the extra [report] is not installed")
+    status, printed, place, site = job(provider, 1, delay_ms=200)
+    assert status == 0, printed
+    assert (place / "results" / ".baselines" / "main.json").is_file()
+    assert not (place / "junit.xml").exists()
+    assert (site / "index.html").is_file()
+
+    status, printed, place, site = job(provider, 2, delay_ms=200)
+    assert status == 0, printed
+    failed, count = cases(place / "junit.xml")
+    assert (failed, count >= 1) == ([], True)
+    assert "<h1>acme/npu</h1>" in (site / "index.html").read_text()
+
+    status, printed, place, site = job(provider, 3, delay_ms=800)
+    assert status == 1, printed
+    failed, _ = cases(place / "junit.xml")
+    assert failed == ["latency"]
+    summary = (place / "summary.md").read_text()
+    assert "slower" in summary
+    if provider == "github":
+        assert (place / "step-summary.md").read_text() == summary
+    page = (site / "workloads" / "resnet50.html").read_text()
+    assert "backend.delay_ms=200" in page and "backend.delay_ms=800" in page
+
+
+def test_both_files_measure_and_compare_alike():
+    steps = {step["name"]: step["run"] for step in GITHUB["jobs"]["measure"]["steps"] if "run" in step}
+    job = GITLAB["performance"]
+    assert [steps["Install"]] == job["before_script"] == [INSTALL]
+    assert steps["Measure"] == job["script"][0]
+    regress = r"mlbench regress .+? --markdown summary\.md"
+    assert re.findall(regress, steps["Compare with the baseline"]) == re.findall(regress, job["script"][1]) != []
+    assert {name: GITHUB["env"][name] for name in ("WORKLOADS", "OPTIONS")} == {
+        name: job["variables"][name] for name in ("WORKLOADS", "OPTIONS")
+    }
+    assert job["allow_failure"] == {"exit_codes": [3]}
+
+
+def test_what_steps_upload_and_cache_is_what_they_write():
+    steps = GITHUB["jobs"]["measure"]["steps"]
+    uses = {step["uses"].partition("@")[0]: step.get("with", {}) for step in steps if "uses" in step}
+    results = GITHUB["env"]["MLBENCH_RESULTS"]
+    assert uses["actions/cache/restore"]["path"] == uses["actions/cache/save"]["path"] == results
+    assert uses["actions/cache/restore"]["key"] == uses["actions/cache/save"]["key"]
+    assert uses["actions/cache/restore"]["key"].startswith(uses["actions/cache/restore"]["restore-keys"])
+    assert uses["actions/upload-artifact"]["path"].split() == ["junit.xml", "summary.md", "site"]
+    job = GITLAB["performance"]
+    assert job["cache"]["paths"] == [f"{job['variables']['MLBENCH_RESULTS']}/"]
+    assert job["artifacts"]["paths"] == ["public", "summary.md"]
+    assert job["artifacts"]["reports"] == {"junit": "junit.xml"}
+    assert GITLAB["pages"]["needs"] == ["performance"]
