@@ -51,7 +51,7 @@ def test_an_install_line_names_this_distribution_and_extras_that_it_has(file):
 
 
 def test_install_lines_are_found_where_they_are():
-    assert {file.name for file in FILES if requirements(file.read_text())} >= {"meter.py", "page.py", "reports.md"}
+    assert {file.name for file in FILES if requirements(file.read_text())} >= {"meter.py", "rendering.py", "reports.md"}
     assert requirements("run: pip install mlbench\nthen `pip install -U 'mlbench[cpu]'`") == {"mlbench", "mlbench[cpu]"}
     assert requirements("pip install -e ./mlbench_my_npu") == set()
 

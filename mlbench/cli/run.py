@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +238,7 @@ class _Runs:
         try:
             with Progress(self._progress(request, number)) as progress:
                 claim = self._shared.claim(request) if self._shared else None
-                record = run_benchmark(request, self._plugins, self._listener(progress), claim)
+                record = run_benchmark(request, self._plugins, partial(self._on_progress, progress), claim)
         except UnstoredRunError as error:
             self.announce()
             echo_line(one_line(error.record), to_stderr=True)
@@ -251,15 +252,11 @@ class _Runs:
             echo_wrapped(f"  {problem}", 4, to_stderr=True)
         return record
 
-    def _listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
-        """Return a listener to a run's progress: the first run that has no error shows what all will take."""
-
-        def listen(message: Mapping[str, Any]) -> None:
-            if message["stage"] not in _SHOWS_ERRORS:
-                self.announce()
-            progress.on_progress(message)
-
-        return listen
+    def _on_progress(self, progress: Progress, message: Mapping[str, Any]) -> None:
+        """Show a run's progress; the first run that has no error shows what all will take."""
+        if message["stage"] not in _SHOWS_ERRORS:
+            self.announce()
+        progress.on_progress(message)
 
     def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
         from mlbench.reports.progress import RunPlace, RunProgress

@@ -78,8 +78,8 @@ class BatchStatistics(EngineStatistics):
     padding_samples: int = 0
     """Samples computed only to fill a batch."""
     sweep_samples_per_s: Mapping[int, float] = field(default_factory=dict)
-    sweep_rounds: Mapping[int, int] = field(default_factory=dict)
-    """How many rounds of the sweep chose each size: one size alone, if the choice is sure."""
+    sweep_rounds: Mapping[int, int] | None = None
+    """How many rounds of the sweep chose each size: one size alone, if the choice is sure. None without a sweep."""
 
     @property
     def by_size(self) -> Mapping[int, int]:
@@ -162,8 +162,8 @@ class GenerationStatistics(EngineStatistics):
     """Copied rows of the cache: beams that forked, sequences moved into free slots."""
     cache: CacheCounts | None = None
     sweep_tokens_per_s: Mapping[int, float] = field(default_factory=dict)
-    sweep_rounds: Mapping[int, int] = field(default_factory=dict)
-    """How many rounds of the sweep chose each size: one size alone, if the choice is sure."""
+    sweep_rounds: Mapping[int, int] | None = None
+    """How many rounds of the sweep chose each size: one size alone, if the choice is sure. None without a sweep."""
 
     @property
     def by_size(self) -> Mapping[int, int]:

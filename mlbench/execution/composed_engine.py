@@ -130,7 +130,7 @@ class ComposedEngine(Engine):
             padding_samples=counts.padding,
             busy_ns=counts.busy_ns,
             sweep_samples_per_s={size: round(rate, 1) for size, rate in self._sweep.rates.items()},
-            sweep_rounds=self._sweep.rounds,
+            sweep_rounds=self._sweep.rounds or None,
             computed_calls=take_computed_calls(self._replayed) if self._replayed else None,
         )
 

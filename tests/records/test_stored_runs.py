@@ -161,6 +161,6 @@ def test_repeats_are_of_one_kind_whatever_they_measured_and_with_whichever_libra
         "libraries": {"torch": "3"},
         "commits": {"a": "b"},
     }
-    settings = {**run.model_dump()["settings"], "execution.workers": {"value": 1, "layer": "default"}}
+    settings = {**run.model_dump()["settings"], "execution.of_a_newer_version": {"value": 1, "layer": "default"}}
     again = changed(run, run_id="b", repeat=2, tag="x", environment=environment, duration_ns=1, settings=settings)
     assert kind_of(again) == kind_of(run)

@@ -121,7 +121,7 @@ class GenerationEngine(Engine):
             prefill_tokens=self._plan.prefill_tokens,
             cache=CacheCounts(rows=cache.rows, columns=cache.length, growths=cache.growths) if cache else None,
             sweep_tokens_per_s={size: round(rate, 1) for size, rate in sweep.rates.items()} if sweep else {},
-            sweep_rounds=sweep.rounds if sweep else {},
+            sweep_rounds=sweep.rounds if sweep else None,
             computed_calls=take_computed_calls(cache.replayed) if cache and cache.replayed else None,
         )
 
