@@ -28,7 +28,7 @@ from mlbench.measurement.overhead import overhead_ns
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import Tier, limits_of
+from mlbench.rules.tiers import Tier, limits_of, with_own_limits
 
 UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
 """Rules about the engine's behaviour during or right after the test; not in any log."""
@@ -182,7 +182,8 @@ def _judge_again(record: Mapping[str, Any], job: Job, dataset: Dataset, detail: 
 
     LoadGen does not log which replies were invalid.
     """
-    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    limits = with_own_limits(by_rules, job.load)
     metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
     is_unscored = record["verdict"]["not_applied"].get("accuracy") == _NO_SCORE  # a fault that is found once more
     sound = next((rule for rule in record["verdict"]["rules"] if rule["rule"] == _SOUND), None)
