@@ -4,7 +4,7 @@ One queue, log-normal service of 1 ms on average, 99 % of the queries within 10 
 the rule of early stopping; the speed wobbles from run to run. Compared with LoadGen's FindPeakPerformance, simulated as
 LoadGen does it: doubles from a rate that passes, then bisects to 0.1 queries/s, by full runs judged by the percentile.
 
-Usage: python benchmarks/tune_rate.py [--seeds 40] [--checks 100]
+Usage: python benchmarks/tune_rate.py [--seeds 40] [--checks 60]
 """
 
 from __future__ import annotations
@@ -160,13 +160,14 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=40)
-    parser.add_argument("--checks", type=int, default=100, help="Repeats at each rate that say how often it is valid.")
+    parser.add_argument("--checks", type=int, default=60, help="Repeats at each rate that say how often it is valid.")
+    parser.add_argument("--noise", type=float, nargs="+", default=NOISES, help="Wobbles of the speed, as shares.")
     given = parser.parse_args()
     print(
         "| noise | valid in 95 % | tuned over it: median, p5 to p95 | valid again | runs | time "
         "| FindPeak over it | valid again | time | tuned / FindPeak | not found |\n|" + "---|" * 11
     )
-    for noise in NOISES:
+    for noise in given.noise:
         print(report(noise, given.seeds, given.checks), flush=True)
 
 

@@ -33,7 +33,7 @@ _SURE, _BURST = 1.64, 4.0
 """A full run is to pass 95 times in 100 (one-sided), with numbers of late queries that vary more than Poisson's."""
 
 _DOWN, _UP = 0.985, 1.012
-_LARGEST_DROP, _MOST_UP = 0.8, 1.05
+_LARGEST_DROP, _MOST_UP, _MOST_RAISES = 0.8, 1.05, 3
 _GROWTH, _SHRINKAGE = 1.25, 0.75
 _NARROW = 1.2
 """Between the ends of a bracket, as a ratio."""
@@ -76,11 +76,15 @@ class Goal:
         count = max(math.ceil(rate_per_s * seconds), least)
         return -(-count // self.multiple) * self.multiple if is_full else count
 
+    def late_allowed(self, queries: int) -> int:
+        """Return how many queries of a full run may be late."""
+        return max(0, misses_allowed(queries, self.percentile))
+
     def target_share(self, rate_per_s: float) -> float:
         """Return the share of late queries to aim at in a full run: what passes again, not only by luck."""
         queries = self.queries(rate_per_s, is_full=True)
         spread = _SURE * math.sqrt(_BURST)
-        surely = ((math.sqrt(spread**2 + 4 * max(0, misses_allowed(queries, self.percentile))) - spread) / 2) ** 2
+        surely = ((math.sqrt(spread**2 + 4 * self.late_allowed(queries)) - spread) / 2) ** 2
         return max(min(_TARGET * self.allowance, surely / queries), 0.1 / queries)
 
 
@@ -188,7 +192,7 @@ class RateSearch:
 
     def _full_step(self, probes: list[Observation], runs: list[Observation]) -> RateTrial | Found | NotFound:
         """Return what follows from the full runs: they are looked at one after another, as they were made."""
-        rate_per_s, failed_per_s = self._aim(probes), math.inf
+        rate_per_s, failed_per_s, raises = self._aim(probes), math.inf, 0
         valid: list[Observation] = []
         proven: Found | None = None
         for number, run in enumerate(runs, 1):
@@ -200,16 +204,18 @@ class RateSearch:
                 rate_per_s = _rounded(max(_LARGEST_DROP * failed_per_s, min(_DOWN * failed_per_s, aimed_per_s)))
                 valid = []
                 continue
-            valid.append(run)
-            if len(valid) > 1 and self._is_close(valid) and not proven:
+            if not proven and self._is_close(run):  # the next may well be INVALID
                 failed_per_s, rate_per_s, valid = rate_per_s, _rounded(_DOWN * rate_per_s), []
-            elif len(valid) > 1:
+                continue
+            valid.append(run)
+            if len(valid) > 1:
                 proven = Found(rate_per_s=rate_per_s, runs=tuple(valid))
                 aimed_per_s = self._aim([*probes, *runs[:number]])
                 higher_per_s = _rounded(rate_per_s * min(_MOST_UP, max(_UP, aimed_per_s / rate_per_s)))
-                if not self._has_room(valid) or higher_per_s >= failed_per_s or higher_per_s > self.most_per_s:
+                is_too_high = higher_per_s >= failed_per_s or higher_per_s > self.most_per_s
+                if not self._has_room(valid) or is_too_high or raises == _MOST_RAISES:
                     return proven
-                rate_per_s, valid = higher_per_s, []
+                rate_per_s, valid, raises = higher_per_s, [], raises + 1
         if len(runs) >= _MOST_RUNS:
             return proven or NotFound(reason=f"of {len(runs)} full runs no two were valid at one rate")
         return self._trial(rate_per_s, is_full=True)
@@ -229,15 +235,15 @@ class RateSearch:
         aim = self.goal.target_share(runs[0].rate_per_s)
         return all(each.point.share < aim * _TOO_FEW / _TARGET for each in runs)
 
-    def _is_close(self, runs: list[Observation]) -> bool:
-        """Return whether one of two valid runs was nearly INVALID: then the next may well be."""
-        rate_per_s = runs[0].rate_per_s
-        allowed = self._trial(rate_per_s, is_full=True).end_at_late_share
-        return max(each.point.share for each in runs) > max(_CLOSE * allowed, self.goal.target_share(rate_per_s))
+    def _is_close(self, run: Observation) -> bool:
+        """Return whether a valid run was nearly INVALID."""
+        queries = self.goal.queries(run.rate_per_s, is_full=True)
+        nearly = _CLOSE * self.goal.late_allowed(queries) / queries
+        return run.point.share > max(nearly, self.goal.target_share(run.rate_per_s))
 
     def _trial(self, rate_per_s: float, *, is_full: bool) -> RateTrial:
         queries = self.goal.queries(rate_per_s, is_full=is_full)
-        allowed = max(0, misses_allowed(queries, self.goal.percentile)) / queries
+        allowed = (self.goal.late_allowed(queries) + 0.5) / queries
         return RateTrial(
             rate_per_s=rate_per_s,
             queries=queries,
