@@ -26,9 +26,6 @@ _TOO_FEW = 0.55
 """These three in parts of the allowance: a probe with a larger share of late queries is ended; full runs are made where
 so many should be late; if fewer are in two valid runs, a higher rate is tried."""
 
-_CLOSE = 0.85
-"""In parts of what a full run may have: with a larger share of late queries a valid run was nearly INVALID."""
-
 _SURE, _BURST = 1.64, 4.0
 """A full run is to pass 95 times in 100 (one-sided), with numbers of late queries that vary more than Poisson's."""
 
@@ -204,9 +201,6 @@ class RateSearch:
                 rate_per_s = _rounded(max(_LARGEST_DROP * failed_per_s, min(_DOWN * failed_per_s, aimed_per_s)))
                 valid = []
                 continue
-            if not proven and self._is_close(run):  # the next may well be INVALID
-                failed_per_s, rate_per_s, valid = rate_per_s, _rounded(_DOWN * rate_per_s), []
-                continue
             valid.append(run)
             if len(valid) > 1:
                 proven = Found(rate_per_s=rate_per_s, runs=tuple(valid))
@@ -234,12 +228,6 @@ class RateSearch:
         """Return whether so few queries were late that a higher rate may hold as well."""
         aim = self.goal.target_share(runs[0].rate_per_s)
         return all(each.point.share < aim * _TOO_FEW / _TARGET for each in runs)
-
-    def _is_close(self, run: Observation) -> bool:
-        """Return whether a valid run was nearly INVALID."""
-        queries = self.goal.queries(run.rate_per_s, is_full=True)
-        nearly = _CLOSE * self.goal.late_allowed(queries) / queries
-        return run.point.share > max(nearly, self.goal.target_share(run.rate_per_s))
 
     def _trial(self, rate_per_s: float, *, is_full: bool) -> RateTrial:
         queries = self.goal.queries(rate_per_s, is_full=is_full)

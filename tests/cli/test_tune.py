@@ -40,6 +40,7 @@ def tuned(tmp_path_factory):
         )
 
 
+@pytest.mark.slow
 def test_two_valid_runs_at_one_rate_show_it(tuned):
     runs = [read(tuned.results / name) for name in tuned.answer["runs"]]
     assert len(runs) == 2
@@ -51,6 +52,7 @@ def test_two_valid_runs_at_one_rate_show_it(tuned):
     assert 0.1 * CAPACITY_PER_S < tuned.answer["rate_per_s"] < 1.2 * CAPACITY_PER_S
 
 
+@pytest.mark.slow
 def test_probes_are_stored_as_runs_and_are_no_results(tuned):
     probes = [read(folder) for folder in runs_in(tuned.results / PROBES)]
     assert {probe.tag for probe in probes} == {"tune-probe"}
@@ -62,6 +64,7 @@ def test_probes_are_stored_as_runs_and_are_no_results(tuned):
     assert shown.exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_later_run_sends_the_rate_and_its_record_says_that_tune_found_it(tuned):
     words = ["gptj", "--backend", "null", "--scenario", "Server", "--no-accuracy", "--power", "none", "--json"]
     done = CliRunner().invoke(main, ["run", *words, "--results", str(tuned.folder / "later")])
@@ -75,6 +78,7 @@ def test_a_later_run_sends_the_rate_and_its_record_says_that_tune_found_it(tuned
     assert json.loads(others.stdout)["load.target_qps"]["layer"] == "default"
 
 
+@pytest.mark.slow
 def test_the_entry_says_how_it_was_found(tuned):
     (entry,) = tomllib.loads((tuned.folder / "settings.tuned.toml").read_text())["settings"]
     assert entry["when"] == {
@@ -83,6 +87,7 @@ def test_the_entry_says_how_it_was_found(tuned):
     assert (entry["found"]["by"], entry["found"]["runs"]) == ("mlbench tune", tuned.answer["runs"])
 
 
+@pytest.mark.slow
 def test_running_it_again_uses_what_is_there(tuned):
     done = invoke(tuned.results, "--json")
     again = json.loads(done.stdout)
@@ -91,6 +96,7 @@ def test_running_it_again_uses_what_is_there(tuned):
     assert json.loads(planned.stdout)["is_done"]
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_was_left_off(tuned):
     """Without the last full run, that one alone is made."""
     last = tuned.results / tuned.answer["runs"][-1]
@@ -102,6 +108,7 @@ def test_a_search_goes_on_where_it_was_left_off(tuned):
     hidden.rename(last)
 
 
+@pytest.mark.slow
 def test_other_conditions_have_runs_of_their_own(tuned):
     done = invoke(tuned.results, "--plan", "--json", "--set", "backend.service_spread=0.2")
     assert json.loads(done.stdout)["stored"] == 0
