@@ -53,3 +53,9 @@ def system_settings_file() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_config_dir("mlbench", appauthor=False)) / "settings.toml"
+
+
+def tuned_settings_file() -> Path:
+    """Return the file of what `mlbench tune` found for this machine: beside its settings file."""
+    file = system_settings_file()
+    return file.with_name(f"{file.stem}.tuned.toml")

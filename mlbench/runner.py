@@ -26,7 +26,7 @@ from mlbench.execution.instances.resource_check import check_demand
 from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.plain_values import plain_entries
 from mlbench.execution.stage_times import StageTimes
-from mlbench.folders import results_folder, system_settings_file
+from mlbench.folders import results_folder, system_settings_file, tuned_settings_file
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
@@ -148,6 +148,7 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
     )
     return resolve_settings(
         run_conditions,
+        tuned_file=tuned_settings_file(),
         system_file=system_settings_file(),
         suite=request.suite_settings,
         command_line=request.overrides,

@@ -9,7 +9,8 @@ later ones win:
     when = { workload = "bert", scenario = "Server" }
     execution.max_wait_us = 2000
 
-Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``.
+Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``. What `mlbench tune`
+saves is such a file too, with a table ``found`` in each entry that says how it was found.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
 
-LAYERS = ("default", "scenario", "workload", "backend", "system", "suite", "command line")
+LAYERS = ("default", "scenario", "workload", "backend", "tune", "system", "suite", "command line")
 """Where settings come from; a later layer overrides an earlier one."""
 
 CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
@@ -108,6 +109,7 @@ def _format_choice(value: object) -> object:
 def resolve_settings(
     run_conditions: RunConditions,
     *,
+    tuned_file: Path | None = None,
     system_file: Path | None = None,
     suite: Mapping[str, Any] = {},
     command_line: Mapping[str, Any] = {},
@@ -122,9 +124,10 @@ def resolve_settings(
     settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
     layers = [_Layer(f"scenario {scenario.name}", scenario.settings)]
     files = [(f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)]
-    if system_file and is_file(system_file):
-        files.append((f"system {system_file}", system_file))
-    layers += [layer for owner, file in files if file for layer in _layers_of(file, owner, run_conditions)]
+    for name, file in (("tune", tuned_file), ("system", system_file)):
+        if file and is_file(file):
+            files.append((f"{name} {file}", file))
+    layers += [layer for owner, each in files if each for layer in _layers_of(each, owner, run_conditions)]
     layers += [_Layer("suite", suite), _Layer("command line", command_line)]
     for layer in layers:
         for key, value in layer.values.items():
@@ -171,6 +174,7 @@ def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator
         entries = document["settings"]
         for entry in entries:
             conditions = entry.pop("when", {})
+            entry.pop("found", None)
             for condition in conditions:
                 if condition not in CONDITIONS:
                     raise UsageError(

@@ -16,6 +16,7 @@ SECTIONS = {
     "Use": (
         "docs/reading-a-result.md",
         "docs/reports.md",
+        "docs/tuning.md",
         "docs/benchmarking-a-server.md",
         "docs/python.md",
         "docs/guarding-against-regressions.md",

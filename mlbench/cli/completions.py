@@ -47,6 +47,12 @@ def offer_scenarios(context: click.Context, parameter: click.Parameter, incomple
     return offer((pair for lower, pair in named.items() if lower.startswith(incomplete.lower())), "")
 
 
+def offer_limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer what can be limited."""
+    limits = {"latency=": "of a query", "ttft=": "time to the first token", "tpot=": "time per output token"}
+    return offer(limits.items(), incomplete)
+
+
 def offer_runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the ids of stored runs, newest first; of one whose random end was typed, the whole id."""
     from mlbench.records.run_names import has_record, names_in

@@ -14,6 +14,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
         "mlbench run --suite nightly.toml",
     ),
+    "tune": (
+        "mlbench tune resnet50 --backend onnxruntime --save",
+        "mlbench tune llama2-70b --backend pytorch --limit ttft=1s --limit tpot=50ms --budget 30",
+        "mlbench tune bert --backend onnxruntime --tier valid --plan",
+    ),
     "doctor": ("mlbench doctor",),
     "list": ("mlbench list", "mlbench list --json"),
     "settings": (

@@ -8,6 +8,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Measure": {
         "demo": "A one-minute tour: one run, what its result means, what to type next.",
         "run": "Measure workloads on backends, and store run folders.",
+        "tune": "The highest rate that holds in Server, found and shown by full runs.",
         "doctor": "This machine, its noise, and what each backend still needs.",
         "list": "Workloads, backends and scenarios, and what each still needs.",
         "settings": "Each setting of a workload on a backend, and where it comes from.",

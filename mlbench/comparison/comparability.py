@@ -11,8 +11,8 @@ from mlbench.records.run_record import RunRecord, SettingRecord
 
 _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
-_HAND_SET = ("command line", "suite", "system")
-"""Layers of settings that a person chose: for these very runs, or for the machine."""
+_HAND_SET = ("command line", "suite", "system", "tune")
+"""Layers of settings that a person chose, or that were found for a person: for these very runs, or for the machine."""
 
 _SETTINGS = ("load", "execution", "backend", "workload")
 """What the keys of settings begin with."""
@@ -22,7 +22,7 @@ _TUNED = ("scenario", "workload", "backend")
 
 
 def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
-    """Return the settings that a person chose for this run: on the command line, in a suite, in the system file."""
+    """Return the settings that a person chose: on the command line, in a suite, in a file of the machine."""
     return _from_layers(record, _HAND_SET)
 
 

@@ -24,6 +24,8 @@ def is_tag(text: str) -> bool:
 
 Count = Annotated[int, Ge(0), Lt(2**63)]
 Positive = Annotated[float, Gt(0), Lt(float("inf"))]
+Limit = Annotated[float, Ge(0), Le(1e9)]
+"""A limit of a latency, in milliseconds."""
 Seconds = Annotated[float, Gt(0), Le(1e9)]
 """Longer timeouts overflow the clock."""
 
@@ -129,6 +131,17 @@ class LoadSettings:
     """Samples in a query of MultiStream. The rules fix it at 8."""
     coalesce_queries: bool = False
     """In Server: hand over all overdue queries in one call."""
+    latency_limit_ms: Limit = 0.0
+    """In Server, where the latency of queries is judged: a limit in milliseconds instead of the rules', which is
+    larger; 0: theirs."""
+    ttft_limit_ms: Limit = 0.0
+    """In Server, where tokens are judged: a limit of the time to the first token in milliseconds instead of the rules',
+    which is larger; 0: theirs."""
+    tpot_limit_ms: Limit = 0.0
+    """The same for the time per output token."""
+    end_at_late_share: Annotated[float, Ge(0), Le(1)] = 0.0
+    """In Server: once more than this share of all queries of the performance test were late, it is ended, and the run
+    is INVALID; 0: it never is. ``mlbench tune`` ends runs that cannot become valid."""
     reply_checks: Count = 256
     """About how many replies of a performance run are kept and compared with the accuracy run's."""
     stall_timeout_s: Seconds = 120.0

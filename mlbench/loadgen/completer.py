@@ -16,6 +16,7 @@ from mlperf_loadgen import FirstTokenComplete, QuerySampleResponse, QuerySamples
 
 from mlbench.contracts.engine import Samples
 from mlbench.errors import describe_error
+from mlbench.loadgen.lateness import LateCount
 from mlbench.loadgen.ledger import Closed
 
 logger = logging.getLogger(__name__)
@@ -75,17 +76,19 @@ class Completer:
     Replies that LoadGen refuses are completed without data, so that it is notified of every sample.
     """
 
-    def __init__(self, on_refused: OnRefused, *, gather_s: float = 0.0) -> None:
+    def __init__(self, on_refused: OnRefused, *, gather_s: float = 0.0, late: LateCount | None = None) -> None:
         """Start with nothing to pass on.
 
         Args:
             on_refused: notes which replies LoadGen did not take.
             gather_s: how long replies may wait for others, all of which go to LoadGen in one call; 0: none waits.
                 Each call switches the GIL between threads, which costs a fast engine more than everything else.
+            late: told what LoadGen was given.
         """
         self.issuer = threading.get_ident()
         self._on_refused = on_refused
         self._gather_s = gather_s
+        self._late = late
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mlbench-completer", daemon=True)
         self._failure = ""
@@ -140,6 +143,8 @@ class Completer:
         except Exception:  # LoadGen's binding refuses it, and would wait for ever
             _give_up([sample_id])
             raise
+        if self._late:
+            self._late.complete((sample_id,))
 
     def first_token(self, samples: Closed, tokens: np.ndarray) -> None:
         """Give LoadGen the first token of each sample; they stay open."""
@@ -206,10 +211,15 @@ class Completer:
             for each in answers:
                 self._on_refused(each.samples.indices, f"LoadGen refuses the reply: {describe_error(error)}")
                 _give_up(each.samples.ids)
+        if self._late:
+            for each in answers:
+                self._late.complete(each.samples.ids, each.token_counts)
 
     def _report_first(self, job: _FirstTokens) -> None:
         try:
             FirstTokenComplete(_responses(job.samples, job.tokens))
+            if self._late:
+                self._late.first_token(job.samples.ids)
         except Exception as error:  # the answer is still to come
             logger.exception("LoadGen refused first tokens")
             self._on_refused(job.samples.indices, f"LoadGen refuses the first token: {describe_error(error)}")

@@ -14,9 +14,10 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine
 from mlbench.errors import DataError, MlbenchError, describe_error
 from mlbench.loadgen.completer import Completer
+from mlbench.loadgen.lateness import LateCount
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.replies import CheckedReply
-from mlbench.loadgen.settings import Test, loadgen_settings
+from mlbench.loadgen.settings import Test, late_allowed, late_limits, loadgen_settings
 from mlbench.loadgen.sut import Qsl, Sut
 from mlbench.loadgen.watchdog import ProgressCallbacks, Watchdog, Watched
 
@@ -35,8 +36,10 @@ _NOTHING = nullcontext()
 class Traffic:
     """Counts and faults of a test, as the SUT saw it. A reply after the test still becomes a fault."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, late: LateCount | None = None) -> None:
         self._ledger = ledger
+        self.late = late
+        """The count of late samples; None where nothing ends a test early."""
 
     @property
     def issued(self) -> int:
@@ -74,7 +77,10 @@ def drive(  # noqa: PLR0913 - a test has these parts
     """
     folder.mkdir(parents=True, exist_ok=True)
     ledger = Ledger()
-    with Completer(ledger.fault, gather_s=_GATHER_S if test.scenario.sends_all_at_once else 0) as completer:
+    most = late_allowed(test, dataset.count)
+    late = None if most is None else LateCount(late_limits(test), most)
+    gather_s = _GATHER_S if test.scenario.sends_all_at_once else 0
+    with Completer(ledger.fault, gather_s=gather_s, late=late) as completer:
         wants_tokens = test.tokens is not None
         reply = CheckedReply(
             test.reply,
@@ -83,7 +89,7 @@ def drive(  # noqa: PLR0913 - a test has these parts
             wants_tokens=wants_tokens,
             needs_first_tokens=wants_tokens and not test.scenario.sends_all_at_once,
         )
-        sut = Sut(engine, dataset, reply, ledger, completer)
+        sut = Sut(engine, dataset, reply, ledger, completer, late=late)
         qsl = Qsl(dataset, sut.abort, section)
         watched = Watched(ledger=ledger, completer=completer, sut=sut, qsl=qsl, folder=folder)
         idle_s = _LONGEST_PAUSE / test.load.target_qps if test.scenario.sends_rate else 0.0
@@ -98,7 +104,7 @@ def drive(  # noqa: PLR0913 - a test has these parts
     summary = folder / "mlperf_log_summary.txt"
     if not summary.is_file() or not summary.stat().st_size:
         raise MlbenchError(f"LoadGen left no summary in {folder}.", hint="Is the disk full?")
-    return Traffic(ledger)
+    return Traffic(ledger, late)
 
 
 def _start(test: Test, sut: Sut, qsl: Qsl, dataset: Dataset, folder: Path) -> None:

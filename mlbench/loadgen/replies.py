@@ -143,6 +143,14 @@ class CheckedReply(Reply):
         """Fail all samples that have no answer yet."""
         self._give_up(self._ledger.close_all(), f"failed: {reason}")
 
+    def hold(self, ids: Sequence[int]) -> Closed:
+        """Close samples that no engine is asked for, and return them for `release`; LoadGen waits for them."""
+        return self._ledger.close(ids)
+
+    def release(self, held: Closed) -> None:
+        """Tell LoadGen that samples that were held are over without data."""
+        self._tell_given_up(held)
+
     def shut(self) -> None:
         """End the test: a later reply is a fault, and not reported to LoadGen. Called by the issuer."""
         self._is_shut = True

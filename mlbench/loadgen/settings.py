@@ -5,6 +5,7 @@ LoadGen 6.0.17 has the seeds of another round, and ignores seeds in configuratio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +14,10 @@ import mlperf_loadgen
 from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.load_progress import Demand
+from mlbench.loadgen.lateness import LateLimits
+
+_ROUNDING = 1e-6
+_SPARE_QUERIES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +35,8 @@ class Seeds:
 class TokenRules:
     """Limits for workloads judged by tokens."""
 
-    ttft_ms: int
-    tpot_ms: int
+    ttft_ms: float
+    tpot_ms: float
 
 
 class Mode(StrEnum):
@@ -52,12 +57,43 @@ class Test:
     load: LoadSettings
     reply: ReplySpec
     seeds: Seeds
-    server_latency_ms: int | None = None
+    server_latency_ms: float | None = None
     tokens: TokenRules | None = None
     """None: replies carry no token counts."""
     inferred_tokens: int | None = None
     """Tokens that LoadGen counts for every sample, whatever its reply."""
     equal_issue: bool = False
+    longest_answer: int = 1
+    """Tokens in an answer at most."""
+
+    @property
+    def patience_s(self) -> float:
+        """Return how long an answer can take in Server that keeps the limits."""
+        if self.tokens:
+            return (self.tokens.ttft_ms + (self.longest_answer - 1) * self.tokens.tpot_ms) / 1000
+        return (self.server_latency_ms or 0) / 1000
+
+
+def planned_queries(test: Test, sample_count: int) -> int:
+    """Return how many queries LoadGen sends in Server over a dataset of ``sample_count`` samples, about."""
+    count = max(test.load.min_query_count, math.ceil(test.load.target_qps * test.load.min_duration_ms / 1000))
+    loaded = min(test.load.performance_sample_count or sample_count, sample_count)
+    return math.ceil(count / loaded) * loaded if test.equal_issue else count
+
+
+def late_allowed(test: Test, sample_count: int) -> int | None:
+    """Return how many late queries end a test if there are more; None where none do."""
+    share = test.load.end_at_late_share
+    if not share or not test.scenario.sends_rate or test.mode is Mode.ACCURACY:
+        return None
+    return math.floor(share * planned_queries(test, sample_count) + _ROUNDING)
+
+
+def late_limits(test: Test) -> LateLimits:
+    """Return beyond what a query is late."""
+    if test.tokens:
+        return LateLimits(ttft_ns=round(test.tokens.ttft_ms * 1e6), tpot_ns=round(test.tokens.tpot_ms * 1e6))
+    return LateLimits(latency_ns=round((test.server_latency_ms or 0) * 1e6))
 
 
 def demand_of(test: Test, sample_count: int) -> Demand:
@@ -90,8 +126,18 @@ def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettin
     settings.performance_sample_count_override = min(load.performance_sample_count, sample_count)
     settings.sample_concatenate_permutation = test.equal_issue
     _set_scenario(settings, test)
+    if (most := late_allowed(test, sample_count)) is not None:
+        settings.server_max_async_queries = _most_open(test, most)
     _set_tokens(settings, test)
     return settings
+
+
+def _most_open(test: Test, most_late: int) -> int:
+    """Return how many open queries end a test: LoadGen's only way to end one early.
+
+    It never ends one that may be valid: what is open beyond the arrivals of the time that an answer may take is late.
+    """
+    return most_late + math.ceil(2 * test.load.target_qps * test.patience_s) + _SPARE_QUERIES
 
 
 def _set_scenario(settings: mlperf_loadgen.TestSettings, test: Test) -> None:
@@ -101,14 +147,14 @@ def _set_scenario(settings: mlperf_loadgen.TestSettings, test: Test) -> None:
     if pattern.percentile_setting:
         setattr(settings, pattern.percentile_setting, test.scenario.percentile)
     if test.scenario.sends_rate:
-        settings.server_target_latency_ns = (test.server_latency_ms or 0) * 1_000_000
+        settings.server_target_latency_ns = round((test.server_latency_ms or 0) * 1e6)
 
 
 def _set_tokens(settings: mlperf_loadgen.TestSettings, test: Test) -> None:
     if test.tokens:
         settings.use_token_latencies = True
-        settings.ttft_latency = test.tokens.ttft_ms * 1_000_000
-        settings.tpot_latency = test.tokens.tpot_ms * 1_000_000
+        settings.ttft_latency = round(test.tokens.ttft_ms * 1e6)
+        settings.tpot_latency = round(test.tokens.tpot_ms * 1e6)
     if test.inferred_tokens:
         settings.infer_token_latencies = True
         settings.token_latency_scaling_factor = test.inferred_tokens

@@ -12,7 +12,8 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.errors import describe_error
 from mlbench.loadgen.completer import Completer
-from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.lateness import LateCount
+from mlbench.loadgen.ledger import Closed, Ledger
 from mlbench.loadgen.replies import CheckedReply
 
 logger = logging.getLogger(__name__)
@@ -21,14 +22,23 @@ logger = logging.getLogger(__name__)
 class Sut:
     """Receives LoadGen's callbacks. None of them raises: an exception there would crash the process at exit."""
 
-    def __init__(
-        self, engine: Engine, dataset: Dataset, reply: CheckedReply, ledger: Ledger, completer: Completer
+    def __init__(  # noqa: PLR0913 - a test has these parts
+        self,
+        engine: Engine,
+        dataset: Dataset,
+        reply: CheckedReply,
+        ledger: Ledger,
+        completer: Completer,
+        *,
+        late: LateCount | None = None,
     ) -> None:
         self._engine = engine
         self._dataset = dataset
         self._reply = reply
         self._ledger = ledger
         self._completer = completer
+        self._late = late
+        self._held: list[Closed] = []
         self._is_aborted = False
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
@@ -38,6 +48,11 @@ class Sut:
         if self._is_aborted:
             self._completer.give_up(self._ledger.close(ids))
             return
+        if self._late is not None:
+            if self._late.is_over:
+                self._hold(ids, self._late)
+                return
+            self._late.issued(ids)
         try:
             self._engine.submit(Samples(ids, indices, self._dataset), self._reply)
         except BaseException as error:  # an engine may call sys.exit
@@ -51,6 +66,15 @@ class Sut:
         except BaseException as error:  # as in `issue`
             logger.exception("flush failed")
             self._ledger.fault_of_test(f"flush failed: {describe_error(error)}")
+        while self._held:
+            self._reply.release(self._held.pop())
+
+    def _hold(self, ids: tuple[int, ...], late: LateCount) -> None:
+        """Let a query wait until LoadGen, with too many of them open, sends no more."""
+        if not late.is_ended:
+            late.is_ended = True
+            self._ledger.fault_of_test(late.reason)
+        self._held.append(self._reply.hold(ids))
 
     def abort(self, reason: str) -> None:
         """Abort the run: fail every open sample by name, and complete those still to come without data."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.backend import Backend, EnginePlan
+from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
 from mlbench.contracts.rules import Tokens
@@ -98,4 +99,10 @@ def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode:
         tokens=tokens if limits.tokens is Tokens.MEASURED else None,
         inferred_tokens=rules_of(job.workload).tokens_per_sample,
         equal_issue=limits.equal_issue,
+        longest_answer=_longest_answer(model),
     )
+
+
+def _longest_answer(model: Model) -> int:
+    program = model.program
+    return program.decoding.max_new_tokens if isinstance(program, GenerationProgram) else 1

@@ -34,7 +34,7 @@ from mlbench.measurement.spot_check import spot_check
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import RunLimits, limits_of
+from mlbench.rules.tiers import RunLimits, limits_of, with_own_limits
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,8 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     if isinstance(model.program, BatchProgram):
         model.program.listener = channel.step
     metric = job.workload.metric(job.variant, dataset) if spec.wants_accuracy else None
-    limits = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    limits = with_own_limits(by_rules, job.load)
     metering, facts = Metering.from_request(spec.power, plugins), PluginFacts()
     channel.progress("compile")
     with open_engine(job, model, dataset) as ready:
@@ -135,6 +136,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
             **{f"graph {name}": graph.fingerprint for name, graph in model.graphs.items()},
         },
         "samples": {"dataset": dataset.count, "issued": issued},
+        "lateness": traffic[Mode.PERFORMANCE].late,
     }
     return RunOutcome.of_values(outcome)
 

@@ -151,6 +151,7 @@ class _Trial:
             target_qps=target_qps,
             expected_latency_ns=max(1, free.fastest_ns // 4),
             reply_checks=0,
+            end_at_late_share=0.0,
         )
 
     def _drive(self, load: LoadSettings) -> DetailLog:

@@ -12,6 +12,7 @@ from mlbench.errors import InvalidRunError
 from mlbench.records.run_record import (
     AccuracyRecord,
     EnergyRecord,
+    LatenessRecord,
     ResultRecord,
     SeedsRecord,
     VerdictRecord,
@@ -29,6 +30,7 @@ class RunOutcome(Stored):
     result: ResultRecord
     accuracy: AccuracyRecord | None
     verdict: VerdictRecord
+    lateness: LatenessRecord | None = None
     overhead_ns_per_sample: int | None
     energy: EnergyRecord | None
     work: WorkRecord | None

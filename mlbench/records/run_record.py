@@ -149,6 +149,19 @@ class SettingRecord(Stored):
     layer: str
 
 
+class LatenessRecord(Stored):
+    """Late samples of the performance test, counted while it ran."""
+
+    answered: Count
+    """Answers until the test ended, or until too many were late."""
+    late: Count
+    """How many of these were beyond a limit: of the latency, or of the time to the first token or per token."""
+    most: Count
+    """With more the run cannot be what it was made for, and is ended."""
+    is_ended: bool
+    """Whether it was."""
+
+
 class EnergyRecord(Stored):
     """What power meters measured over the performance run, idling included."""
 
@@ -291,6 +304,8 @@ class RunRecord(Stored):
     result: ResultRecord | None = None
     accuracy: AccuracyRecord | None = None
     verdict: VerdictRecord | None = None
+    lateness: LatenessRecord | None = None
+    """Null where late samples were not counted while the test ran: `load.end_at_late_share` asks for it."""
     overhead_ns_per_sample: Count | None = None
     """Overhead of the harness, measured with the run's engine over graphs that cost nothing; null where not
     measured."""

@@ -40,3 +40,16 @@ def queries_needed(misses: int, percentile: float) -> int:
         else:
             low = middle
     return high
+
+
+@cache
+def misses_allowed(queries: int, percentile: float) -> int:
+    """Return the largest ``t`` for which ``queries`` are enough; -1 where they are too few even without a miss."""
+    low, high = -1, queries
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _is_enough(queries, middle, percentile):
+            low = middle
+        else:
+            high = middle
+    return low

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.rules import Tokens
 from mlbench.contracts.workload import Profile
+from mlbench.errors import UsageError
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.official import (
     OFFICIAL_MIN_DURATION_MS,
@@ -24,8 +25,16 @@ from mlbench.rules.own import rules_of
 
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
-    from mlbench.contracts.scenario import Scenario
+    from mlbench.contracts.scenario import LoadSettings, Scenario
     from mlbench.contracts.workload import Workload
+
+
+OWN_LIMITS = {
+    "server_latency_ms": "latency_limit_ms",
+    "ttft_ms": "ttft_limit_ms",
+    "tpot_ms": "tpot_limit_ms",
+}
+"""By the limit of `RunLimits`, the setting of `LoadSettings` that replaces it."""
 
 
 class Tier(StrEnum):
@@ -59,11 +68,11 @@ class RunLimits:
     """Minimum number of samples kept loaded."""
     samples_per_query: int | None
     """None in Offline."""
-    server_latency_ms: int | None
+    server_latency_ms: float | None
     """None outside Server, and where tokens are judged instead."""
-    ttft_ms: int | None
+    ttft_ms: float | None
     """None outside Server, and where tokens are not measured."""
-    tpot_ms: int | None
+    tpot_ms: float | None
     equal_issue: bool
     tokens: Tokens
     seeds: RoundSeeds
@@ -85,9 +94,7 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
         UsageError: v4.1 has no rules of that name.
     """
     rules, row, is_mini = rules_of(workload), _rows()[tier], profile is Profile.MINI
-    official = official_limits(rules, scenario)
-    is_by_latency = scenario.sends_rate and rules.tokens is not Tokens.MEASURED
-    own_ms = workload.mini_server_latency_ms if is_mini and is_by_latency else None
+    official = latency_limits(workload, scenario, profile)
     is_offline = official.offline_min_samples is not None
     return replace(
         official,
@@ -98,8 +105,49 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
             rules.performance_sample_count or dataset.performance_count,
             dataset.count if is_mini else rules.samples or dataset.count,
         ),
-        server_latency_ms=own_ms or official.server_latency_ms,
     )
+
+
+def run_length(workload: Workload, scenario: Scenario, tier: Tier) -> tuple[int, int]:
+    """Return how many milliseconds a run lasts at least, and how many queries it sends at least."""
+    rules = rules_of(workload)
+    least = _min_query_count(rules, official_limits(rules, scenario).min_query_count, tier, scenario)
+    return _min_duration_ms(rules, tier), least
+
+
+def latency_limits(workload: Workload, scenario: Scenario, profile: Profile) -> RunLimits:
+    """Return the official limits with those of latencies as they are in this profile."""
+    rules = rules_of(workload)
+    official = official_limits(rules, scenario)
+    is_by_latency = scenario.sends_rate and rules.tokens is not Tokens.MEASURED
+    own_ms = workload.mini_server_latency_ms if profile is Profile.MINI and is_by_latency else None
+    return replace(official, server_latency_ms=own_ms or official.server_latency_ms)
+
+
+def with_own_limits(limits: RunLimits, load: LoadSettings) -> RunLimits:
+    """Return the limits with those of latencies that the user sets, which must be stricter.
+
+    Raises:
+        UsageError: one is larger than the rules', or of what is not judged there.
+    """
+    chosen: dict[str, Any] = {}
+    for limit, key in OWN_LIMITS.items():
+        asked_ms: float = getattr(load, key)
+        theirs_ms: float | None = getattr(limits, limit)
+        if not asked_ms:
+            continue
+        if theirs_ms is None:
+            judged = [
+                f"load.{each} ({getattr(limits, name):g})" for name, each in OWN_LIMITS.items() if getattr(limits, name)
+            ]
+            hint = f"Judged is {' and '.join(judged)}." if judged else "No latency is judged in this scenario."
+            raise UsageError(f"load.{key} is {asked_ms:g}, and that is not judged in such a run.", hint=hint)
+        if asked_ms > theirs_ms:
+            raise UsageError(
+                f"load.{key} is {asked_ms:g}, larger than the limit of the rules.", hint=f"It is {theirs_ms:g} at most."
+            )
+        chosen[limit] = int(asked_ms) if asked_ms.is_integer() else asked_ms
+    return replace(limits, **chosen)
 
 
 def official_limits(rules: WorkloadRules, scenario: Scenario) -> RunLimits:

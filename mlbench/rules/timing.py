@@ -138,19 +138,19 @@ def _percent(facts: RunFacts) -> str:
 
 
 def _latency(
-    facts: RunFacts, rule: str, limit_ms: int | None, keys: tuple[str, str], *, is_strict: bool = False
+    facts: RunFacts, rule: str, limit_ms: float | None, keys: tuple[str, str], *, is_strict: bool = False
 ) -> RuleResult | None:
     """Apply a limit to the measured latency and to LoadGen's own limit, which are in its log under these keys."""
     if limit_ms is None:
         return None
-    limit, (measured, asked) = limit_ms * NS_PER_MS, map(facts.detail.get, keys)
+    limit, (measured, asked) = round(limit_ms * NS_PER_MS), map(facts.detail.get, keys)
     is_limit_set = asked is not None and 0 < asked <= limit
     is_in_time = measured is not None and (measured < limit if is_strict else measured <= limit)
     passed = is_limit_set and is_in_time and facts.detail.get("result_perf_constraints_met") is True
     if is_limit_set:
-        fix = f"Lower load.target_qps below {_target_qps(facts):g}, or answer within {limit_ms} ms."
+        fix = f"Lower load.target_qps below {_target_qps(facts):g}, or answer within {limit_ms:g} ms."
     else:
-        fix = f"Give LoadGen a limit of at most {limit_ms} ms; it was given {(asked or 0) / NS_PER_MS:g} ms."
+        fix = f"Give LoadGen a limit of at most {limit_ms:g} ms; it was given {(asked or 0) / NS_PER_MS:g} ms."
     return RuleResult(
         rule=rule,
         measured=measured,

@@ -26,6 +26,7 @@ class Null(Backend):
         """Return an engine that answers in the model's form; it ignores graphs, batching and precision."""
         from mlbench import GenerationProgram
         from mlbench_null.engine import DelayedEngine, NullEngine, Script
+        from mlbench_null.queue import Queue
         from mlbench_null.scripts import TokenStream, Zeros
 
         options = self.options
@@ -34,4 +35,7 @@ class Null(Backend):
         if isinstance(model.program, GenerationProgram):
             most, fewest = options.most_tokens, options.tokens
             script = TokenStream(model.program, fewest=fewest, most=most, delay_ns=delay_ns, token_ns=token_ns)
+        if options.service_ms:
+            mean_ns, spread, wobble = options.service_ms * 1e6, options.service_spread, options.service_wobble
+            return DelayedEngine(Queue(script, mean_ns=mean_ns, spread=spread, wobble=wobble))
         return DelayedEngine(script) if delay_ns or token_ns else NullEngine(script)

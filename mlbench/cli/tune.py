@@ -1,0 +1,250 @@
+"""``mlbench tune``: the highest rate that holds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.completions import offer_backends, offer_limits, offer_scenarios, offer_workloads
+from mlbench.cli.options import Finite, overrides_option, profile_option, results_option, weights_option
+from mlbench.cli.output import echo_json, echo_line
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.power import AUTO
+
+if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
+    from mlbench.records.run_record import RunRecord
+    from mlbench.runner import ResolvedRequest
+    from mlbench.search.rate_search import Observation
+    from mlbench.tuner.find_rate import TuneOutcome
+    from mlbench.tuner.tune_plan import TunePlan
+
+
+@click.command("tune")
+@click.argument("workload", shell_complete=offer_workloads)
+@click.option(
+    "--backend",
+    metavar="BACKEND",
+    shell_complete=offer_backends,
+    help="See `mlbench list`.  [default: the best that runs here]",
+)
+@click.option(
+    "--scenario",
+    default="",
+    metavar="SCENARIO",
+    shell_complete=offer_scenarios,
+    help="One that sends a rate.  [default: the first such one]",
+)
+@profile_option
+@click.option(
+    "--tier",
+    type=click.Choice(["smoke", "dev", "valid"]),
+    default="dev",
+    show_default=True,
+    help="Of the full runs: seconds, a minute, or the official durations and counts.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice([str(precision) for precision in Precision]),
+    help="Precision to compute in.  [default: the backend's first]",
+)
+@weights_option
+@click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether full runs score as well.")
+@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=TIME",
+    shell_complete=offer_limits,
+    help="A stricter limit than the rules': latency=10ms, ttft=1s or tpot=50ms; may be given more than once.",
+)
+@click.option(
+    "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
+)
+@click.option("--save", is_flag=True, help="Keep the rate for later runs on this machine.")
+@click.option("--plan", "only_plans", is_flag=True, help="Say how long it will take, and run nothing.")
+@click.option("--fresh", is_flag=True, help="Make all runs, also those that an earlier search made.")
+@overrides_option
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
+def command(
+    workload: str,
+    backend: str | None,
+    scenario: str,
+    profile: str,
+    tier: str,
+    precision: str | None,
+    weights: str,
+    wants_accuracy: bool,
+    power: str,
+    limits: tuple[str, ...],
+    budget: float | None,
+    save: bool,
+    only_plans: bool,
+    fresh: bool,
+    overrides: dict[str, str],
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Find the highest rate at which WORKLOAD is valid again and again on a backend.
+
+    Short probes bracket the rate, then full runs are made until two are valid at one rate: these are stored like all
+    others, under the tag `tune`. The same command goes on where it was left off, with the runs that are there.
+    Exit status: 0 when a rate was found, 1 otherwise, 2 for wrong usage, before anything is measured.
+    """
+    from mlbench.contracts.workload import Profile, Weights
+    from mlbench.discovery import Plugins
+    from mlbench.folders import tuned_settings_file
+    from mlbench.rules.tiers import Tier
+    from mlbench.tuner.own_limits import settings_of_limits
+    from mlbench.tuner.tune_plan import TuneRequest, plan_tune
+    from mlbench.tuner.tuned_settings import check_place
+
+    plugins = Plugins.discover()
+    asked = Precision(precision) if precision else None
+    request = TuneRequest(
+        workload=workload,
+        backend=backend or plugins.best_backend(asked).name,
+        scenario=scenario,
+        profile=Profile(profile),
+        tier=Tier(tier),
+        weights=Weights(weights),
+        precision=asked,
+        wants_accuracy=wants_accuracy,
+        power=power,
+        limits=settings_of_limits(limits),
+        overrides=overrides,
+        results=results,
+    )
+    plan = plan_tune(request, plugins)
+    budget_s = float("inf") if budget is None else 60 * budget
+    if only_plans:
+        _print_plan(plan, plugins, as_json=as_json, fresh=fresh)
+        return 0
+    _check_budget(plan, plugins, budget_s, fresh=fresh)
+    if save:
+        check_place(tuned_settings_file())
+    outcome = _carry_out(plan, plugins, budget_s=budget_s, fresh=fresh)
+    saved = _save(plan, outcome) if save and outcome.found else None
+    _print(plan, outcome, saved, as_json=as_json)
+    return 0 if outcome.found else 1
+
+
+def _name(plan: TunePlan) -> str:
+    base = plan.base
+    return f"{base.workload} {base.backend} {base.scenario} {base.precision}"
+
+
+def _print_plan(plan: TunePlan, plugins: Plugins, *, as_json: bool, fresh: bool) -> None:
+    from mlbench.reports.tune import plan_line, tune_json
+    from mlbench.tuner.remaining import remaining_of
+
+    left = remaining_of(plan, plugins, fresh=fresh)
+    if as_json:
+        facts = {"least_s": left.least_s, "usual_s": left.usual_s, "stored": left.stored, "is_done": left.is_done}
+        echo_json(tune_json(facts))
+    else:
+        echo_line(plan_line(_name(plan), least_s=left.least_s, usual_s=left.usual_s, stored=left.stored))
+
+
+def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
+    """Raise `UsageError` for a budget in which no rate can be found."""
+    from mlbench.errors import UsageError
+    from mlbench.reports.units import rough_time
+    from mlbench.tuner.remaining import remaining_of
+
+    if budget_s == float("inf"):
+        return
+    least_s = remaining_of(plan, plugins, fresh=fresh).least_s
+    if budget_s < least_s:
+        raise UsageError(
+            f"--budget {budget_s / 60:g} is too short: the search takes at least {rough_time(least_s)}.",
+            hint="Give more, or a shorter --tier.",
+        )
+
+
+def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool) -> TuneOutcome:
+    from mlbench.records.run_folder import make_results_folder
+    from mlbench.reports.tune import trial_line
+    from mlbench.tuner.find_rate import find_rate
+
+    def show(observation: Observation, is_stored: bool) -> None:
+        echo_line(trial_line(observation, is_stored=is_stored), to_stderr=True)
+
+    make_results_folder(plan.base.results)
+    return find_rate(plan, plugins, _Maker(plugins), budget_s=budget_s, fresh=fresh, on_observation=show)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes runs one after another, each with a line of progress that goes away."""
+
+    plugins: Plugins
+
+    def __call__(self, request: ResolvedRequest, what: str, seconds: float) -> RunRecord:
+        """Make a run; raises as `run_benchmark`."""
+        from mlbench.cli.progress import Progress
+        from mlbench.records.expected_cost import Basis, ExpectedTime
+        from mlbench.reports.progress import RunPlace, RunProgress
+        from mlbench.runner import run_benchmark
+
+        now_s = time.monotonic()
+        this = ExpectedTime(seconds=seconds, basis=Basis.NOTHING)
+        place = RunPlace(number=1, of=1, this=this, others=ExpectedTime(seconds=0.0, basis=Basis.SAME))
+        name = f"{request.workload} {request.backend}, {what}"
+        with Progress(RunProgress(name, place, began_s=now_s, first_began_s=now_s)) as progress:
+            return run_benchmark(request, self.plugins, progress.on_progress)
+
+
+def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:
+    """Keep the rate and the settings that it was found with, and return the file."""
+    from mlbench.folders import tuned_settings_file
+    from mlbench.tuner.tune_plan import SEARCHED
+    from mlbench.tuner.tuned_settings import save_entry
+
+    assert outcome.found
+    base, found = plan.base, outcome.found
+    names = ("workload", "backend", "scenario", "profile", "precision")
+    how = {
+        "by": "mlbench tune",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tier": str(base.tier),
+        "runs": [each.run_id for each in found.runs],
+        **{key.removeprefix("load."): value for key, value in plan.request.limits.items()},
+    }
+    values = {**plan.request.overrides, SEARCHED: found.rate_per_s}
+    file = tuned_settings_file()
+    save_entry(file, {name: str(getattr(base, name)) for name in names}, values, how)
+    return file
+
+
+def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json: bool) -> None:
+    from mlbench.reports.console import DISCLAIMER
+    from mlbench.reports.tune import found_lines, tune_json
+
+    found = outcome.found
+    if as_json:
+        values = sorted(record.result.value or 0.0 for record in outcome.records if record.result)
+        facts = {
+            "rate_per_s": found.rate_per_s if found else None,
+            "completed": {"low": values[0], "high": values[-1]} if values else None,
+            "runs": [each.run_id for each in found.runs] if found else [],
+            "made": outcome.made,
+            "reason": outcome.reason,
+            "saved": str(saved) if saved else None,
+        }
+        echo_json(tune_json(facts))
+        return
+    if found:
+        for line in found_lines(_name(plan), found.rate_per_s, found.runs, outcome.records):
+            echo_line(line)
+        echo_line(f"  saved in   {saved}: later runs send this rate" if saved else "  --save keeps it for later runs.")
+        echo_line(DISCLAIMER)
+    if outcome.reason:
+        echo_line(f"{'' if found else 'No rate was found: '}{outcome.reason}.", to_stderr=not found)

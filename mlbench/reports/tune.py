@@ -1,0 +1,75 @@
+"""A search for a rate, as lines and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.units import plural, quantity, rough_time, three_digits
+
+
+class Late(Protocol):
+    """What a trial came to."""
+
+    @property
+    def rate_per_s(self) -> float:
+        """The rate of arrivals."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is a full run."""
+
+    @property
+    def answered(self) -> int:
+        """How many queries were."""
+
+    @property
+    def late(self) -> int:
+        """How many of them were late."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the verdict says so."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of its record."""
+
+
+def trial_line(trial: Late, *, is_stored: bool) -> str:
+    """Return what a trial came to: ``probe at 730/s: 1.2 % of 4,380 late``."""
+    kind = "full run" if trial.is_full else "probe"
+    verdict = f", {'valid' if trial.is_valid else 'INVALID'}" if trial.is_full else ""
+    source = ", stored" if is_stored else ""
+    return f"{kind} at {trial.rate_per_s:g}/s: {_late(trial)} late{verdict}{source}  [{trial.run_id}]"
+
+
+def _late(trial: Late) -> str:
+    share = trial.late / trial.answered if trial.answered else 0.0
+    return f"{100 * share:.2g} % of {trial.answered:,}"
+
+
+def found_lines(name: str, rate_per_s: float, runs: Sequence[Late], records: Sequence[RunRecord]) -> Iterator[str]:
+    """Yield the answer, what it rests on, and what a reader must know of it."""
+    values = sorted(record.result.value or 0.0 for record in records if record.result)
+    unit = next(record.result.unit for record in records if record.result)
+    shares = " and ".join(f"{100 * each.late / max(each.answered, 1):.2g} %" for each in runs)
+    yield f"{name}: {rate_per_s:g}/s holds: {plural(len(runs), 'full run')} at this rate, all valid"
+    yield f"  completed  {three_digits(values[0])} to {quantity(values[-1], unit)} over the repeats"
+    yield f"  late       {shares} of the queries"
+    yield f"  shown by   {', '.join(each.run_id for each in runs)}"
+    if any(record.verdict and record.verdict.is_accurate is False for record in records):
+        yield "  Its answers miss the accuracy target: `mlbench show` says by how much."
+
+
+def plan_line(name: str, *, least_s: float, usual_s: float, stored: int) -> str:
+    """Return how long a search takes."""
+    there = f"; {plural(stored, 'run')} of earlier searches are there and would be used" if stored else ""
+    return f"{name}: about {rough_time(usual_s)}, at least {rough_time(least_s)}{there}."
+
+
+def tune_json(facts: dict[str, Any]) -> str:
+    """Return the answer for other programs."""
+    return json.dumps(facts, indent=2)

@@ -1,0 +1,177 @@
+"""Carries out a search for the highest rate that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mlbench.discovery import Plugins
+from mlbench.errors import InvalidRunError
+from mlbench.records.run_record import RunRecord
+from mlbench.runner import ResolvedRequest
+from mlbench.search.rate_search import Found, NotFound, Observation, RateSearch, RateTrial
+from mlbench.tuner.stored_trials import StoredTrials
+from mlbench.tuner.trial_runs import TrialRuns, check_completed
+from mlbench.tuner.tune_plan import AROUND_S, TunePlan
+
+_BEGIN = 0.75
+"""The first probe's share of the throughput with everything at once."""
+
+_MOST = 1.1
+"""No rate is tried beyond so many times that throughput: what a short run shows may be a little less than there is."""
+
+_BEGIN_ALONE = 0.6
+"""The same share of the rate one at a time, where only that is known."""
+
+
+class RunMaker(Protocol):
+    """Makes a run."""
+
+    def __call__(self, request: ResolvedRequest, what: str, seconds: float) -> RunRecord:
+        """Make a run that is expected to send queries for so long; ``what`` says what it is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOutcome:
+    """How a search ended."""
+
+    found: Found | None
+    reason: str
+    """Why there is no rate, or why the search for a higher one was left off; empty otherwise."""
+    search: RateSearch | None
+    made: int
+    """Runs that were made now; the others were stored."""
+    records: tuple[RunRecord, ...] = ()
+    """The records of the runs that show the rate."""
+
+
+def find_rate(  # noqa: PLR0913 - a search has these parts
+    plan: TunePlan,
+    plugins: Plugins,
+    make: RunMaker,
+    *,
+    budget_s: float = float("inf"),
+    fresh: bool = False,
+    on_observation: Callable[[Observation, bool], None] = lambda observation, is_stored: None,
+) -> TuneOutcome:
+    """Search for the highest rate at which runs are valid again.
+
+    Args:
+        plan: what to search for.
+        plugins: those installed.
+        make: makes a run; stored ones are used instead where they fit.
+        budget_s: no run is begun that would probably end later.
+        fresh: use no stored runs.
+        on_observation: told what each trial came to, and whether it was stored.
+
+    Raises:
+        InvalidRunError: a run failed, or is INVALID for a reason that no rate changes.
+        MlbenchError: as `run_benchmark`.
+    """
+    return _Tune(plan, TrialRuns(plan, plugins), make, budget_s, StoredTrials(fresh=fresh), on_observation).carry_out()
+
+
+class _OverBudgetError(Exception):
+    pass
+
+
+class _Tune:
+    """A search while it is carried out."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a search has these parts
+        self,
+        plan: TunePlan,
+        runs: TrialRuns,
+        make: RunMaker,
+        budget_s: float,
+        stored: StoredTrials,
+        on_observation: Callable[[Observation, bool], None],
+    ) -> None:
+        self._plan = plan
+        self._runs = runs
+        self._make = make
+        self._left_s = budget_s
+        self._stored = stored
+        self._on_observation = on_observation
+        self._made = 0
+        self._records: dict[str, RunRecord] = {}
+
+    def carry_out(self) -> TuneOutcome:
+        search: RateSearch | None = None
+        try:
+            search = self._begin()
+            while isinstance(step := search.next_step(), RateTrial):
+                search = search.with_observation(self._try(step, search))
+        except _OverBudgetError:
+            found = search.proven() if search else None
+            return self._outcome(found, "the budget is used up; the same command goes on from here", search)
+        reason = step.reason if isinstance(step, NotFound) else ""
+        return self._outcome(step if isinstance(step, Found) else None, reason, search)
+
+    def _outcome(self, found: Found | None, reason: str, search: RateSearch | None) -> TuneOutcome:
+        records = tuple(self._records[each.run_id] for each in found.runs) if found else ()
+        return TuneOutcome(found=found, reason=reason, search=search, made=self._made, records=records)
+
+    def _begin(self) -> RateSearch:
+        """Measure the speeds, and return the search with its first guess."""
+        guesses, goal, most_per_s = list[float](), self._plan.goal, float("inf")
+        for scenario in self._plan.speeds:
+            record, _ = self._record(self._runs.speed(scenario), f"speed in {scenario.name}", goal.probe_s)
+            check_completed(record)
+            assert record.result
+            loaded = record.load.get("performance_sample_count")
+            if self._plan.limits.equal_issue and isinstance(loaded, int):
+                goal = replace(goal, multiple=min(loaded, record.samples.get("dataset", loaded)))
+            if scenario.sends_all_at_once:
+                if throughput_per_s := _samples_per_s(record):
+                    guesses.append(_BEGIN * throughput_per_s)
+                    most_per_s = _MOST * throughput_per_s
+            elif mean_ns := record.result.latency_ns.get("mean_latency"):
+                self._check_alone(mean_ns)
+                guesses.append(_BEGIN_ALONE * 1e9 / mean_ns)
+        self._plan = replace(self._plan, goal=goal)
+        self._runs = replace(self._runs, plan=self._plan)
+        return RateSearch(goal=goal, start_per_s=guesses[0] if guesses else 1.0, most_per_s=most_per_s)
+
+    def _check_alone(self, mean_ns: int) -> None:
+        """Raise `InvalidRunError` where a query takes too long even when no other is under way."""
+        limit_ms = self._plan.limits.server_latency_ms
+        if limit_ms is not None and mean_ns > limit_ms * 1e6:
+            raise InvalidRunError(
+                f"a query alone takes {mean_ns / 1e6:.3g} ms, and the limit is {limit_ms:g} ms.",
+                hint="No rate keeps it.",
+            )
+
+    def _try(self, trial: RateTrial, search: RateSearch) -> Observation:
+        same = [each for each in search.observations if (each.is_full, each.rate_per_s) == (True, trial.rate_per_s)]
+        request = self._runs.of(trial, repeat=len(same) + 1)
+        what = f"full run at {trial.rate_per_s:g}/s" if trial.is_full else f"probe at {trial.rate_per_s:g}/s"
+        record, is_stored = self._record(request, what, trial.seconds)
+        observation = self._runs.observation(trial, record)
+        self._on_observation(observation, is_stored)
+        return observation
+
+    def _record(self, request: ResolvedRequest, what: str, seconds: float) -> tuple[RunRecord, bool]:
+        """Return the stored run of a request, or make it; and which of the two.
+
+        Raises:
+            _OverBudgetError: there is no time to make it.
+        """
+        record = self._stored.find(request)
+        is_stored = record is not None
+        if record is None:
+            if seconds + AROUND_S > self._left_s:
+                raise _OverBudgetError
+            record = self._make(request, what, seconds)
+            self._made += 1
+            self._left_s -= (record.duration_ns or 0) / 1e9
+        self._records[record.run_id] = record
+        return record, is_stored
+
+
+def _samples_per_s(record: RunRecord) -> float:
+    """Return the throughput of a run that sent everything at once: its slowest answer came at its end."""
+    assert record.result
+    longest_ns = record.result.latency_ns.get("max_latency", 0)
+    return record.samples.get("issued", 0) / longest_ns * 1e9 if longest_ns else 0.0

@@ -1,0 +1,43 @@
+"""Limits of latencies that a user asks for: ``ttft=1s``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from mlbench.errors import UsageError
+
+_SETTINGS = {"latency": "latency_limit_ms", "ttft": "ttft_limit_ms", "tpot": "tpot_limit_ms"}
+_UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+_EXAMPLE = "Give it like ttft=1s, tpot=50ms or latency=10ms."
+
+
+def settings_of_limits(limits: Iterable[str]) -> Mapping[str, float]:
+    """Return the settings that ask for these limits.
+
+    Raises:
+        UsageError: one is of nothing that is judged, has no unit, or is not above 0; or one is given twice.
+    """
+    found: dict[str, float] = {}
+    for text in limits:
+        name, _, value = text.partition("=")
+        if name not in _SETTINGS:
+            raise UsageError(f"--limit {text!r} is of none of {', '.join(_SETTINGS)}.", hint=_EXAMPLE)
+        key = f"load.{_SETTINGS[name]}"
+        if key in found:
+            raise UsageError(f"--limit {name} is given twice.")
+        found[key] = _milliseconds(text, value)
+    return found
+
+
+def _milliseconds(text: str, value: str) -> float:
+    parts = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([a-z]*)", value)
+    if not parts:
+        raise UsageError(f"--limit {text!r} is not a time.", hint=_EXAMPLE)
+    number, unit = parts.groups()
+    if unit not in _UNITS_MS:
+        problem = f"has the unit {unit!r}" if unit else "has no unit"
+        raise UsageError(f"--limit {text!r} {problem}; units are {', '.join(_UNITS_MS)}.", hint=_EXAMPLE)
+    if not float(number):
+        raise UsageError(f"--limit {text!r} is not above 0.", hint=_EXAMPLE)
+    return float(number) * _UNITS_MS[unit]
