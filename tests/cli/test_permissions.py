@@ -106,7 +106,7 @@ CASES = {
         ["settings", "bert", "null"], {"config/settings.toml": NOTHING}, "config/settings.toml: Permission denied."
     ),
     "a settings file in a folder that cannot be entered": Case(
-        ["settings", "bert", "null"], {"config": NOTHING}, "config/settings.toml: Permission denied."
+        ["settings", "bert", "null"], {"config": NOTHING}, "config/settings.tuned.toml: Permission denied."
     ),
     "a suite that cannot be read": Case(
         ["run", "--suite", "suite.toml"], {"suite.toml": NOTHING}, "Path 'suite.toml' is not readable."

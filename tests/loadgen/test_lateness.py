@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from driven_engines import SEEDS, Numbers
 
 from mlbench import Engine, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
@@ -15,7 +16,6 @@ from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Test, TokenRules, late_allowed, loadgen_settings, planned_queries
 from mlbench.loadgen.watchdog import ProgressCallbacks
-from tests.loadgen.test_drive import SEEDS, Numbers
 
 MS = 1_000_000
 LOAD = LoadSettings(

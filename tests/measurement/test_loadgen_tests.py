@@ -256,7 +256,7 @@ def test_a_test_that_is_always_too_short_ends_after_the_fifth(tests_of, tmp_path
 
 def test_offline_that_was_too_short_is_made_again_with_more_samples(tests_of, tmp_path):
     section = Section()
-    traffic, load, _ = tests_of(OFFLINE).drive_performance(pace_of(rate_per_s=100.0), section)
+    traffic, load, _ = tests_of(OFFLINE, min_duration_ms=400).drive_performance(pace_of(rate_per_s=100.0), section)
     assert section.entered >= 2
     assert load.target_qps > 1.5 * 100
     assert traffic.issued > 40
@@ -266,7 +266,7 @@ def test_offline_is_asked_for_more_than_a_guess_may_be_only_where_loadgen_saw_th
     """The guess says a hundred million; LoadGen sees fewer, and the next test has samples for half as many again."""
     monkeypatch.setattr(measure, "_GUESSED_MOST_QPS", 100.0)
     section = Section()
-    traffic, load, _ = tests_of(OFFLINE).drive_performance(pace_of(rate_per_s=1e8), section)
+    traffic, load, _ = tests_of(OFFLINE, min_duration_ms=400).drive_performance(pace_of(rate_per_s=1e8), section)
     assert section.entered >= 2
     assert 100 < load.target_qps < 1e8
     assert traffic.faults == []
