@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.errors import IncomparableRunsError, UsageError
+from mlbench.records.kinds import ENDS_INVALID_RUNS
 from mlbench.records.run_record import RunRecord, SettingRecord
 
 _CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
@@ -22,8 +23,11 @@ _TUNED = ("scenario", "workload", "backend")
 
 
 def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
-    """Return the settings that a person chose: on the command line, in a suite, in a file of the machine."""
-    return _from_layers(record, _HAND_SET)
+    """Return the settings that a person chose: on the command line, in a suite, in a file of the machine.
+
+    What only ends runs that are INVALID is not among them: a valid run is the same without it.
+    """
+    return {key: each for key, each in _from_layers(record, _HAND_SET).items() if key not in ENDS_INVALID_RUNS}
 
 
 def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, SettingRecord]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from mlbench.records.run_record import RunRecord
 
 _REQUEST = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
+ENDS_INVALID_RUNS = ("load.end_at_late_share",)
+"""Settings that only end runs which have become INVALID."""
 _ACCELERATOR = {"name", "max_clock_mhz", "power_limit_w"}
 
 
@@ -22,7 +24,9 @@ def kind_of(record: RunRecord) -> str:
         **{name: getattr(record, name) for name in _REQUEST},
         "variant": record.imported.variant if record.imported else None,
         "settings": {
-            key: each.model_dump(mode="json") for key, each in record.settings.items() if each.layer != "default"
+            key: each.model_dump(mode="json")
+            for key, each in record.settings.items()
+            if each.layer != "default" and key not in ENDS_INVALID_RUNS
         },
         "fingerprints": record.fingerprints,
         "seeds": record.seeds.model_dump() if record.seeds else None,

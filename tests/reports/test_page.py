@@ -239,6 +239,14 @@ def test_a_phone_shows_every_result_without_scrolling_sideways(opened, page):
 
 
 @pytest.mark.slow
+def test_a_phone_breaks_a_setting_that_is_longer_than_its_line(opened, a_server_run):
+    url = {"backend.url": {"value": f"http://example.org/{'v' * 80}", "layer": "command line"}}
+    runs = [a_server_run(number, 400.0, settings=url) for number in range(2)]
+    tab = opened(html_page(Content(title="long", summary=summarise({"": runs}))), width=360)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.slow
 def test_charts_change_colour_in_the_dark_and_on_paper_are_light(opened, page):
     colours = {}
     for scheme in ("light", "dark"):
