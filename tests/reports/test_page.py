@@ -240,8 +240,8 @@ def test_a_phone_shows_every_result_without_scrolling_sideways(opened, page):
 
 @pytest.mark.slow
 def test_a_phone_breaks_a_setting_that_is_longer_than_its_line(opened, a_server_run):
-    url = {"backend.url": {"value": f"http://example.org/{'v' * 80}", "layer": "command line"}}
-    runs = [a_server_run(number, 400.0, settings=url) for number in range(2)]
+    urls = [{"backend.url": {"value": letter * 80, "layer": "command line"}} for letter in "vw"]
+    runs = [a_server_run(number, 400.0, settings=url) for number, url in enumerate(urls)]
     tab = opened(html_page(Content(title="long", summary=summarise({"": runs}))), width=360)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
 
