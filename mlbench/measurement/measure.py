@@ -163,20 +163,22 @@ def _reset_counts(engine: Engine) -> None:
             logger.exception("the engine's statistics are not available")
 
 
-def _fill_load(
-    load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, most_qps: float = _GUESSED_MOST_QPS
-) -> LoadSettings:
-    """Return the settings with every 0 replaced: by the tier's value, or by an estimate from the speed."""
+def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, seen_qps: float = 0.0) -> LoadSettings:
+    """Return the settings with every 0 replaced: by the tier's value, or by an estimate from the speed.
+
+    ``seen_qps`` is the rate that LoadGen saw in a test that was too short.
+    """
     served_per_s = load.server_load * pace.sustained_per_s
-    offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, most_qps)
+    offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, max(_GUESSED_MOST_QPS, _OFFLINE_MARGIN * seen_qps))
     is_offline = limits.offline_min_samples is not None
+    margin = 1 if limits.equal_issue else _STREAM_MARGIN  # for equal issue LoadGen sends all queries that it prepared
     return dataclasses.replace(
         load,
         min_duration_ms=load.min_duration_ms or limits.min_duration_ms,
         min_query_count=load.min_query_count or limits.offline_min_samples or limits.min_query_count,
         performance_sample_count=load.performance_sample_count or limits.performance_sample_count,
         target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
-        expected_latency_ns=load.expected_latency_ns or max(1, pace.fastest_ns // _STREAM_MARGIN),
+        expected_latency_ns=load.expected_latency_ns or max(1, pace.fastest_ns // margin),
     )
 
 
@@ -227,8 +229,8 @@ class _Tests:
             traffic, ordered = self._measured(load, section)
             detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
             pace = _with_observed_speed(pace, detail, self.job.scenario)
-            seen_qps = _OFFLINE_MARGIN * (samples_per_s(detail, self.job.scenario) or 0.0)
-            again = _fill_load(self.job.load, self.limits, pace, most_qps=max(_GUESSED_MOST_QPS, seen_qps))
+            seen_qps = samples_per_s(detail, self.job.scenario) or 0.0
+            again = _fill_load(self.job.load, self.limits, pace, seen_qps=seen_qps)
             settings = self.job.scenario.pattern.settings
             is_same_test = all(getattr(again, name) == getattr(load, name) for name in settings)
             if not left or traffic.faults or detail.values.get("result_min_duration_met") or is_same_test:

@@ -9,7 +9,7 @@ from mlbench import Dataset, Engine
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution import speed_estimate
 from mlbench.execution.speed_estimate import SpeedEstimate
-from mlbench.loadgen.scenarios import OFFLINE, SERVER
+from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement import measure
 from mlbench.measurement.running_engine import RunningEngine, repeat_slow_trial
@@ -31,6 +31,13 @@ def pace_of(**changes):
 def test_server_sends_the_share_of_what_one_at_a_time_reaches(share, rate_per_s):
     """5 ms a sample: 200 a second, one at a time."""
     assert chosen(SERVER, pace_of(), server_load=share).target_qps == rate_per_s
+
+
+@pytest.mark.parametrize(("workload", "expected_ns"), [("resnet50", 1_000_000), ("gptj", 4_000_000)])
+def test_a_stream_has_queries_to_spare_but_where_loadgen_sends_all_of_them(workload, expected_ns):
+    """The fastest query took 4 ms. For equal issue, as of GPT-J, LoadGen sends all the queries that it prepared."""
+    limits = official_limits(official_rules(workload), SINGLE_STREAM)
+    assert measure._fill_load(LoadSettings(), limits, pace_of()).expected_latency_ns == expected_ns
 
 
 def test_server_sends_the_share_of_the_rate_that_a_crowd_reaches_where_that_is_known():
