@@ -1,6 +1,7 @@
 """Statistics on their way into a record and out of it; what is expected comes from a run that was stored."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,18 @@ def test_the_useful_share_of_generation_is_of_prompts_and_answers_together(store
     phases = [stored["engine"][name] for name in ("prefill", "decode")]
     useful, computed = (sum(each[f"{kind}_tokens"] for each in phases) for kind in ("useful", "computed"))
     assert found.useful_share == pytest.approx(useful / computed)
+
+
+def test_a_name_of_one_kind_is_of_no_other_kind():
+    """By such a name a record's statistics are known for what they are."""
+    common = {each.name for each in fields(EngineStatistics)}
+    batches, generation = ({each.name for each in fields(kind)} for kind in (BatchStatistics, GenerationStatistics))
+    assert batches & generation == common
+
+
+def test_the_rounds_of_a_sweep_come_back_with_the_rest():
+    said = BatchStatistics(batches_by_size={8: 3}, sweep_samples_per_s={8: 9.5}, sweep_rounds={4: 1, 8: 3})
+    assert statistics_from_json(json.loads(json.dumps(statistics_to_json(said)))) == said
 
 
 def test_nothing_else_is_taken_for_statistics():

@@ -36,6 +36,8 @@ class EngineStatistics:
     by_instance: Sequence[InstanceStatistics] = ()
     instance_sweep_samples_per_s: Mapping[int, float] = field(default_factory=dict)
     """Speed by number of instances, if the number was chosen by a sweep."""
+    sweep_rounds: Mapping[int, int] | None = None
+    """How many rounds of a sweep over batch sizes chose each: one size alone, if the choice is sure. None: no sweep."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Statistics specific to this engine: JSON values by name. Numbers of several instances are added up; of names that
     begin with ``longest_`` the longest is kept, and texts where they are the same."""
@@ -78,8 +80,6 @@ class BatchStatistics(EngineStatistics):
     padding_samples: int = 0
     """Samples computed only to fill a batch."""
     sweep_samples_per_s: Mapping[int, float] = field(default_factory=dict)
-    sweep_rounds: Mapping[int, int] | None = None
-    """How many rounds of the sweep chose each size: one size alone, if the choice is sure. None without a sweep."""
 
     @property
     def by_size(self) -> Mapping[int, int]:
@@ -162,8 +162,6 @@ class GenerationStatistics(EngineStatistics):
     """Copied rows of the cache: beams that forked, sequences moved into free slots."""
     cache: CacheCounts | None = None
     sweep_tokens_per_s: Mapping[int, float] = field(default_factory=dict)
-    sweep_rounds: Mapping[int, int] | None = None
-    """How many rounds of the sweep chose each size: one size alone, if the choice is sure. None without a sweep."""
 
     @property
     def by_size(self) -> Mapping[int, int]:
