@@ -1,6 +1,7 @@
 """Runs with all that a report shows: records that real runs stored (tests/data/records), with changes by name."""
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -71,3 +72,17 @@ def imported():
         "variant": "99",
         "description": {},
     }
+
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not BROWSER:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

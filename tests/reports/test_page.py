@@ -1,7 +1,6 @@
 """The page of a report: read as text, and opened in a browser."""
 
 import re
-import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -13,7 +12,6 @@ from mlbench.reports.summary import Content, summarise
 pytest.importorskip("altair", reason="the extra [report] is not installed")
 
 HOSTILE = '<script>document.title="broken"</script><img src="http://example.org/x" onerror="alert(1)">'
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 
 
 @pytest.fixture(scope="module")
@@ -174,17 +172,6 @@ def test_a_suite_of_nine_workloads_on_four_backends_would_stay_below_three_megab
 
 
 # in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not BROWSER:
-        pytest.skip("no Chromium is installed")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The pages of the site: the newest results, histories with their changes of level, and backends compared."""
 
 import re
-import shutil
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
@@ -13,7 +12,6 @@ from mlbench.reports.site.pages import site_pages
 
 pytest.importorskip("altair", reason="the extra [report] is not installed")
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
 
 
@@ -183,17 +181,6 @@ def test_different_names_never_share_a_page():
 
 
 # in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not BROWSER:
-        pytest.skip("no Chromium is installed")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
