@@ -54,6 +54,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
     "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
     "import": ("mlbench import inference_results_v4.1 --tag official",),
+    "submit": ("mlbench submit check inference_results_v4.1",),
+    "submit check": ("mlbench submit check inference_results_v4.1 --notes",),
     "check": ("mlbench check pytorch", "mlbench check onnxruntime --precision int8 --set backend.threads=2"),
     "plugin": ("mlbench plugin new my-npu", "mlbench plugin check my-npu"),
     "plugin new": ("mlbench plugin new my-npu --into ..",),

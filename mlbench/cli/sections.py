@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "query": "SQL over stored runs and published results.",
         "export": "Stored runs as one Parquet or CSV file.",
         "import": "Results of an official submission tree, as stored runs.",
+        "submit": "Submission trees: check every result of one, own or anybody's.",
     },
     "Extend": {
         "check": "Check a backend, or a workload.",

@@ -38,11 +38,8 @@ def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issu
     Raises:
         DataError: the file is missing or malformed, or has no reading while LoadGen measured.
     """
-    begin, end = _moment(detail.get("power_begin")), _moment(detail.get("power_end"))
-    readings = [watts for moment, watts in _readings(file) if begin < moment < end and watts > 0]
-    if not readings:
-        raise DataError(f"has no reading between {begin:%H:%M:%S} and {end:%H:%M:%S}, when LoadGen measured.")
-    mean_w, seconds = sum(readings) / len(readings), (end - begin).total_seconds()
+    readings, seconds = read_watts(file, detail)
+    mean_w = sum(readings) / len(readings)
     rate = result.value if result.unit == "tokens/s" else None
     return EnergyRecord(
         joules=mean_w * seconds,
@@ -53,6 +50,19 @@ def read_power(file: Path, detail: Mapping[str, Any], result: ResultRecord, issu
         joules_per_sample=mean_w * seconds / issued if issued else None,
         joules_per_token=mean_w / rate if rate else None,
     )
+
+
+def read_watts(file: Path, detail: Mapping[str, Any]) -> tuple[list[float], float]:
+    """Return the readings in W that count, at least one, and over how many seconds LoadGen measured.
+
+    Raises:
+        DataError: the file is missing or malformed, or has no reading while LoadGen measured.
+    """
+    begin, end = _moment(detail.get("power_begin")), _moment(detail.get("power_end"))
+    readings = [watts for moment, watts in _readings(file) if begin < moment < end and watts > 0]
+    if not readings:
+        raise DataError(f"has no reading between {begin:%H:%M:%S} and {end:%H:%M:%S}, when LoadGen measured.")
+    return readings, (end - begin).total_seconds()
 
 
 def _readings(file: Path) -> Iterator[tuple[datetime, float]]:

@@ -93,6 +93,44 @@ def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
     )
 
 
+def are_met_officially(file: Path, targets: Sequence[Target]) -> bool:
+    """Return whether the official checker finds all scores good, and the hash, in the part of a file that it reads.
+
+    Raises:
+        DataError: the file is missing, or a score is not a number.
+    """
+    missing, has_hash = {target.score for target in targets}, False
+    for line in _lines(file):
+        for target in targets:
+            if found := re.match(_PATTERNS[target.score], line):
+                if not target.is_met_by(_number(found[1])):
+                    return False
+                missing.discard(target.score)
+        has_hash = has_hash or bool(_HASH.fullmatch(line))
+        if has_hash and not missing:
+            return True
+    return False
+
+
+def read_printed(file: Path, score: str) -> float | None:
+    """Return the last value that a file prints of a score; None: it prints none.
+
+    Raises:
+        DataError: the file is missing, or a value is not a number.
+    """
+    found = [match[1] for line in _lines(file) if (match := re.match(_PATTERNS[score], line))]
+    return _number(found[-1]) if found else None
+
+
+def read_log_hash(file: Path) -> str:
+    """Return the hash of the accuracy log that a file holds on a line of its own; empty: none.
+
+    Raises:
+        DataError: the file is missing.
+    """
+    return next((found[1] for line in _lines(file) if (found := _HASH.fullmatch(line))), "")
+
+
 def _lines(file: Path) -> list[str]:
     return read_text(file, what="scores", replaces_errors=True).splitlines()
 

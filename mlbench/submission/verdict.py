@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from mlbench.contracts.workload import Profile, Weights
+from mlbench.loadgen.logs import DetailLog
 from mlbench.records.run_record import RuleRecord, VerdictRecord
 from mlbench.rules.facts import RunFacts
-from mlbench.rules.tiers import Tier
+from mlbench.rules.tiers import RunLimits, Tier
 from mlbench.rules.verdict import judge
 from mlbench.submission.demands import category, performance_files
 from mlbench.submission.sources import Sources
@@ -38,6 +39,18 @@ def judge_result(sources: Sources) -> VerdictRecord:
         is_accurate=verdict.is_accurate,
         is_conformant=False,
     )
+
+
+def judge_log(sources: Sources, detail: DetailLog, limits: RunLimits) -> list[RuleRecord]:
+    """Return what the rules about performance say of the log of a compliance test.
+
+    Args:
+        sources: of the result that the test belongs to.
+        detail: the log.
+        limits: in force for the test.
+    """
+    facts = _facts(dataclasses.replace(sources, detail=detail, limits=limits, test=None, equal_issue=None))
+    return [RuleRecord.model_validate(result) for result in judge(facts).results]
 
 
 def _facts(sources: Sources) -> RunFacts:

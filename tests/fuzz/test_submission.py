@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
+from whole_tree import WholeTree
 
+from mlbench.submission.checking.whole_tree import check_tree
 from mlbench.submission.importing import import_tree
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
@@ -32,6 +34,16 @@ CONFIGURATION = "*.*.qsl_rng_seed = 3066443479025735752\nresnet50.*.sample_conca
 SCORES = f"accuracy=76.078%, good=38039, total=50000\nhash={'0' * 64}\n"
 POWER = "Time,07-12-2024 12:00:00.000,Watts,100.5,Volts,230.0\n" * 3
 MAPPING = {"mine": "resnet50", "other": "bert-99"}
+
+_ONE = "fixture_edge/resnet50/SingleStream"
+CHECKED = (
+    f"results/{_ONE}/performance/run_1/mlperf_log_detail.txt",
+    f"results/{_ONE}/accuracy/accuracy.txt",
+    f"measurements/{_ONE}/mlperf.conf",
+    f"compliance/{_ONE}/TEST01/performance/run_1/mlperf_log_detail.txt",
+    f"compliance/{_ONE}/TEST01/verify_accuracy.txt",
+    f"compliance/{_ONE}/TEST04/verify_performance.txt",
+)
 
 RESULT, SCENARIO = "closed/Acme/results/anvil/resnet50", "Offline"
 DETAIL = f"{RESULT}/{SCENARIO}/performance/run_1/mlperf_log_detail.txt"
@@ -158,3 +170,61 @@ def test_a_rate_that_is_a_text_is_not_multiplied(root, tmp_path):
 
 def test_paths_that_are_no_tree(fuzz, tmp_path):
     fuzz.paths(lambda path: import_tree(path, tmp_path / "results"))
+
+
+@pytest.fixture
+def checking(tmp_path):
+    """Return a tree of one result with its tests, and a function that checks it with another file in a place of it."""
+    tree = WholeTree(tmp_path / "whole").add("fixture_edge", "edge", {"resnet50": ("SingleStream",)})
+
+    def checking(file):
+        def run(other):
+            file.write_bytes(other.read_bytes())
+            check = check_tree(tree.root)
+            assert len(check.entries) == 1
+            assert check.accepted <= 1
+
+        return run
+
+    return tree, checking
+
+
+@pytest.mark.parametrize("place", CHECKED)
+def test_texts_of_a_tree_that_is_checked(fuzz, checking, place):
+    tree, check = checking
+    file = tree.submitter / place
+    fuzz.bytes(check(file), file.read_bytes(), share=0.3)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["systems/fixture_edge.json", f"measurements/{_ONE}/fixture_edge_fixture_SingleStream.json"],
+    ids=["system", "implementation"],
+)
+def test_descriptions_of_a_tree_that_is_checked(fuzz, checking, place):
+    tree, check = checking
+    file = tree.submitter / place
+    fuzz.json(check(file), json.loads(file.read_text()), share=0.3)
+
+
+@pytest.mark.parametrize("place", [CHECKED[0], CHECKED[3]], ids=["run", "test"])
+def test_values_of_the_logs_of_a_tree_that_is_checked(fuzz, checking, values, place):
+    tree, check = checking
+    file = tree.submitter / place
+    lines = file.read_text().splitlines()
+    run = check(file)
+
+    def use(changes):
+        changed = lines.copy()
+        for at, value in changes:
+            key = json.loads(lines[at].removeprefix(":::MLLOG "))["key"]
+            changed[at] = f':::MLLOG {{"key": "{key}", "value": {value}}}'
+        (fuzz.folder / "log").write_text("\n".join(changed), encoding="utf-8")
+        fuzz.judge(run, fuzz.folder / "log")
+
+    places = st.lists(st.tuples(st.sampled_from(range(len(lines))), values), min_size=1, max_size=3)
+    fuzz.draw(places, use)
+
+
+def test_paths_that_are_no_tree_to_check(fuzz):
+    fuzz.paths(check_tree)

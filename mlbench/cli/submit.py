@@ -1,0 +1,112 @@
+"""``mlbench submit``: submission trees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.output import echo_json, echo_line
+
+if TYPE_CHECKING:
+    from mlbench.submission.checking.findings import TreeFinding
+    from mlbench.submission.checking.whole_tree import EntryCheck, TreeCheck
+
+
+@click.group("submit")
+def command() -> None:
+    """Submission trees, as MLCommons' submission checker v4.1 reads them."""
+
+
+@command.command("check")
+@click.argument("tree", type=click.Path(path_type=Path))
+@click.option("--notes", is_flag=True, help="Print also what costs no result.")
+@click.option("--json", "as_json", is_flag=True, help="Print results and findings as JSON.")
+def check(tree: Path, notes: bool, as_json: bool) -> int:
+    """Check every result in TREE, the folder that holds closed, open or network.
+
+    TREE may be anybody's. Each result is a line with its verdict, and each finding says what the official checker does
+    about the same. Nothing in TREE is changed, inferred or moved. Exit status: 0, or 1 when something was refused.
+    """
+    from mlbench.submission.checking.whole_tree import check_tree
+
+    checked = check_tree(tree)
+    if as_json:
+        echo_json(_json(checked))
+    else:
+        _tell(checked, notes=notes)
+    return 0 if checked.is_accepted else 1
+
+
+def _tell(checked: TreeCheck, *, notes: bool) -> None:
+    from mlbench.reports.units import plural
+
+    of_entries = {id(each) for entry in checked.entries for each in entry.findings if each.loses == entry.entry.path}
+    wide = [each for each in checked.findings if id(each) not in of_entries and not each.is_note]
+    for finding in wide:
+        lost = sum(finding.concerns(entry.entry.path) for entry in checked.entries)
+        echo_line(f"{_finding_line(finding)} It costs {plural(lost, 'result')}.")
+    for entry in checked.entries:
+        echo_line(_entry_line(entry))
+        for finding in entry.findings:
+            if id(finding) in of_entries:
+                echo_line(f"  {_finding_line(finding)}")
+    remarks = [each for each in checked.findings if each.is_note]
+    for finding in remarks if notes else ():
+        echo_line(f"note: {_finding_line(finding)}")
+    if remarks and not notes:
+        echo_line(f"{plural(len(remarks), 'note')} that cost no result: --notes prints them.", to_stderr=True)
+    count = len(checked.entries)
+    echo_line(
+        f"{checked.accepted} of {plural(count, 'result')} accepted; "
+        f"the official checker v4.1 would accept {checked.accepted_officially}."
+    )
+
+
+def _entry_line(check: EntryCheck) -> str:
+    from mlbench.reports.units import quantity
+
+    word = "accepted" if check.is_accepted else "REFUSED "
+    value = quantity(check.result.value, check.result.unit) if check.result else "no result"
+    differs = check.is_accepted is not check.is_accepted_officially
+    official = "accepts" if check.is_accepted_officially else "refuses"
+    return f"{word} {check.entry.path}: {value}" + (f" (the official checker {official} it)" if differs else "")
+
+
+def _finding_line(finding: TreeFinding) -> str:
+    from mlbench.reports.console import format_rule_values
+
+    text = finding.message
+    if finding.evidence:
+        measured, limit = format_rule_values(finding.evidence)
+        text = f"{measured}, limit {limit}. {text}"
+    return f"{finding.rule}: {finding.path}: {text} [official checker: {finding.official}]"
+
+
+def _json(checked: TreeCheck) -> str:
+    entries = [
+        {
+            "path": each.entry.path,
+            "value": each.result.value if each.result else None,
+            "unit": each.result.unit if each.result else None,
+            "scores": dict(each.scores),
+            "is_accepted": each.is_accepted,
+            "is_accepted_officially": each.is_accepted_officially,
+        }
+        for each in checked.entries
+    ]
+    findings = [
+        {
+            "rule": each.rule,
+            "path": each.path,
+            "message": each.message,
+            "loses": each.loses,
+            "official": each.official,
+            "is_note": each.is_note,
+            "evidence": each.evidence.model_dump(mode="json") if each.evidence else None,
+        }
+        for each in checked.findings
+    ]
+    return json.dumps({"is_accepted": checked.is_accepted, "results": entries, "findings": findings}, indent=2)

@@ -1,0 +1,207 @@
+"""Demands on the compliance tests of a result of the closed and network divisions.
+
+The official checker looks for words in ``verify_*.txt``. Here the logs of a test must agree with them too.
+
+Source: submission checker v4.1, ``check_compliance_dir``; compliance/nvidia, verify_performance.py of each test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlbench.documents import is_file, read_text, refuse_odd_values
+from mlbench.errors import DataError
+from mlbench.loadgen.logs import DetailLog, read_detail, result_of
+from mlbench.records.run_record import RuleRecord
+from mlbench.rules.compliance import AuditComparison, audit_settings, compare_performance, score_difference_percent
+from mlbench.rules.official import SEEDS
+from mlbench.submission.checking.accuracy_folder import check_log
+from mlbench.submission.checking.findings import Reaction, TreeFinding
+from mlbench.submission.checking.folder_files import describe_difference
+from mlbench.submission.checking.reactions import reaction_to
+from mlbench.submission.scores import read_printed
+from mlbench.submission.sources import Sources
+from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY
+from mlbench.submission.verdict import judge_log
+
+COMPLIANCE = "compliance"
+VERIFY_PERFORMANCE, VERIFY_ACCURACY = "verify_performance.txt", "verify_accuracy.txt"
+BASELINE_SCORES, TEST_SCORES = "baseline_accuracy.txt", "compliance_accuracy.txt"
+PASS = "TEST PASS"
+
+_OF_OUTPUTS, _OF_TOKENS, _OF_SEEDS = "TEST01", "TEST06", "TEST05"
+_TOKEN_LINES = (
+    ("First token check pass: True", "First token check pass: Skipped"),
+    ("EOS check pass: True",),
+    ("Sample length check pass: True",),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Test:
+    """One compliance test of a result."""
+
+    name: str
+    sources: Sources
+    """The files of the result that it belongs to."""
+    folder: Path
+
+    def finding(
+        self,
+        rule: str,
+        place: str,
+        message: str,
+        official: Reaction = Reaction.REFUSES,
+        *,
+        evidence: RuleRecord | None = None,
+    ) -> TreeFinding:
+        """Return a finding about a file or folder of the test."""
+        entry = self.sources.entry
+        path = (self.folder / place).relative_to(entry.root).as_posix()
+        message = message.replace(f"{self.folder}/", "")
+        return TreeFinding(
+            rule=rule, path=path, message=message, loses=entry.path, official=official, evidence=evidence
+        )
+
+
+def check_compliance(sources: Sources) -> Iterator[TreeFinding]:
+    """Yield what is wrong with the compliance tests of a result; the open division needs none."""
+    entry, tests = sources.entry, sources.benchmark.rules.compliance
+    if entry.division == "open" or not tests:
+        return
+    folder = entry.submitter_folder / COMPLIANCE / entry.system / entry.model / entry.scenario
+    for name in tests:
+        test = _Test(name=name, sources=sources, folder=folder / name)
+        if not os.path.isdir(test.folder):
+            yield test.finding("compliance_tests", "", f"{entry.model} needs {', '.join(tests)}.")
+            continue
+        try:
+            with refuse_odd_values("its files"):
+                yield from _check(test)
+        except DataError as error:
+            yield test.finding("compliance_log", "", error.message)
+
+
+def _check(test: _Test) -> Iterator[TreeFinding]:
+    if test.name == _OF_TOKENS:
+        yield from _tokens(test)
+        return
+    yield from _performance(test)
+    if test.name == _OF_OUTPUTS:
+        yield from _outputs(test)
+
+
+def _tokens(test: _Test) -> Iterator[TreeFinding]:
+    lines = _lines(test.folder / VERIFY_ACCURACY)
+    for wanted in _TOKEN_LINES:
+        if lines.isdisjoint(wanted):
+            message = f"has no line {' or '.join(map(repr, wanted))}." if lines else "is missing or empty."
+            yield test.finding("compliance_accuracy", VERIFY_ACCURACY, message)
+
+
+def _performance(test: _Test) -> Iterator[TreeFinding]:
+    is_passed = _contains_pass(test.folder / VERIFY_PERFORMANCE)
+    if not is_passed:
+        yield test.finding("compliance_performance", VERIFY_PERFORMANCE, f"does not say {PASS!r}.")
+    run = "performance/run_1"
+    if difference := describe_difference(test.folder / run, (SUMMARY, DETAIL), (ACCURACY_LOG,)):
+        yield test.finding("compliance_files", run, f"{difference}.")
+    if not is_file(test.folder / run / DETAIL):
+        return
+    detail = read_detail(test.folder / run / DETAIL)
+    yield from _rules(test, detail)
+    yield from _configuration(test, detail)
+    yield from _comparison(test, detail, says_passed=is_passed)
+
+
+def _rules(test: _Test, detail: DetailLog) -> Iterator[TreeFinding]:
+    """The log of a test is judged like that of any run; equal issue is asked of none."""
+    seeds = SEEDS.test05 if test.name == _OF_SEEDS else SEEDS.normal
+    limits = dataclasses.replace(test.sources.limits, seeds=seeds, equal_issue=False)
+    for rule in judge_log(test.sources, detail, limits):
+        if rule.required and not rule.passed:
+            reaction = reaction_to(rule, detail, test.sources.benchmark.rules)
+            place = f"performance/run_1/{DETAIL}"
+            yield test.finding(rule.rule, place, rule.fix or "See the log.", reaction, evidence=rule)
+
+
+def _configuration(test: _Test, detail: DetailLog) -> Iterator[TreeFinding]:
+    """The log shows that LoadGen ran under the configuration of the test, where it logs such things."""
+    wrong = [
+        f"{key} is {detail.values[key]}, not {value}"
+        for key, value in audit_settings(test.name).items()
+        if key in detail.values and detail.values[key] != value
+    ]
+    if wrong:
+        place = f"performance/run_1/{DETAIL}"
+        yield test.finding("audit_settings", place, f"{'; '.join(wrong)}.", Reaction.ACCEPTS)
+
+
+def _comparison(test: _Test, detail: DetailLog, *, says_passed: bool) -> Iterator[TreeFinding]:
+    scenario, reference = test.sources.scenario, test.sources.detail
+    logged = detail.values.get("effective_scenario")
+    if logged != scenario.loadgen:
+        message = f"is a log of {logged}, in a folder of {scenario.name}."
+        yield test.finding("compliance_scenario", f"performance/run_1/{DETAIL}", message, Reaction.ACCEPTS)
+        return
+    values = [result_of(each, scenario).value for each in (reference, detail)]
+    if values[0] and values[1]:
+        compared = compare_performance(test.name, scenario, values[0], values[1])
+        if says_passed and not compared.passed:
+            message = _describe(compared)
+            yield test.finding("compliance_margin", VERIFY_PERFORMANCE, message, Reaction.ACCEPTS)
+
+
+def _describe(compared: AuditComparison) -> str:
+    word = "better" if compared.change > 0 else "worse"
+    script = "passes" if compared.official_passed else "fails"
+    return (
+        f"says {PASS!r}, but by its log the test was {abs(compared.change):.1%} {word} than the run, "
+        f"limit {compared.margin:.0%}; the official script {script} these logs with its {compared.official_margin:.0%}."
+    )
+
+
+def _outputs(test: _Test) -> Iterator[TreeFinding]:
+    file = test.folder / VERIFY_ACCURACY
+    if not is_file(file):
+        yield test.finding("compliance_accuracy", VERIFY_ACCURACY, "is missing.")
+        return
+    is_passed, folder = _contains_pass(file), test.folder / "accuracy"
+    wanted = (ACCURACY, ACCURACY_LOG, *(() if is_passed else (BASELINE_SCORES, TEST_SCORES)))
+    difference = describe_difference(folder, wanted)
+    if difference:
+        yield test.finding("compliance_files", "accuracy", f"{difference}.")
+    for problem in check_log(folder, Reaction.ACCEPTS):
+        yield test.finding(problem.rule, f"accuracy/{problem.place}", problem.message, problem.official)
+    if not is_passed and not difference:
+        yield from _scores(test, folder)
+
+
+def _scores(test: _Test, folder: Path) -> Iterator[TreeFinding]:
+    """Where outputs differ from run to run, the scores of the same samples must be close."""
+    benchmark = test.sources.benchmark
+    for score in dict.fromkeys(target.score for target in benchmark.rules.targets):
+        one, other = (read_printed(folder / name, score) for name in (BASELINE_SCORES, TEST_SCORES))
+        limit = score_difference_percent(score, benchmark.variant)
+        if not one or not other:
+            yield test.finding("compliance_accuracy", "accuracy", f"{score} is missing or 0 in one of the two files.")
+        elif (percent := abs(1 - one / other) * 100) > limit:
+            message = (
+                f"{score} is {one:g} in the accuracy run and {other:g} in the test: {percent:.2g} %, limit {limit:g} %."
+            )
+            yield test.finding("compliance_accuracy", "accuracy", message)
+
+
+def _contains_pass(file: Path) -> bool:
+    return any(PASS in line for line in _lines(file))
+
+
+def _lines(file: Path) -> set[str]:
+    """Return the lines of a file, without blanks at their ends; none where it cannot be read."""
+    try:
+        return {line.strip() for line in read_text(file, what="verdict", replaces_errors=True).splitlines()}
+    except DataError:
+        return set()

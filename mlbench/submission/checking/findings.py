@@ -1,0 +1,50 @@
+"""A finding about a tree: what is wrong, which results it costs, and what the official checker says of the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mlbench.records.run_record import RuleRecord
+
+
+class Reaction(StrEnum):
+    """What the submission checker v4.1 does about something."""
+
+    REFUSES = "refuses"
+    ACCEPTS = "accepts"
+    """It says nothing, or logs a line that costs no result."""
+    CRASHES = "crashes"
+    """It ends with a traceback, and no submitter gets a result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeFinding:
+    """Something wrong with a tree."""
+
+    rule: str
+    path: str
+    """The file or folder, from the root of the tree."""
+    message: str
+    """What is wrong and, where that does not say it already, what to do about it."""
+    loses: str
+    """The folder whose results it costs, from the root; empty: all results of the tree."""
+    official: Reaction = Reaction.REFUSES
+    is_note: bool = False
+    """Whether it costs no result: the rules want it, and no checker asks."""
+    evidence: RuleRecord | None = None
+    """The rule that was applied to a log, with what was measured."""
+
+    def concerns(self, path: str) -> bool:
+        """Return whether a result, or a folder of results, is among those that it costs."""
+        return not self.loses or path == self.loses or path.startswith(f"{self.loses}/")
+
+    def is_refused_officially(self, path: str) -> bool:
+        """Return whether it keeps the official checker from counting a result."""
+        return self.official is Reaction.CRASHES or (self.official is Reaction.REFUSES and self.concerns(path))
+
+
+def list_names(names: list[str], most: int = 3) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,147 @@
+"""Demands on the folders of a tree that do not depend on what is measured.
+
+Source: submission checker v4.1, ``check_results_dir``, the checks before a system is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.errors import UsageError
+from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
+from mlbench.submission.tree import DIVISIONS, RESULTS
+
+LARGEST_FILE_BYTES = 50 << 20
+_BESIDE_DIVISIONS = (".git", ".github", "assets")
+"""Folders that the official checker passes over without a word."""
+_CALIBRATION = ("calibration.md", "documentation/calibration.md")
+
+
+def check_root(root: Path) -> Iterator[TreeFinding]:
+    """Yield what is wrong with what lies beside the divisions, and beside the submitters in them."""
+    folders, files = _list(root)
+    if extra := [name for name in files if not name.endswith((".md", ".pdf"))]:
+        message = f"only .md and .pdf files may lie beside the divisions; move away {list_names(extra)}."
+        yield TreeFinding(rule="root_files", path=extra[0], message=message, loses="")
+    for name in sorted({*folders} - {*DIVISIONS, *_BESIDE_DIVISIONS}):
+        message = f"is not a division; nothing in it is counted. Divisions are {', '.join(DIVISIONS)}."
+        yield TreeFinding(
+            rule="division_name", path=name, message=message, loses=name, official=Reaction.ACCEPTS, is_note=True
+        )
+    for division in [name for name in DIVISIONS if name in folders]:
+        _, beside = _list(root / division)
+        if beside:
+            message = f"files may not lie beside the submitters; move away {list_names(beside)}."
+            yield TreeFinding(rule="division_files", path=f"{division}/{beside[0]}", message=message, loses=division)
+
+
+def submitters_of(root: Path) -> Iterator[str]:
+    """Yield every submitter's folder in every division: ``closed/Acme``."""
+    for division in DIVISIONS:
+        if (root / division).is_dir():
+            yield from (f"{division}/{name}" for name in _list(root / division)[0])
+
+
+def check_submitter(root: Path, submitter: str) -> Iterator[TreeFinding]:
+    """Yield what is wrong with the names, sizes and links of a submitter's files and folders."""
+    if not (root / submitter / RESULTS).is_dir():
+        message = f"has no {RESULTS} folder: nothing of it is counted."
+        yield TreeFinding(
+            rule="submitter_results",
+            path=submitter,
+            message=message,
+            loses=submitter,
+            official=Reaction.ACCEPTS,
+            is_note=True,
+        )
+        return
+    content = _walk(root, submitter)
+    for rule, (find, message) in _DEMANDS.items():
+        if found := sorted(find(content)):
+            yield TreeFinding(rule=rule, path=found[0], message=f"{message}: {list_names(found)}.", loses=submitter)
+    if not any((root / submitter / name).is_file() for name in _CALIBRATION):
+        message = f"the rules want a description of the quantisation: {' or '.join(_CALIBRATION)}."
+        yield TreeFinding(
+            rule="calibration_document",
+            path=submitter,
+            message=message,
+            loses=submitter,
+            official=Reaction.ACCEPTS,
+            is_note=True,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    """All below a folder, by paths from the root of the tree; links to folders are not followed."""
+
+    root: Path
+    folders: list[str]
+    files: list[str]
+    empty: list[str]
+
+    def link_is_broken(self, name: str) -> bool:
+        """Return whether a link leads nowhere, or is relative: the official checker looks from the root of the tree."""
+        path = self.root / name
+        return path.is_symlink() and not (path.exists() and os.path.exists(self.root / os.readlink(path)))
+
+    def is_large(self, name: str) -> bool:
+        """Return whether a file is over the limit."""
+        try:
+            return os.path.getsize(self.root / name) > LARGEST_FILE_BYTES
+        except OSError:
+            return False
+
+
+_DEMANDS: Mapping[str, tuple[Callable[[_Content], list[str]], str]] = {
+    "broken_links": (
+        lambda all_: [name for name in all_.files if all_.link_is_broken(name)],
+        "links that lead nowhere, or are relative, which the official checker looks up from the root of the tree; "
+        "put copies in their place",
+    ),
+    "file_size": (lambda all_: [name for name in all_.files if all_.is_large(name)], "files over 50 MiB"),
+    "dot_names": (
+        lambda all_: [name for name in (*all_.folders, *all_.files) if _last(name).startswith(".")],
+        "names may not begin with a dot",
+    ),
+    "spaces_in_names": (
+        lambda all_: [name for name in (*all_.folders, *all_.files) if " " in _last(name)],
+        "names may not hold spaces",
+    ),
+    "pycache": (
+        lambda all_: [name for name in all_.folders if name.endswith("__pycache__")],
+        "remove the folders that Python left",
+    ),
+    "empty_folders": (lambda all_: all_.empty, "empty folders"),
+}
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _walk(root: Path, below: str) -> _Content:
+    folders, files, empty = [], [], []
+    for folder, inner, names in os.walk(root / below, onerror=_refuse):
+        path = Path(folder).relative_to(root).as_posix()
+        folders.append(path)
+        files += [f"{path}/{name}" for name in names]
+        if not inner and not names:
+            empty.append(path)
+    return _Content(root=root, folders=folders, files=files, empty=empty)
+
+
+def _list(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the folders and of the files in a folder, sorted."""
+    try:
+        found = sorted(folder.iterdir())
+    except OSError as error:
+        _refuse(error)
+    return [each.name for each in found if each.is_dir()], [each.name for each in found if each.is_file()]
+
+
+def _refuse(error: OSError) -> None:
+    raise UsageError(f"{os.fsdecode(error.filename)} cannot be read: {error.strerror}.") from None

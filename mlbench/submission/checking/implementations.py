@@ -1,0 +1,151 @@
+"""Demands on a result's measurements folder, and on the code that it refers to.
+
+Source: submission checker v4.1, ``check_measurement_dir``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlbench.contracts.scenario import Scenario
+from mlbench.documents import is_file, read_json_object, read_text
+from mlbench.errors import DataError
+from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
+from mlbench.submission.checking.folder_files import list_files
+from mlbench.submission.checking.quirks import checker_quirks
+from mlbench.submission.configuration import read_equal_issue
+from mlbench.submission.tree import MLPERF_CONF, USER_CONF, Benchmark, ResultEntry
+
+_REQUIRED_FILES = (MLPERF_CONF, USER_CONF, "README.md")
+_CALIBRATION = "calibration_process.adoc"
+_FIELDS = (
+    *("input_data_types", "retraining", "starting_weights_filename", "weight_data_types"),
+    "weight_transformations",
+)
+_STRICT_LINE = re.compile(r"[^.=]+\.[^.=]+\.[^.=]+=[^=]+")
+
+
+def check_equal_issue(entry: ResultEntry, benchmark: Benchmark, scenario: Scenario) -> Iterator[TreeFinding]:
+    """Yield what keeps the configuration from saying that all samples were sent equally often, where the rules ask.
+
+    The official checker asks for it in three models only, and reads nothing but the configuration.
+    """
+    if entry.division == "open" or not benchmark.rules.equal_issue:
+        return
+    is_strict = entry.model in checker_quirks().equal_issue_models
+    if is_strict and entry.division == "closed":
+        yield from _unreadable_lines(entry)
+    configured, _ = read_equal_issue(entry, benchmark.rules.name, scenario.loadgen)
+    if configured is not True:
+        key = f"{benchmark.rules.name}.*.sample_concatenate_permutation = 1"
+        yield _finding(
+            entry,
+            "equal_issue_configuration",
+            f"{USER_CONF} and {MLPERF_CONF} do not say that samples were sent equally often: {key}",
+            place=MLPERF_CONF,
+            official=Reaction.REFUSES if is_strict else Reaction.ACCEPTS,
+        )
+
+
+def check_measurements(entry: ResultEntry) -> Iterator[TreeFinding]:
+    """Yield what is wrong with the folder that describes how a result was measured."""
+    folder = entry.measurements
+    if not os.path.isdir(folder):
+        yield _finding(entry, "measurements", "there is no such folder.")
+        return
+    for name in _REQUIRED_FILES:
+        if not is_file(folder / name):
+            yield _finding(entry, "measurement_files", "is missing.", place=name)
+        elif not (folder / name).stat().st_size:
+            yield _finding(entry, "measurement_files", "is empty.", place=name)
+    if not is_file(folder / _CALIBRATION):
+        message = "is missing: the rules want a description of the calibration."
+        yield _finding(
+            entry, "calibration_process", message, place=_CALIBRATION, official=Reaction.ACCEPTS, is_note=True
+        )
+    yield from _description(entry)
+
+
+def _description(entry: ResultEntry) -> Iterator[TreeFinding]:
+    names = list_files(entry.measurements)
+    found = [name for name in names if name.startswith(entry.system) and name.endswith(".json")]
+    if not found:
+        message = f"there is no {entry.system}*.json."
+        yield _finding(entry, "measurement_description", message, official=Reaction.CRASHES)
+        return
+    if len(found) > 1:
+        message = f"the official checker reads whichever of these it finds first: {list_names(found)}."
+        yield _finding(entry, "measurement_description", message, official=Reaction.ACCEPTS, is_note=True)
+    file = entry.measurements / found[0]
+    try:
+        fields = read_json_object(file, what="description")
+    except DataError as error:
+        message = error.message.replace(str(file), file.name)
+        yield _finding(entry, "measurement_description", message, place=file.name, official=Reaction.CRASHES)
+        return
+    if empty := _empty_fields(fields):
+        message = f"fields are missing or empty: {', '.join(empty)}."
+        yield _finding(entry, "measurement_fields", message, place=file.name)
+    yield from _code(entry, file)
+
+
+def _empty_fields(fields: Mapping[str, Any]) -> list[str]:
+    return [name for name in _FIELDS if not fields.get(name)]
+
+
+def _code(entry: ResultEntry, description: Path) -> Iterator[TreeFinding]:
+    """Look for the code: ``code/<model>`` is enough, and may be a file that names another folder."""
+    code, model = entry.submitter_folder / "code", entry.model
+    if is_file(code / model):
+        try:
+            model = read_text(code / model, what="name of a folder", replaces_errors=True, limit_bytes=4096).strip()
+        except DataError as error:
+            yield _code_finding(entry, error.message.replace(str(code / model), f"code/{model}"))
+            return
+    ending = f"_{entry.scenario}.json" if description.name.endswith(f"_{entry.scenario}.json") else ".json"
+    implementation = description.name[len(entry.system) + 1 : -len(ending)]
+    if not any(os.path.exists(each) for each in (code / model, code / model / implementation)):
+        yield _code_finding(entry, f"there is no {'/'.join(filter(None, ('code', model, implementation)))}.")
+
+
+def _code_finding(entry: ResultEntry, message: str) -> TreeFinding:
+    path = f"{entry.division}/{entry.submitter}/code"
+    return TreeFinding(rule="code", path=path, message=message, loses=entry.path)
+
+
+def _unreadable_lines(entry: ResultEntry) -> Iterator[TreeFinding]:
+    for name in (MLPERF_CONF, USER_CONF):
+        try:
+            text = read_text(entry.measurements / name, what="LoadGen's configuration", replaces_errors=True)
+        except DataError:
+            continue  # a missing file is a finding of its own
+        for number, line in enumerate(text.splitlines(), 1):
+            packed = "".join(line.split())
+            if packed and not packed.startswith("#") and not _STRICT_LINE.fullmatch(packed):
+                message = f"line {number} is not model.scenario.key = value."
+                yield _finding(entry, "configuration_lines", message, place=name, official=Reaction.CRASHES)
+                break
+
+
+def _finding(  # noqa: PLR0913 - a finding has as many facts
+    entry: ResultEntry,
+    rule: str,
+    message: str,
+    *,
+    place: str = "",
+    official: Reaction = Reaction.REFUSES,
+    is_note: bool = False,
+) -> TreeFinding:
+    folder = entry.measurements.relative_to(entry.root).as_posix()
+    return TreeFinding(
+        rule=rule,
+        path=f"{folder}/{place}" if place else folder,
+        message=message,
+        loses=entry.path,
+        official=official,
+        is_note=is_note,
+    )

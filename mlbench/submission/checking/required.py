@@ -1,0 +1,61 @@
+"""The models and scenarios that the category of a system demands.
+
+Source: submission checker v4.1, ``get_required``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from mlbench.documents import read_json_object
+from mlbench.errors import DataError
+from mlbench.rules.official import Category
+from mlbench.submission.checking.findings import TreeFinding
+from mlbench.submission.checking.quirks import checker_quirks
+from mlbench.submission.tree import Benchmark, ResultEntry, benchmark_of, scenario_of
+
+
+def check_scenarios(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:
+    """Yield, for each model of a closed or network system, the required scenarios that have no folder.
+
+    A folder whose result is refused has its own findings. The official checker still lists the other scenarios in its
+    summary, but ends with an error.
+    """
+    for _, group in groupby(entries, key=lambda entry: entry.path.rpartition("/")[0]):
+        found = list(group)
+        if found[0].division == "open":
+            continue
+        try:
+            benchmark, system_type = benchmark_of(found[0]), _system_type(found[0])
+        except DataError:
+            continue  # an unknown model, or no description: findings of their own
+        there = {scenario_of(entry).name for entry in found if _is_scenario(entry)}
+        path = found[0].path.rpartition("/")[0]
+        required = required_scenarios(benchmark, [each for each in Category if each in system_type.split(",")])
+        if missing := [name for name in required if name not in there]:
+            message = f"lacks the required {', '.join(missing)}."
+            yield TreeFinding(rule="required_scenarios", path=path, message=message, loses=path)
+        also = checker_quirks().also_required.get(found[0].model, {}).get(system_type, ())
+        if missing := [name for name in also if name not in there]:
+            message = f"by a slip the official checker wants {', '.join(missing)} of a system for {system_type}."
+            yield TreeFinding(rule="required_scenarios", path=path, message=message, loses=path, is_note=True)
+
+
+def _system_type(entry: ResultEntry) -> str:
+    return str(read_json_object(entry.system_file, what="description").get("system_type"))
+
+
+def required_scenarios(benchmark: Benchmark, categories: Sequence[Category]) -> list[str]:
+    """Return the scenarios that a closed entry of a benchmark needs in these categories, in LoadGen's order."""
+    known = [each for each in categories if each in benchmark.rules.variants[benchmark.variant]]
+    wanted = {name for each in known for name in benchmark.rules.category_scenarios[each]}
+    return [name for name in benchmark.rules.scenarios if name in wanted]
+
+
+def _is_scenario(entry: ResultEntry) -> bool:
+    try:
+        scenario_of(entry)
+    except DataError:
+        return False
+    return True

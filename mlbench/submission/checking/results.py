@@ -1,0 +1,166 @@
+"""One result of a tree against the rules: its logs as `mlbench import` judges them, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mlbench.documents import is_file, refuse_odd_values
+from mlbench.errors import DataError
+from mlbench.loadgen.logs import read_damaged_detail
+from mlbench.records.run_record import ResultRecord, RuleRecord
+from mlbench.rules.official import Category
+from mlbench.submission.checking.accuracy_folder import check_accuracy_folder
+from mlbench.submission.checking.descriptions import is_network_system
+from mlbench.submission.checking.findings import Reaction, TreeFinding
+from mlbench.submission.checking.folder_files import describe_difference
+from mlbench.submission.checking.implementations import check_equal_issue
+from mlbench.submission.checking.metered import check_power
+from mlbench.submission.checking.quirks import checker_quirks
+from mlbench.submission.checking.reactions import reaction_to
+from mlbench.submission.counts import count_samples, make_result
+from mlbench.submission.power import SPL
+from mlbench.submission.rounds import explain_other_round, find_round
+from mlbench.submission.scores import are_met_officially
+from mlbench.submission.sources import Sources, read_sources
+from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY, ResultEntry, scenario_of
+from mlbench.submission.verdict import judge_result
+
+_SUT_NAME = "Network SUT"
+_TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCheck:
+    """One result, checked by itself."""
+
+    findings: Sequence[TreeFinding]
+    sources: Sources | None = None
+    """Its files; None where its log cannot be read."""
+    result: ResultRecord | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def check_result(entry: ResultEntry) -> ResultCheck:
+    """Return what is wrong with the logs and files of a result."""
+    try:
+        with refuse_odd_values("its files"):
+            sources = read_sources(entry)
+            samples = count_samples(sources.detail.values, sources.benchmark.rules, sources.scenario)
+            result = make_result(sources.detail, sources.benchmark.rules, sources.scenario, samples)
+            findings = [*_name_findings(entry, sources), *_rule_findings(sources), *_file_findings(sources)]
+    except DataError as error:
+        return ResultCheck(findings=[_explain_unread(entry, error)])
+    scores = dict(sources.test.printed.scores) if sources.test else {}
+    return ResultCheck(findings=findings, sources=sources, result=result, scores=scores)
+
+
+def _explain_unread(entry: ResultEntry, error: DataError) -> TreeFinding:
+    """Return why a result cannot be read; one that the official checker would infer from another scenario as such."""
+    if reason := explain_other_round(find_round(entry)):
+        return _finding(entry, "round", "", reason)
+    try:
+        logged = read_damaged_detail(entry.performance / DETAIL).values.get("effective_scenario")
+        wanted = scenario_of(entry).name
+    except DataError:
+        logged = wanted = None
+    message = error.message.replace(f"{entry.root / entry.path}/", "")
+    if logged in checker_quirks().inferred.get(str(wanted), ()):
+        message = f"its log is one of {logged}: the official checker infers a result; measure {wanted} itself."
+        return _finding(entry, "inferred", "performance/run_1", message, Reaction.ACCEPTS)
+    return _finding(entry, "performance_log", "", message)
+
+
+def _name_findings(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding]:
+    name = sources.scenario.name
+    if entry.scenario not in (name, name.lower()):
+        yield _finding(entry, "scenario_name", "", f"call the folder {name} or {name.lower()}.")
+    if tests := [test for test in _TESTS if test in f"{entry.submitter}/{entry.system}/{entry.model}"]:
+        reaction = Reaction.REFUSES if "TEST05" in tests else Reaction.ACCEPTS
+        message = f"a name holds {tests[0]}, by which the official checker knows a compliance test."
+        yield _finding(entry, "test_names", "", message, reaction)
+    if is_network_system(sources.description) and _SUT_NAME not in str(sources.detail.values.get("sut_name")):
+        message = f"LoadGen's sut_name must contain {_SUT_NAME!r}."
+        yield _finding(entry, "sut_name", f"performance/run_1/{DETAIL}", message)
+    yield from _open_category(entry, sources)
+
+
+def _open_category(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding]:
+    """Yield that a category has no such model, which the official checker asks in the open division too."""
+    names = str(sources.description.get("system_type")).split(",")
+    known = sources.benchmark.rules.variants[sources.benchmark.variant]
+    if entry.division == "open" and {*names} <= {*Category} and not {*names} & {*known}:
+        message = f"v4.1 has no {entry.model} for {', '.join(names)}."
+        yield _finding(entry, "category", "", message)
+
+
+def _rule_findings(sources: Sources) -> Iterator[TreeFinding]:
+    for rule in judge_result(sources).rules:
+        if rule.passed or not rule.required:
+            continue
+        is_open = sources.entry.division == "open" and rule.kind == "accuracy"
+        place = f"accuracy/{ACCURACY}" if rule.kind == "accuracy" else f"performance/run_1/{DETAIL}"
+        reaction = Reaction.ACCEPTS if is_open else _reaction(rule, sources)
+        message = rule.fix.replace("Try fp32, then another backend.", "") or "See the log."
+        yield _finding(sources.entry, rule.rule, place, message, reaction, is_note=is_open, evidence=rule)
+
+
+def _reaction(rule: RuleRecord, sources: Sources) -> Reaction:
+    if not rule.rule.startswith("accuracy."):
+        return reaction_to(rule, sources.detail, sources.benchmark.rules)
+    targets = [target for target in sources.targets if target.required]
+    is_met = are_met_officially(sources.entry.accuracy / ACCURACY, targets)
+    return Reaction.ACCEPTS if is_met else Reaction.REFUSES
+
+
+def _file_findings(sources: Sources) -> Iterator[TreeFinding]:
+    entry = sources.entry
+    allowed = (SUMMARY, DETAIL, ACCURACY_LOG, *([SPL] if entry.has_power else []))
+    if difference := describe_difference(entry.performance, (), allowed):
+        yield _finding(entry, "performance_extra_files", "performance/run_1", f"{difference}.")
+    for problem in check_accuracy_folder(entry.accuracy, sources.benchmark):
+        is_lenient = entry.division == "open" and problem.rule != "accuracy_scores"
+        yield _finding(
+            entry,
+            problem.rule,
+            f"accuracy/{problem.place}".rstrip("/"),
+            problem.message,
+            Reaction.ACCEPTS if is_lenient else problem.official,
+            is_note=is_lenient,
+        )
+    if sources.test is None and is_file(entry.accuracy / ACCURACY):
+        reasons = [each.reason for each in sources.unread if each.path == entry.accuracy / ACCURACY]
+        is_open = entry.division == "open"
+        yield _finding(
+            entry,
+            "accuracy_scores",
+            f"accuracy/{ACCURACY}",
+            reasons[0] if reasons else "holds no score.",
+            Reaction.ACCEPTS if is_open else Reaction.REFUSES,
+            is_note=is_open,
+        )
+    yield from check_equal_issue(entry, sources.benchmark, sources.scenario)
+    for power in check_power(entry):
+        yield _finding(entry, power.rule, power.place, power.message, power.official)
+
+
+def _finding(  # noqa: PLR0913 - a finding has as many facts
+    entry: ResultEntry,
+    rule: str,
+    place: str,
+    message: str,
+    official: Reaction = Reaction.REFUSES,
+    *,
+    is_note: bool = False,
+    evidence: RuleRecord | None = None,
+) -> TreeFinding:
+    return TreeFinding(
+        rule=rule,
+        path=str(Path(entry.path) / place),
+        message=message,
+        loses=entry.path,
+        official=official,
+        is_note=is_note,
+        evidence=evidence,
+    )

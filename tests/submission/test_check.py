@@ -1,0 +1,497 @@
+"""Whole trees: one that the official checker accepts, and what becomes of it by one change at a time."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from whole_tree import DATACENTER, EDGE, SYSTEM, TEST05, WholeTree, detail_of, write
+
+from mlbench.cli import main
+from mlbench.errors import UsageError
+from mlbench.submission.checking.findings import Reaction
+from mlbench.submission.checking.whole_tree import check_tree
+
+TREES = Path(__file__).parents[1] / "data" / "submission"
+VISION = ("fixture_edge", "resnet50", "Offline")
+STREAM = ("fixture_edge", "resnet50", "SingleStream")
+MULTI = ("fixture_edge", "resnet50", "MultiStream")
+CHAT = ("fixture_dc", "llama2-70b-99.9", "Server")
+CHAT_OFFLINE = ("fixture_dc", "llama2-70b-99.9", "Offline")
+IMAGES = ("fixture_dc", "stable-diffusion-xl", "Offline")
+SMALL = {name: DATACENTER[name] for name in ("llama2-70b-99.9", "stable-diffusion-xl")}
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pristine") / "tree"
+    WholeTree(root).add("fixture_edge", "edge", {"resnet50": EDGE["resnet50"]}).add("fixture_dc", "datacenter", SMALL)
+    return root
+
+
+@pytest.fixture
+def tree(pristine, tmp_path):
+    """A tree of seven results, three of one edge system and four of one in a datacenter, to be changed."""
+    return WholeTree(Path(shutil.copytree(pristine, tmp_path / "tree")))
+
+
+def lost(check):
+    """Return how many results are refused here, and by the official checker."""
+    count = len(check.entries)
+    return count - check.accepted, count - check.accepted_officially
+
+
+def rules(check):
+    """Return the rules that refuse something."""
+    return {each.rule for each in check.findings if not each.is_note}
+
+
+def test_a_tree_of_all_44_entries_is_accepted(tmp_path):
+    WholeTree(tmp_path).add("fixture_dc", "datacenter", DATACENTER).add("fixture_edge", "edge", EDGE)
+    check = check_tree(tmp_path)
+    assert [each for each in check.findings if not each.is_note] == []
+    assert (len(check.entries), check.accepted, check.accepted_officially, check.is_accepted) == (44, 44, 44, True)
+
+
+def test_checking_changes_nothing_in_a_tree(tree):
+    def content():
+        return {file: file.read_bytes() for file in tree.root.rglob("*") if file.is_file()}
+
+    before = content()
+    tree.log(*VISION, result_validity="INVALID")
+    changed = content()
+    assert lost(check_tree(tree.root)) == (1, 1)
+    assert content() == changed != before
+
+
+def edit(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def describe(tree, **fields):
+    """Change fields of the edge system; None removes one."""
+    file = tree.submitter / "systems/fixture_edge.json"
+    found = json.loads(file.read_text()) | fields
+    file.write_text(json.dumps({name: value for name, value in found.items() if name not in fields or value != ...}))
+
+
+def remove(path):
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def accuracy(tree, *place):
+    return tree.result(*place) / "accuracy"
+
+
+def link(tree, target):
+    (tree.submitter / "code/resnet50/link").symlink_to(target)
+
+
+def large(tree, size):
+    with write(tree.submitter / "code/resnet50/weights", "").open("wb") as file:
+        file.truncate(size)
+
+
+FOLDERS = [
+    ("root_files", 7, 7, lambda t: write(t.root / "notes.txt", "x")),
+    ("division_files", 7, 7, lambda t: write(t.root / "closed/notes.md", "x")),
+    ("broken_links", 7, 7, lambda t: link(t, "/nowhere/at/all")),
+    ("broken_links", 7, 7, lambda t: link(t, "README.md")),  # it works, but not from the root of the tree
+    ("file_size", 7, 7, lambda t: large(t, (50 << 20) + 1)),
+    ("dot_names", 7, 7, lambda t: write(t.submitter / "code/resnet50/.hidden", "x")),
+    ("spaces_in_names", 7, 7, lambda t: write(t.submitter / "code/resnet50/a file", "x")),
+    ("pycache", 7, 7, lambda t: write(t.submitter / "code/resnet50/__pycache__/a.pyc", "x")),
+    ("empty_folders", 7, 7, lambda t: (t.submitter / "code/resnet50/empty").mkdir()),
+]
+SYSTEMS = [
+    ("system_description", 3, 3, lambda t: remove(t.submitter / "systems/fixture_edge.json")),
+    ("system_description", 3, 7, lambda t: write(t.submitter / "systems/fixture_edge.json", "{")),
+    ("system_status", 3, 3, lambda t: describe(t, status="research")),
+    ("system_status", 3, 7, lambda t: describe(t, status=None)),
+    ("system_type", 3, 3, lambda t: describe(t, system_type="Edge")),
+    ("system_fields", 3, 3, lambda t: describe(t, hw_notes=...)),
+    ("system_empty_fields", 3, 3, lambda t: describe(t, accelerators_per_node=0)),
+    ("system_empty_fields", 3, 3, lambda t: describe(t, cooling="")),
+    ("system_submitter", 3, 3, lambda t: describe(t, submitter="Other")),
+    ("system_division", 3, 3, lambda t: describe(t, division="open")),
+    ("system_network", 3, 3, lambda t: describe(t, is_network="true")),
+    ("system_network", 3, 7, lambda t: describe(t, is_network=True)),
+    ("system_texts", 3, 7, lambda t: describe(t, sw_notes=None)),
+    ("system_texts", 3, 7, lambda t: describe(t, framework=2.1)),
+]
+MEASUREMENTS = [
+    ("measurements", 1, 1, lambda t: remove(t.measurements(*VISION))),
+    ("measurement_files", 1, 1, lambda t: remove(t.measurements(*VISION) / "README.md")),
+    ("measurement_files", 1, 1, lambda t: write(t.measurements(*VISION) / "user.conf", "")),
+    ("measurement_description", 1, 7, lambda t: remove(next(t.measurements(*VISION).glob("*.json")))),
+    ("measurement_description", 1, 7, lambda t: next(t.measurements(*VISION).glob("*.json")).write_text("[]")),
+    ("measurement_fields", 1, 1, lambda t: next(t.measurements(*VISION).glob("*.json")).write_text("{}")),
+    ("code", 3, 3, lambda t: remove(t.submitter / "code/resnet50")),
+    ("configuration_lines", 1, 7, lambda t: edit(t.measurements(*CHAT) / "user.conf", "50", "50\nthis is odd")),
+    ("equal_issue_configuration", 1, 1, lambda t: write(t.measurements(*CHAT) / "mlperf.conf", "# nothing\n")),
+]
+RUNS = [
+    ("performance_log", 1, 1, lambda t: remove(t.result(*VISION) / "performance")),
+    ("performance_files", 1, 1, lambda t: remove(t.result(*VISION) / "performance/run_1/mlperf_log_summary.txt")),
+    ("performance_extra_files", 1, 1, lambda t: write(t.result(*VISION) / "performance/run_1/notes.txt", "x")),
+    ("loadgen_result", 1, 1, lambda t: t.log(*VISION, result_validity="INVALID")),
+    ("loadgen_result", 1, 0, lambda t: t.log(*CHAT, result_validity="INVALID")),
+    ("loadgen_errors", 1, 1, lambda t: t.log(*VISION, num_errors=1)),
+    ("early_stopping", 1, 0, lambda t: t.log(*STREAM, early_stopping_met=False)),
+    ("min_duration", 1, 1, lambda t: t.log(*VISION, effective_min_duration_ms=599999)),
+    ("min_queries", 1, 0, lambda t: t.log(*CHAT, effective_min_query_count=99)),
+    ("offline_samples", 1, 1, lambda t: t.log(*VISION, effective_samples_per_query=24575)),
+    ("samples_per_query", 1, 0, lambda t: t.log(*MULTI, effective_samples_per_query=4)),
+    ("seeds", 1, 1, lambda t: t.log(*VISION, effective_qsl_rng_seed=1)),
+    ("performance_sample_count", 1, 1, lambda t: t.log(*VISION, effective_performance_sample_count=1023)),
+    ("token_latencies", 1, 1, lambda t: t.log(*CHAT, requested_use_token_latencies=False)),
+    ("ttft", 1, 1, lambda t: t.log(*CHAT, **{"result_first_token_99.00_percentile_latency_ns": 2 * 10**9})),
+    ("ttft", 1, 0, lambda t: t.log(*CHAT, requested_server_ttft_latency=3 * 10**9)),
+    ("tpot", 1, 1, lambda t: t.log(*CHAT, **{"result_time_per_output_token_99.00_percentile_ns": 2 * 10**8})),
+    ("equal_issue", 1, 0, lambda t: t.log(*CHAT, effective_sample_concatenate_permutation=False)),
+    ("round", 1, 1, lambda t: t.log(*VISION, seeds=(6023615788873153749, 1, 2))),
+    ("inferred", 1, 0, lambda t: t.log(*VISION, effective_scenario="SingleStream")),
+    ("required_scenarios", 2, 2, lambda t: remove(t.result(*MULTI))),
+    ("scenario_name", 1, 1, lambda t: rename(t, *VISION, "OFFLINE")),
+    ("category", 1, 1, lambda t: copy(t, *VISION, "Server")),
+]
+SCORES = [
+    ("accuracy_scores", 1, 1, lambda t: remove(accuracy(t, *VISION) / "accuracy.txt")),
+    ("accuracy_scores", 1, 1, lambda t: edit(accuracy(t, *VISION) / "accuracy.txt", "accuracy=", "top1=")),
+    ("accuracy.acc@99", 1, 1, lambda t: edit(accuracy(t, *VISION) / "accuracy.txt", "76.456", "75.695")),
+    ("accuracy.acc@99", 1, 0, lambda t: append(accuracy(t, *VISION) / "accuracy.txt", "accuracy=70.0%\n")),
+    ("accuracy.ROUGE1@99.9", 1, 1, lambda t: edit(accuracy(t, *CHAT) / "accuracy.txt", "44.4312", "44.3")),
+    ("accuracy.CLIP_SCORE@range", 1, 1, lambda t: edit(accuracy(t, *IMAGES) / "accuracy.txt", "31.75", "31.9")),
+    ("accuracy_log_hash", 1, 1, lambda t: edit(accuracy(t, *VISION) / "accuracy.txt", "hash=", "sha=")),
+    ("accuracy_log_size", 1, 1, lambda t: append(accuracy(t, *VISION) / "mlperf_log_accuracy.json", "x" * 10240)),
+    ("accuracy_log_digest", 1, 0, lambda t: append(accuracy(t, *VISION) / "mlperf_log_accuracy.json", " ")),
+    ("accuracy_files", 1, 1, lambda t: remove(accuracy(t, *VISION) / "mlperf_log_accuracy.json")),
+    ("accuracy_files", 1, 0, lambda t: remove(accuracy(t, *VISION) / "mlperf_log_summary.txt")),
+    ("accuracy_extra_files", 1, 0, lambda t: write(accuracy(t, *VISION) / "notes.txt", "x")),
+    ("accuracy_log_errors", 1, 1, lambda t: append(accuracy(t, *VISION) / "mlperf_log_detail.txt", ":::MLLOG {\n")),
+    ("images", 1, 1, lambda t: remove(accuracy(t, *IMAGES) / "images/4655.png")),
+    ("captions", 1, 0, lambda t: remove(accuracy(t, *IMAGES) / "images/captions.txt")),
+]
+
+
+def rename(tree, system, model, scenario, name):
+    for folder in (tree.result, tree.measurements, tree.compliance):
+        folder(system, model, scenario).rename(folder(system, model, name))
+
+
+def copy(tree, system, model, scenario, name):
+    """Make a result of another scenario, whose log is right."""
+    for folder in (tree.result, tree.measurements, tree.compliance):
+        shutil.copytree(folder(system, model, scenario), folder(system, model, name))
+    for log in (tree.compliance(system, model, name)).rglob("mlperf_log_detail.txt"):
+        seeds = {"seeds": TEST05} if "TEST05" in str(log) else {}
+        log.write_text(detail_of(model, name, **seeds))
+    tree.log(system, model, name)
+
+
+def append(file, text):
+    file.write_text(file.read_text() + text)
+
+
+def audit(tree, test, **changes):
+    """Replace the log of a compliance test of ResNet-50, SingleStream."""
+    seeds = TEST05 if test == "TEST05" else {}
+    given = {"seeds": seeds} if seeds else {}
+    log = tree.compliance(*STREAM) / test / "performance/run_1/mlperf_log_detail.txt"
+    log.write_text(detail_of(*STREAM[1:], **given, **changes))
+
+
+def unlike(tree, baseline, compliance):
+    """Let the outputs of TEST01 differ, with two scores of the same samples."""
+    folder = tree.compliance(*STREAM) / "TEST01"
+    write(folder / "verify_accuracy.txt", "TEST FAIL\n")
+    write(folder / "accuracy/baseline_accuracy.txt", f"accuracy={baseline}%\n")
+    write(folder / "accuracy/compliance_accuracy.txt", f"accuracy={compliance}%\n")
+
+
+COMPLIANCE = [
+    ("compliance_tests", 1, 1, lambda t: remove(t.compliance(*STREAM))),
+    ("compliance_tests", 1, 1, lambda t: remove(t.compliance(*STREAM) / "TEST04")),
+    ("compliance_performance", 1, 1, lambda t: write(t.compliance(*STREAM) / "TEST05/verify_performance.txt", "FAIL")),
+    ("compliance_files", 1, 1, lambda t: write(t.compliance(*STREAM) / "TEST05/performance/run_1/x", "x")),
+    ("compliance_files", 1, 1, lambda t: remove(t.compliance(*STREAM) / "TEST01/accuracy/accuracy.txt")),
+    ("compliance_accuracy", 1, 1, lambda t: remove(t.compliance(*STREAM) / "TEST01/verify_accuracy.txt")),
+    ("compliance_files", 1, 1, lambda t: write(t.compliance(*STREAM) / "TEST01/verify_accuracy.txt", "TEST FAIL")),
+    ("compliance_accuracy", 1, 1, lambda t: unlike(t, 76.0, 75.0)),  # 1.33 %
+    ("compliance_accuracy", 1, 1, lambda t: unlike(t, 76.0, 0)),
+    ("accuracy_log_size", 1, 0, lambda t: append(log_of(t), "x" * 10240)),
+    ("seeds", 1, 1, lambda t: audit(t, "TEST01", seeds=TEST05)),
+    ("seeds", 1, 1, lambda t: shutil.copytree(*runs(t, "TEST01", "TEST05"), dirs_exist_ok=True)),
+    ("loadgen_result", 1, 1, lambda t: audit(t, "TEST04", result_validity="INVALID")),
+    ("audit_settings", 1, 0, lambda t: audit(t, "TEST04", effective_performance_issue_same=False)),
+    ("audit_settings", 1, 0, lambda t: audit(t, "TEST01", effective_accuracy_log_rng_seed=0)),
+    ("compliance_scenario", 1, 0, lambda t: audit(t, "TEST04", effective_scenario="MultiStream")),
+    ("compliance_margin", 1, 0, lambda t: audit(t, "TEST01", early_stopping_latency_ss=22_000_000)),
+    ("compliance_margin", 1, 0, lambda t: audit(t, "TEST04", early_stopping_latency_ss=18_000_000)),
+    ("compliance_margin", 1, 0, lambda t: audit(t, "TEST05", early_stopping_latency_ss=21_000_000)),
+    ("compliance_accuracy", 1, 1, lambda t: edit(t.compliance(*CHAT) / "TEST06/verify_accuracy.txt", "EOS", "End")),
+    ("compliance_accuracy", 1, 1, lambda t: write(t.compliance(*CHAT) / "TEST06/verify_accuracy.txt", "")),
+]
+
+
+def log_of(tree):
+    return tree.compliance(*STREAM) / "TEST01/accuracy/mlperf_log_accuracy.json"
+
+
+def runs(tree, *tests):
+    return [tree.compliance(*STREAM) / test / "performance" for test in tests]
+
+
+@pytest.mark.parametrize(
+    ("rule", "refused", "officially", "change"), [*FOLDERS, *SYSTEMS, *MEASUREMENTS, *RUNS, *SCORES, *COMPLIANCE]
+)
+def test_each_change_has_its_finding_and_costs_as_many_results_here_and_officially(
+    tree, rule, refused, officially, change
+):
+    change(tree)
+    check = check_tree(tree.root)
+    assert rule in rules(check)
+    assert lost(check) == (refused, officially)
+    assert check.is_accepted is False
+
+
+HARMLESS = {
+    "a pdf at the root": lambda t: write(t.root / "letter.pdf", "x"),
+    "a link to a folder": lambda t: link(t, t.submitter / "systems"),
+    "a file of 50 MiB": lambda t: large(t, 50 << 20),
+    "a second run": lambda t: shutil.copytree(
+        t.result(*VISION) / "performance/run_1", t.result(*VISION) / "performance/run_2"
+    ),
+    "names in lower case": lambda t: rename(t, *VISION, "offline"),
+    "zero as a text": lambda t: describe(t, accelerators_per_node="0"),
+    "a submitter in another case": lambda t: describe(t, submitter="FIXTURE"),
+    "a trace": lambda t: write(accuracy(t, *VISION) / "mlperf_log_trace.json", "x"),
+    "code by another name": lambda t: (remove(t.submitter / "code/resnet50"), code_by_name(t)),
+    "blanks and comments": lambda t: append(t.measurements(*CHAT) / "user.conf", "\n# this is odd\na . b . c = 1\n"),
+    "equal issue in user.conf": lambda t: (
+        write(t.measurements(*CHAT) / "mlperf.conf", "# nothing\n"),
+        append(t.measurements(*CHAT) / "user.conf", "llama2-70b.*.sample_concatenate_permutation = 1\n"),
+    ),
+    "outputs that differ by less than 1 %": lambda t: unlike(t, 76.0, 75.5),
+    "TEST01 within 10 %": lambda t: audit(t, "TEST01", early_stopping_latency_ss=21_900_000),
+    "TEST04 slower": lambda t: audit(t, "TEST04", early_stopping_latency_ss=30_000_000),
+    "TEST05 faster": lambda t: audit(t, "TEST05", early_stopping_latency_ss=10_000_000),
+    "a first token that Offline has not": lambda t: edit(
+        t.compliance(*CHAT_OFFLINE) / "TEST06/verify_accuracy.txt",
+        "token check pass: True",
+        "token check pass: Skipped",
+    ),
+}
+
+
+def code_by_name(tree):
+    write(tree.submitter / "code/vision/README.md", "x")
+    write(tree.submitter / "code/resnet50", "vision\n")
+
+
+@pytest.mark.parametrize("change", HARMLESS.values(), ids=HARMLESS)
+def test_what_is_allowed_is_accepted(tree, change):
+    change(tree)
+    check = check_tree(tree.root)
+    assert rules(check) == set()
+    assert lost(check) == (0, 0)
+
+
+def test_what_no_checker_asks_is_a_note_and_costs_nothing(tree):
+    (tree.submitter / "calibration.md").unlink()
+    (tree.measurements(*VISION) / "calibration_process.adoc").unlink()
+    describe(tree, favourite_colour="blue", system_name='the "fast" one')
+    write(tree.root / "other/notes.txt", "x")
+    (tree.root / "closed/Empty/systems").mkdir(parents=True)
+    check = check_tree(tree.root)
+    assert check.is_accepted
+    assert {each.rule for each in check.findings} == {
+        "calibration_document",
+        "calibration_process",
+        "system_unknown_fields",
+        "system_quotes",
+        "division_name",
+        "submitter_results",
+    }
+
+
+def test_the_open_division_needs_no_accuracy_no_tests_and_no_scenarios(tmp_path):
+    tree = WholeTree(tmp_path, "open").add("fixture_edge", "edge", {"resnet50": ("Offline",)})
+    edit(accuracy(tree, *VISION) / "accuracy.txt", "76.456", "40.0")
+    edit(accuracy(tree, *VISION) / "accuracy.txt", "hash=", "sha=")
+    append(accuracy(tree, *VISION) / "mlperf_log_accuracy.json", "x" * 20_000)
+    check = check_tree(tmp_path)
+    assert rules(check) == set()
+    assert {each.rule for each in check.findings} == {"accuracy.acc@99", "accuracy_log_hash", "accuracy_log_size"}
+    assert lost(check) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("category", lambda t: describe(t, system_type="datacenter")),
+        ("accuracy_scores", lambda t: remove(t.result("fixture_edge", "3d-unet-99", "SingleStream") / "accuracy")),
+        ("seeds", lambda t: t.log("fixture_edge", "3d-unet-99", "SingleStream", effective_qsl_rng_seed=1)),
+        ("performance_log", lambda t: renamed_model(t, "a-model-of-ours")),
+    ],
+)
+def test_the_rest_it_needs(tmp_path, rule, change):
+    models = {"3d-unet-99": ("SingleStream",)}
+    tree = WholeTree(tmp_path, "open").add("fixture_edge", "edge", models)
+    if rule == "category":
+        tree = WholeTree(tmp_path, "open").add("fixture_edge", "edge", {"llama2-70b-99": ("Offline",)})
+        expected = {"category"}
+    else:
+        change(tree)
+        expected = {rule}
+    assert expected <= rules(check_tree(tmp_path))
+
+
+def renamed_model(tree, name):
+    for folder in ("results", "measurements"):
+        (tree.submitter / folder / "fixture_edge/3d-unet-99").rename(tree.submitter / folder / "fixture_edge" / name)
+
+
+def test_a_network_system_is_reached_by_a_sut_of_that_name(tmp_path):
+    tree = WholeTree(tmp_path, "network").add("fixture_edge", "datacenter", {"resnet50": ("Server", "Offline")})
+    names = "network_type network_media network_rate nic_loadgen number_nic_loadgen net_software_stack_loadgen "
+    names += "network_protocol number_connections nic_sut number_nic_sut net_software_stack_sut network_topology"
+    assert rules(check_tree(tmp_path)) == {"system_network"}
+    describe(tree, is_network="True")
+    (finding,) = (each for each in check_tree(tmp_path).findings if not each.is_note)
+    assert finding.rule == "system_fields"
+    assert all(name in finding.message for name in names.split())
+    describe(tree, **dict.fromkeys(names.split(), ""))
+    assert rules(check_tree(tmp_path)) == set()
+    tree.log(*VISION, sut_name="SUT")
+    assert rules(check_tree(tmp_path)) == {"sut_name"}
+
+
+def test_the_checkers_slip_about_mixtral_of_both_categories_is_a_note_that_costs_officially(tmp_path):
+    WholeTree(tmp_path).add("both", "datacenter,edge", {"mixtral-8x7b": ("Server", "Offline")})
+    check = check_tree(tmp_path)
+    assert lost(check) == (0, 2)
+    assert [each.rule for each in check.findings] == ["required_scenarios"]
+
+
+def test_a_system_of_both_categories_needs_the_scenarios_of_both(tmp_path):
+    WholeTree(tmp_path).add("both", "datacenter,edge", {"bert-99": ("Server", "Offline")})
+    (finding,) = check_tree(tmp_path).findings
+    assert (finding.rule, finding.message) == ("required_scenarios", "lacks the required SingleStream.")
+
+
+def test_a_model_that_v41_has_not_is_refused_in_closed(tree):
+    folder = tree.submitter / "results/fixture_edge"
+    (folder / "resnet50").rename(folder / "alexnet")
+    check = check_tree(tree.root)
+    assert lost(check) == (3, 3)
+    assert "v4.1 has no model 'alexnet'." in {each.message for each in check.findings}
+
+
+def test_a_name_that_holds_a_tests_name_is_refused(tmp_path):
+    WholeTree(tmp_path).add("edge_TEST05", "edge", {"resnet50": EDGE["resnet50"]})
+    check = check_tree(tmp_path)
+    assert rules(check) == {"test_names"}
+    assert lost(check) == (3, 3)
+
+
+def metered(tree):
+    performance = tree.result(*VISION) / "performance"
+    for name in ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log"):
+        write(performance / "power" / name, "x")
+    reading = "Time,07-20-2024 12:05:00.000,Watts,100.0,Volts,230\n"
+    shutil.copytree(performance / "run_1", performance / "ranging")
+    for folder in ("run_1", "ranging"):
+        write(performance / folder / "spl.txt", reading)
+    write(tree.submitter / "measurements/fixture_edge/analyzer_table.md", "x")
+    write(tree.measurements(*VISION) / "power_settings.md", "x")
+    return performance
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        (None, lambda t, p: None),
+        ("power_files", lambda t, p: remove(p / "power/server.log")),
+        ("ranging_files", lambda t, p: remove(p / "ranging/spl.txt")),
+        ("performance_files", lambda t, p: remove(p / "run_1/spl.txt")),
+        ("power_readings", lambda t, p: edit(p / "run_1/spl.txt", "12:05", "13:05")),
+        ("meter_files", lambda t, p: remove(t.measurements(*VISION) / "power_settings.md")),
+    ],
+)
+def test_a_result_with_power_needs_the_meters_files(tree, rule, change):
+    change(tree, metered(tree))
+    check = check_tree(tree.root)
+    assert (rule in rules(check)) is (rule is not None)
+    assert lost(check) == ((1, 1) if rule else (0, 0))
+
+
+def test_published_results_lack_nothing_but_the_files_that_were_left_out_here():
+    check = check_tree(TREES / "v4.1")
+    left_out = {"measurement_files", "code", "compliance_tests", "accuracy_log_digest"}
+    assert rules(check) == left_out
+    assert {each.path.rpartition("/")[2] for each in check.findings if each.rule == "measurement_files"} == {
+        "README.md"
+    }
+    assert {each.rule for each in check.findings if each.official is Reaction.CRASHES} == set()
+
+
+def test_a_tree_of_another_round_is_refused_by_its_seeds():
+    check = check_tree(TREES / "v5.1")
+    assert [each.rule for each in check.findings if each.rule == "round"] == ["round"] * 2
+
+
+@pytest.mark.parametrize("path", ["nowhere", "a_file", "empty"])
+def test_what_is_no_tree_is_said_in_one_line(tmp_path, path):
+    (tmp_path / "a_file").write_text("x")
+    (tmp_path / "empty").mkdir()
+    done = CliRunner().invoke(main, ["submit", "check", str(tmp_path / path)])
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    with pytest.raises(UsageError):
+        check_tree(tmp_path / path)
+
+
+def test_the_command_prints_each_result_each_finding_and_both_verdicts(tree):
+    tree.log(*CHAT, result_validity="INVALID")
+    describe(tree, cooling="")
+    done = CliRunner().invoke(main, ["submit", "check", str(tree.root)])
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith("[official checker: refuses] It costs 3 results.")
+    assert "system_empty_fields: closed/Fixture/systems/fixture_edge.json: " in lines[0]
+    refused = "closed/Fixture/results/fixture_dc/llama2-70b-99.9/Server: 2,500 tokens/s"
+    place = lines.index(f"REFUSED  {refused} (the official checker accepts it)")
+    assert lines[place + 1].startswith("  loadgen_result: ")
+    assert "INVALID, limit VALID" in lines[place + 1]
+    assert lines[-1] == "3 of 7 results accepted; the official checker v4.1 would accept 4."
+
+
+def test_the_command_prints_notes_when_asked_and_json(tree):
+    (tree.submitter / "calibration.md").unlink()
+    done = CliRunner().invoke(main, ["submit", "check", str(tree.root)])
+    assert (done.exit_code, done.stderr) == (0, "1 note that cost no result: --notes prints them.\n")
+    done = CliRunner().invoke(main, ["submit", "check", str(tree.root), "--notes"])
+    assert done.stdout.splitlines()[-2].startswith("note: calibration_document: closed/Fixture: ")
+    found = json.loads(CliRunner().invoke(main, ["submit", "check", str(tree.root), "--json"]).stdout)
+    assert (found["is_accepted"], len(found["results"])) == (True, 7)
+    assert [each["rule"] for each in found["findings"]] == ["calibration_document"]
+
+
+def test_a_folder_that_cannot_be_read_is_said(tree):
+    folder = tree.submitter / "code/resnet50"
+    folder.chmod(0)
+    try:
+        if os.access(folder, os.R_OK):
+            pytest.skip("this user may read everything")
+        with pytest.raises(UsageError, match="cannot be read"):
+            check_tree(tree.root)
+    finally:
+        folder.chmod(0o755)
+
+
+def test_the_fixture_system_has_all_fields():
+    assert len(SYSTEM | {"division": "", "system_type": ""}) == 35
