@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple, Protocol
@@ -55,14 +55,13 @@ class EntryPoint(NamedTuple):
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class Installed(NamedTuple):
     """A distribution's entry points in a group, or why they cannot be read."""
 
     name: str
+    distribution: Distribution
     entry_points: tuple[EntryPoint, ...] = ()
     fault: str = ""
-    distribution: Distribution
 
 
 def find_installed(group: str) -> Iterator[Installed]:
@@ -151,13 +150,30 @@ def _distributions() -> Iterator[tuple[str, Distribution]]:
         return
     for place in _places():
         try:
-            names = os.listdir(place or ".")
+            changed_ns = os.stat(place or ".").st_mtime_ns
+            yield from _distributions_in(place or ".", os.getcwd() if not os.path.isabs(place) else "", changed_ns)
         except OSError:
             continue
-        for name in names:
-            stem, dot, kind = name.rpartition(".")
-            if dot and kind.lower() in ("dist-info", "egg-info"):
-                yield _normalized(stem.partition("-")[0] or UNNAMED), _Folder(os.path.join(place, name))
+
+
+@lru_cache(maxsize=100)
+def _distributions_in(place: str, below: str, changed_ns: int) -> Sequence[tuple[str, Distribution]]:
+    """Return the distributions of a folder, as it was when it last changed.
+
+    Args:
+        place: may be relative.
+        below: what a relative one is relative to.
+        changed_ns: since the epoch.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    parts = ((name, *name.rpartition(".")) for name in os.listdir(place))
+    return [
+        (_normalized(stem.partition("-")[0] or UNNAMED), _Folder(os.path.join(below, place, name)))
+        for name, stem, dot, kind in parts
+        if dot and kind.lower() in ("dist-info", "egg-info")
+    ]
 
 
 def _are_all_in_folders() -> bool:

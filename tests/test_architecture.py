@@ -202,10 +202,10 @@ def test_no_file_is_a_drawer_without_a_name():
     assert not names & {"utils.py", "common.py", "helpers.py", "misc.py"}
 
 
-def heavy_modules_after(code):
+def heavy_modules_after(code, heavy=HEAVY):
     script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stderr.split()) & set(HEAVY)
+    return set(done.stderr.split()) & set(heavy)
 
 
 @pytest.mark.parametrize(
@@ -219,6 +219,16 @@ def heavy_modules_after(code):
 )
 def test_light_commands_import_nothing_heavy(code):
     assert heavy_modules_after(code) == set()
+
+
+def test_the_list_of_plugins_needs_neither_all_rules_nor_what_only_a_run_needs():
+    needless = {
+        "mlbench.rules.official",
+        "mlbench.contracts.metric",
+        "mlbench.contracts.model",
+        "mlbench_endpoint.prompts",
+    }
+    assert heavy_modules_after("from mlbench.cli import main; main(['list'])", needless) == set()
 
 
 def commands_of(file):

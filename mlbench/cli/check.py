@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,92 +30,99 @@ LONGEST_TIMEOUT_S = 1e6
 LONGEST_LOG_NAME = 50
 
 
-precision_option = click.option(
-    "--precision",
-    type=click.Choice([str(precision) for precision in Precision]),
-    help="Precision to check a backend in. [default: the backend's first]",
-)
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
-    type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds for each graph that a check compiles, and for the rest of it; of a workload, until the next answer.",
-)
-log_option = click.option(
-    "--log",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where to keep what the plugin prints.  [default: in the cache]",
-)
-only_option = click.option(
-    "--only", metavar="CHECK", multiple=True, help="Run this check alone; may be given more than once."
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KitOptions:
+    """How a kit is to be run, and what is to be printed."""
+
+    precision: str | None
+    timeout_s: float
+    overrides: dict[str, str]
+    log: Path | None
+    """None: a file in the cache."""
+    only: tuple[str, ...]
+    """Names of checks; empty: all."""
+    as_json: bool
+
+
+def kit_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a kit, as a `KitOptions` argument ``kit``."""
+
+    @click.option(
+        "--precision",
+        type=click.Choice([str(precision) for precision in Precision]),
+        help="Precision to check a backend in. [default: the backend's first]",
+    )
+    @click.option(
+        "--timeout",
+        "timeout_s",
+        type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="Seconds for each graph that a check compiles, and for the rest of it; "
+        "of a workload, until the next answer.",
+    )
+    @click.option(
+        "--log",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Where to keep what the plugin prints.  [default: in the cache]",
+    )
+    @overrides_option
+    @click.option("--only", metavar="CHECK", multiple=True, help="Run this check alone; may be given more than once.")
+    @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+    @functools.wraps(function)
+    def with_kit(**given: Any) -> int:
+        kit = KitOptions(**{field.name: given.pop(field.name) for field in dataclasses.fields(KitOptions)})
+        return function(kit=kit, **given)
+
+    return with_kit
 
 
 @click.command("check")
 @click.argument("name", shell_complete=offer_checked)
-@precision_option
-@timeout_option
-@log_option
-@overrides_option
-@only_option
-@json_option
-def command(
-    name: str,
-    precision: str | None,
-    timeout_s: float,
-    overrides: dict[str, str],
-    log: Path | None,
-    only: tuple[str, ...],
-    as_json: bool,
-) -> int:
+@kit_options
+def command(name: str, kit: KitOptions) -> int:
     """Run the kit on NAME, a backend or a workload, in a process of its own.
 
     A crash or a hang fails the check it happens in. Of a backend it is shown that it keeps its contract; of a workload
     that its preparation and replies are the same each time, and that its target is missed by a backend that computes
     nothing, by damaged weights and by wrong answers.
     """
-    request = _request_for(name, precision, timeout_s, overrides)
-    findings = print_findings(request, name, log, only=only, as_json=as_json)
+    findings = print_findings(_request_for(name, kit), name, kit)
     return 0 if all(finding.passed for finding in findings) else 1
 
 
-def _request_for(name: str, precision: str | None, timeout_s: float, settings: dict[str, str]) -> KitRequest:
+def _request_for(name: str, kit: KitOptions) -> KitRequest:
     """Return what to ask of a kit: of the workload's where a workload, and no backend, has the name."""
     from mlbench.conformance.workload_kit import WorkloadCheckRequest
     from mlbench.discovery import Plugins
 
     plugins = Plugins.discover()
     if name in plugins.backends or name not in plugins.workloads:
-        return backend_request(name, precision, timeout_s, settings)
-    if precision:
+        return backend_request(name, kit)
+    if kit.precision:
         raise UsageError(f"{name} is a workload, which is checked in fp32.", hint="Leave out --precision.")
-    return WorkloadCheckRequest(workload=name, settings=settings, timeout_s=timeout_s)
+    return WorkloadCheckRequest(workload=name, settings=kit.overrides, timeout_s=kit.timeout_s)
 
 
-def backend_request(name: str, precision: str | None, timeout_s: float, settings: dict[str, str]) -> CheckRequest:
+def backend_request(name: str, kit: KitOptions) -> CheckRequest:
     """Return what to ask of the kit for backends."""
     from mlbench.conformance.isolated import CheckRequest
 
-    chosen = Precision(precision) if precision else None
-    return CheckRequest(backend=name, settings=settings, precision=chosen, timeout_s=timeout_s)
+    chosen = Precision(kit.precision) if kit.precision else None
+    return CheckRequest(backend=name, settings=kit.overrides, precision=chosen, timeout_s=kit.timeout_s)
 
 
-def print_findings(
-    request: KitRequest, name: str, log: Path | None, *, only: Sequence[str] = (), as_json: bool = False
-) -> list[Finding]:
+def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Finding]:
     """Run the checks, all or only some; print a line as each one ends and then how many passed, or all as JSON."""
     from mlbench.conformance.isolated import examine
 
-    _require_known(only, [check.__name__ for check in request.checks()])  # also: what is wrong with the request
-    kept_in = log or _log_in_cache(name)
+    _require_known(kit.only, [check.__name__ for check in request.checks()])  # also: what is wrong with the request
+    kept_in = kit.log or _log_in_cache(name)
     _empty(kept_in)
-    findings = examine(request, kept_in, (lambda finding: None) if as_json else _Teller().tell, only=only)
+    findings = examine(request, kept_in, (lambda finding: None) if kit.as_json else _Teller().tell, only=kit.only)
     passed = sum(finding.passed for finding in findings)
-    if as_json:
+    if kit.as_json:
         echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
     else:
         for line in _shared_causes(findings):

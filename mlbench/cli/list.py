@@ -82,11 +82,10 @@ _Row = _ScenarioRow | _WorkloadRow | _PowerMeterRow | _BackendRow | _BrokenRow
 
 
 def _workloads(plugins: Plugins) -> Iterator[_WorkloadRow]:
-    from mlbench.rules.own import rules_of
+    from mlbench.rules.official_table import scenarios_of
 
     for workload in plugins.workloads.values():
-        scenarios = rules_of(workload).scenarios
-        yield _WorkloadRow(name=workload.name, title=workload.title, scenarios=list(scenarios))
+        yield _WorkloadRow(name=workload.name, title=workload.title, scenarios=list(scenarios_of(workload)))
 
 
 def _backends(plugins: Plugins) -> Iterator[_BackendRow]:

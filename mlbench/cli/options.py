@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
+from mlbench.contracts.power import AUTO
 from mlbench.contracts.scenario import LONGEST_TAG, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError, is_unicode
@@ -89,6 +90,12 @@ weights_option = click.option(
     default=str(Weights.TRAINED),
     show_default=True,
     help="Random ones are for speed only.",
+)
+accuracy_option = click.option(
+    "--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time."
+)
+power_option = click.option(
+    "--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none."
 )
 overrides_option = click.option(
     "--set",

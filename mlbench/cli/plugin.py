@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.check import (
-    backend_request,
-    json_option,
-    log_option,
-    only_option,
-    precision_option,
-    print_findings,
-    timeout_option,
-)
+from mlbench.cli.check import KitOptions, backend_request, kit_options, print_findings
 from mlbench.cli.completions import offer_backends
-from mlbench.cli.options import overrides_option
 from mlbench.cli.output import echo_line
 
 if TYPE_CHECKING:
@@ -64,28 +55,14 @@ def new(name: str, into: Path, is_workload: bool) -> None:
 
 @command.command("check", short_help="Check a backend's plugin, and write a badge.")
 @click.argument("backend", shell_complete=offer_backends)
-@precision_option
-@timeout_option
-@log_option
-@overrides_option
-@only_option
-@json_option
+@kit_options
 @click.option(
     "--badge",
     "badge_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a badge that shows the result.",
 )
-def check(
-    backend: str,
-    precision: str | None,
-    timeout_s: float,
-    overrides: dict[str, str],
-    log: Path | None,
-    only: tuple[str, ...],
-    as_json: bool,
-    badge_file: Path | None,
-) -> int:
+def check(backend: str, badge_file: Path | None, kit: KitOptions) -> int:
     """Check the entry point, the options and the conformance of BACKEND; --badge writes a badge with the result."""
     from mlbench.discovery import Plugins
     from mlbench.discovery.guard import call_plugin
@@ -93,18 +70,18 @@ def check(
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.badge import badge
 
-    if only and badge_file:
+    if kit.only and badge_file:
         raise UsageError("a badge is about all checks.", hint="Leave out --only, or --badge.")
     plugins = Plugins.discover()
-    request = backend_request(backend, precision, timeout_s, overrides)
+    request = backend_request(backend, kit)
     found = request.subject().backend
-    echo_line(f"entry point  {plugins.origin(found.name)}", to_stderr=as_json)
-    echo_line(f"options      {call_plugin(lambda: _options(found), 'an option')}", to_stderr=as_json)
-    findings = print_findings(request, found.name, log, only=only, as_json=as_json)
+    echo_line(f"entry point  {plugins.origin(found.name)}", to_stderr=kit.as_json)
+    echo_line(f"options      {call_plugin(lambda: _options(found), 'an option')}", to_stderr=kit.as_json)
+    findings = print_findings(request, found.name, kit)
     if badge_file:
         drawn = badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings))
         write_whole(badge_file, drawn)
-        echo_line(f"badge: {badge_file}", to_stderr=as_json)
+        echo_line(f"badge: {badge_file}", to_stderr=kit.as_json)
     return 0 if _all_passed(findings) else 1
 
 

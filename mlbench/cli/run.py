@@ -13,7 +13,9 @@ from click.core import ParameterSource
 
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
 from mlbench.cli.options import (
+    accuracy_option,
     overrides_option,
+    power_option,
     profile_option,
     results_option,
     tag_option,
@@ -22,7 +24,6 @@ from mlbench.cli.options import (
 )
 from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.graph import Precision
-from mlbench.contracts.power import AUTO
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     help="Precision to compute in; may be given more than once.  [default: the backend's first]",
 )
 @weights_option
-@click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time.")
+@accuracy_option
 @click.option(
     "--repeat",
     "repeats",
@@ -79,7 +80,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
 )
 @tag_option
-@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@power_option
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @overrides_option

@@ -28,12 +28,10 @@ class _Installed:
 def _list_installed() -> _Installed:
     """Return workloads and backends that are listed even without a run; not backends that run only when named."""
     from mlbench.discovery import Plugins
-    from mlbench.rules.own import rules_of
+    from mlbench.rules.official_table import scenarios_of
 
     plugins = Plugins.discover()
-    scenarios = {
-        name: rules_of(workload).scenarios for name, workload in plugins.workloads.items() if workload.is_default
-    }
+    scenarios = {name: scenarios_of(workload) for name, workload in plugins.workloads.items() if workload.is_default}
     return _Installed(
         workloads={
             name: [each.name for each in plugins.scenarios.values() if each.name in defined]

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_backends, offer_limits, offer_scenarios, offer_workloads
-from mlbench.cli.options import Finite, overrides_option, profile_option, results_option, weights_option
+from mlbench.cli.options import (
+    Finite,
+    accuracy_option,
+    overrides_option,
+    power_option,
+    profile_option,
+    results_option,
+    weights_option,
+)
 from mlbench.cli.output import echo_json, echo_line
 from mlbench.contracts.graph import Precision
-from mlbench.contracts.power import AUTO
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -54,8 +61,8 @@ if TYPE_CHECKING:
     help="Precision to compute in.  [default: the backend's first]",
 )
 @weights_option
-@click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether full runs score as well.")
-@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@accuracy_option
+@power_option
 @click.option(
     "--limit",
     "limits",

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlbench.errors import IncomparableRunsError, UsageError
-from mlbench.records.kinds import ENDS_INVALID_RUNS
-from mlbench.records.run_record import RunRecord, SettingRecord
-
-_CIRCUMSTANCES = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
-
-_HAND_SET = ("command line", "suite", "system", "tune")
-"""Layers of settings that a person chose, or that were found for a person: for these very runs, or for the machine."""
+from mlbench.records.facts import CONDITIONS, IDENTITY, hand_set, settings_as_text
+from mlbench.records.run_record import RunRecord
 
 _SETTINGS = ("load", "execution", "backend", "workload")
 """What the keys of settings begin with."""
-
-_TUNED = ("scenario", "workload", "backend")
-"""Layers of settings that a plugin brings, in a tuning file or otherwise."""
-
-
-def hand_set(record: RunRecord) -> Mapping[str, SettingRecord]:
-    """Return the settings that a person chose: on the command line, in a suite, in a file of the machine.
-
-    What only ends runs that are INVALID is not among them: a valid run is the same without it.
-    """
-    return {key: each for key, each in _from_layers(record, _HAND_SET).items() if key not in ENDS_INVALID_RUNS}
-
-
-def _from_layers(record: RunRecord, layers: Collection[str]) -> Mapping[str, SettingRecord]:
-    """Return settings by key. Layers are named ``suite``, but also ``system /etc/x.toml`` and ``backend pytorch``."""
-    whole = ("command line", "suite")
-    return {
-        key: each
-        for key, each in record.settings.items()
-        if (each.layer if each.layer in whole else each.layer.partition(" ")[0]) in layers
-    }
-
-
-def _settings(record: RunRecord) -> str:
-    return _as_text(hand_set(record))
-
-
-def _tuning(record: RunRecord) -> str:
-    return _as_text(_from_layers(record, _TUNED))
-
-
-def _as_text(settings: Mapping[str, SettingRecord]) -> str:
-    values = {key: each.value for key, each in settings.items()}
-    return json.dumps(values, sort_keys=True) if values else "none"
 
 
 def _image(record: RunRecord) -> str:
@@ -61,45 +21,6 @@ def _image(record: RunRecord) -> str:
 def _commit(record: RunRecord, name: str) -> str:
     return record.environment.commits.get(name, "unknown")[:12]
 
-
-def _hardware(record: RunRecord) -> str:
-    environment, allowance = record.environment, record.environment.allowance
-    devices = ", ".join(accelerator.name for accelerator in environment.accelerators) or "no accelerator"
-    quota = "" if allowance.cpu_quota is None else f", quota {allowance.cpu_quota:g}"
-    return f"{environment.processor}{quota}, {devices} ({environment.machine})"
-
-
-def _clocks(record: RunRecord) -> str:
-    cpu = record.environment.cpu
-    clocks = [f"{each.max_clock_mhz} MHz, {each.power_limit_w} W" for each in record.environment.accelerators]
-    return "; ".join([f"governor {cpu.governor or 'unknown'}", f"turbo {cpu.turbo}", *clocks])
-
-
-def _model(record: RunRecord) -> str:
-    return ", ".join(f"{name} {value[:12]}" for name, value in sorted(record.fingerprints.items()) if name != "data")
-
-
-IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
-    **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
-    "settings": _settings,
-    "variant": lambda record: record.imported.variant if record.imported else "none",
-}
-"""Facts that make runs repeats of each other. Settings are those set by hand; the others follow from the rest. The
-variant is the accuracy variant that an imported result was submitted for."""
-
-CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
-    "hardware": _hardware,
-    "clocks": _clocks,
-    "tuning": _tuning,
-    "data": lambda record: record.fingerprints.get("data", "unknown")[:12],
-    "model": _model,
-    "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
-    "loadgen": lambda record: record.loadgen_version,
-    "traffic": lambda record: str(record.scenario_facts),
-}
-"""Facts that must also be the same on both sides. Tuning is the settings that plugins ship; it follows from the facts
-above, so it may differ where one of those is compared across. Traffic is how the scenario sent its queries when the run
-was made; it follows from the scenario."""
 
 INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "mlbench": lambda record: record.mlbench_version,
@@ -136,7 +57,7 @@ def _identity(across: Collection[str]) -> Mapping[str, Callable[[RunRecord], str
     """Return what makes runs repeats of each other, with those settings as facts of their own that may differ."""
 
     def others(record: RunRecord) -> str:
-        return _as_text({key: value for key, value in hand_set(record).items() if key not in across})
+        return settings_as_text({key: value for key, value in hand_set(record).items() if key not in across})
 
     def of_key(key: str) -> Callable[[RunRecord], str]:
         return lambda record: str(record.settings[key].value) if key in record.settings else "not set"
@@ -154,11 +75,6 @@ def check_facts(across: Collection[str]) -> None:
             raise UsageError(
                 f"unknown fact {name!r}.", hint=f"--across takes {known}, or a setting such as backend.url."
             )
-
-
-def conditions_of(record: RunRecord) -> tuple[str, ...]:
-    """Return all facts that runs must share to be compared without ``--across``."""
-    return tuple(fact(record) for fact in (*IDENTITY.values(), *CONDITIONS.values()))
 
 
 def knowing(records: Sequence[RunRecord]) -> Sequence[RunRecord]:

@@ -10,13 +10,14 @@ from functools import cache
 
 import numpy as np
 
-from mlbench.comparison.comparability import CONDITIONS, Difference, differences, further_differences, key_of
+from mlbench.comparison.comparability import Difference, differences, further_differences, key_of
 from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import Effect, effect_of
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.sessions import split_sessions
 from mlbench.comparison.verdicts import MARGIN, SpeedVerdict
 from mlbench.errors import UsageError
+from mlbench.records.facts import CONDITIONS
 from mlbench.records.run_record import RunRecord
 
 SHORTEST = 3

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlbench.comparison.comparability import conditions_of, knowing
+from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, effect_of_pairs, effect_of_sessions, is_bimodal, unknown_effect
 from mlbench.comparison.measures import measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.sessions import LEAST_PAIRS, pairs_in_turns, split_sessions
 from mlbench.comparison.spread import Session, Source, Spread, drop_sessions_like, measure_spread
 from mlbench.comparison.states import find_states
+from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
 
 MOST_SESSIONS = 60

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
-from mlbench.contracts.metric import Target
+
+if TYPE_CHECKING:
+    from mlbench.contracts.metric import Target
 
 OFFICIAL_MIN_DURATION_MS = 600_000
 """Source: MLPerf Inference v4.1 rules, "Scenarios"."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import click
 import pluggy
@@ -39,8 +39,7 @@ _Plugin = TypeVar("_Plugin")
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenPlugin:
+class BrokenPlugin(NamedTuple):
     """A plugin that cannot be used, and why."""
 
     name: str

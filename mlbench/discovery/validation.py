@@ -60,12 +60,12 @@ def check_backend(backend: Any) -> None:
 
 def check_workload(workload: Any) -> None:
     """Check all that commands need of a workload; raises as `check_backend`."""
-    from mlbench.rules.own import rules_of
+    from mlbench.rules.official_table import scenarios_of
 
     text(workload.title, "title")
     if not isinstance(workload.rules, Rules):
         text(workload.rules, "rules")
-    rules_of(workload)
+    scenarios_of(workload)  # raises for rules that are not known
     demand(type(workload.is_default) is bool, f"is_default is {kind_of(workload.is_default)}")
     limit_ms = workload.mini_server_latency_ms
     demand(limit_ms is None or type(limit_ms) is int, f"mini_server_latency_ms is {kind_of(limit_ms)}")

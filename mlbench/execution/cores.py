@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 SYSTEM = Path("/sys/devices/system/cpu")
 """Linux's description of the processors."""
@@ -15,8 +14,7 @@ SYSTEM = Path("/sys/devices/system/cpu")
 _Thing = TypeVar("_Thing")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Core:
+class Core(NamedTuple):
     """A physical core, as far as this process may use it."""
 
     node: int

@@ -6,14 +6,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _Thread = tuple[int, int]
 """A process and one of its threads, as the kernel numbers them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     """What the kernel has counted for a thread by now."""
 
     ran_ns: int

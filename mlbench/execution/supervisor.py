@@ -17,7 +17,6 @@ Linux has subreapers; elsewhere only the program's own process group is ended.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -61,6 +60,8 @@ def prctl(what: str, option: int, *values: int) -> None:
     """
     if sys.platform != "linux":
         return
+    import ctypes  # loads a library, which most who import this file do not need
+
     libc = ctypes.CDLL(None, use_errno=True)
     words = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
     if libc.prctl(ctypes.c_int(option), *words) < 0:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mlbench.comparison.comparability import hand_set, key_of
+from mlbench.comparison.comparability import key_of
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.cost import Yields
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
+from mlbench.records.facts import hand_set
 from mlbench.records.run_record import ResultRecord, RunRecord
 from mlbench.reports.console import estimate_note, result
 from mlbench.reports.units import number_of, plural, quantity

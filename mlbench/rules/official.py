@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.rules import Tokens
-from mlbench.errors import UsageError
+from mlbench.rules.official_table import official_scenarios, read_table
 from mlbench.rules.targets import share_targets
 
 
@@ -161,12 +159,8 @@ def official_rules(name: str) -> WorkloadRules:
     Raises:
         UsageError: v4.1 has no such workload.
     """
-    try:
-        return _rules().workloads[name]
-    except KeyError:
-        raise UsageError(
-            f"v4.1 has no rules for workload {name!r}.", hint=f"It has: {', '.join(official_workloads())}."
-        ) from None
+    official_scenarios(name)  # raises
+    return _rules().workloads[name]
 
 
 def rescaled_targets(
@@ -223,8 +217,7 @@ def _seeds(row: Mapping[str, Any]) -> RoundSeeds:
     return RoundSeeds(qsl=row["qsl"], sample_index=row["sample_index"], schedule=row["schedule"])
 
 
-def _workload(name: str, row: Mapping[str, Any], scenarios: Iterable[str], min_duration_ms: int) -> WorkloadRules:
-    defined = {scenario for scenarios in row["scenarios"].values() for scenario in scenarios}
+def _workload(name: str, row: Mapping[str, Any], min_duration_ms: int) -> WorkloadRules:
     return WorkloadRules(
         name=name,
         samples=row["samples"],
@@ -237,7 +230,7 @@ def _workload(name: str, row: Mapping[str, Any], scenarios: Iterable[str], min_d
         tokens=Tokens(row.get("tokens", "none")),
         tokens_per_sample=row.get("tokens_per_sample"),
         compliance=tuple(row.get("compliance", ())),
-        scenarios=tuple(scenario for scenario in scenarios if scenario in defined),
+        scenarios=official_scenarios(name),
         category_scenarios={Category(category): tuple(names) for category, names in row["scenarios"].items()},
         variants={variant: tuple(map(Category, categories)) for variant, categories in row["variants"].items()},
         targets=tuple(target for each in row["targets"] for target in _TargetRow.of(each).targets(row["variants"])),
@@ -247,21 +240,20 @@ def _workload(name: str, row: Mapping[str, Any], scenarios: Iterable[str], min_d
 
 @cache
 def _rules() -> _OfficialRules:
-    table = tomllib.loads(Path(__file__).with_name("v4_1.toml").read_text(encoding="utf-8"))
-    rows, seeds, min_duration_ms = table["workloads"], table["seeds"], table["durations"]["min_duration_ms"]
-    scenarios = {name: _scenario(name, row) for name, row in table["scenarios"].items()}
+    table = read_table()
+    seeds, min_duration_ms = table.seeds, table.durations["min_duration_ms"]
     return _OfficialRules(
-        scenarios=scenarios,
-        workloads={name: _workload(name, row, scenarios, min_duration_ms) for name, row in rows.items()},
-        target_rows={name: tuple(map(_TargetRow.of, row["targets"])) for name, row in rows.items()},
-        token_keys=table["results"],
+        scenarios={name: _scenario(name, row) for name, row in table.scenarios.items()},
+        workloads={name: _workload(name, row, min_duration_ms) for name, row in table.workloads.items()},
+        target_rows={name: tuple(map(_TargetRow.of, row["targets"])) for name, row in table.workloads.items()},
+        token_keys=table.results,
         seeds=OfficialSeeds(
             normal=_seeds(seeds["normal"]),
             test05=_seeds(seeds["test05"]),
             accuracy_log=seeds["compliance"]["accuracy_log"],
         ),
         min_duration_ms=min_duration_ms,
-        early_stopping_confidence=table["early_stopping"]["confidence"],
+        early_stopping_confidence=table.early_stopping["confidence"],
     )
 
 

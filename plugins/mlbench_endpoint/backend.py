@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from mlbench import Backend, GenerationProgram, Precision, Probe, RuntimeFacts, UsageError
+from mlbench import Backend, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import find_versions
 from mlbench_endpoint.api import Api
 from mlbench_endpoint.options import EndpointOptions
@@ -48,6 +48,7 @@ class Endpoint(Backend):
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine whose requests ask for what the workload's program says; batching is the server's."""
+        from mlbench import GenerationProgram
         from mlbench_endpoint.engine import EndpointEngine
 
         options = self.options

@@ -10,7 +10,8 @@ from mlbench import Engine, EnginePlan, Model, Samples, UnavailableError
 from mlbench_endpoint.backend import Endpoint
 from mlbench_endpoint.engine import AwaitedReply
 from mlbench_endpoint.options import EndpointOptions
-from mlbench_endpoint.prompts import PromptOptions, TextPrompts, open_prompts
+from mlbench_endpoint.prompt_options import PromptOptions
+from mlbench_endpoint.prompts import TextPrompts, open_prompts
 from mlbench_endpoint.text_program import TextProgram
 from mlbench_endpoint.text_sample import TextSample
 from mlbench_endpoint.words import WORDS

@@ -18,7 +18,7 @@ from mlbench import UsageError
 from mlbench.toolkit import printable
 from mlbench_endpoint.api import Api
 from mlbench_endpoint.options import EndpointOptions
-from mlbench_endpoint.prompts import PromptOptions
+from mlbench_endpoint.prompt_options import PromptOptions
 from mlbench_endpoint.server_trial import ServerTrial, try_server
 from mlbench_endpoint.sweep import Load, LoadResult, results_of, suite_text
 from mlbench_endpoint.sweep_report import draw_curve, results_json, table_lines

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlbench import Dataset, Metric, Model, Rules, Tokens, UsageError, Variant, Weights, Workload
-from mlbench_endpoint.prompts import PromptOptions, open_prompts
+from mlbench import Rules, Tokens, UsageError, Weights, Workload
+from mlbench_endpoint.prompt_options import PromptOptions
 from mlbench_endpoint.scenarios import CONCURRENCY, RATE
+
+if TYPE_CHECKING:
+    from mlbench import Dataset, Metric, Model, Variant
 
 _NO_LIMIT_MS = 86_400_000
 """A day: LoadGen wants limits on the times of tokens, and no request may take longer than this."""
@@ -30,10 +33,14 @@ class PromptsWorkload(Workload):
 
     def dataset(self, variant: Variant) -> Dataset:
         """Return generated prompts, or a file's."""
+        from mlbench_endpoint.prompts import open_prompts
+
         return open_prompts(variant.options)
 
     def model(self, variant: Variant) -> Model:
         """Return a model without graphs: the server has it."""
+        from mlbench import Model
+        from mlbench_endpoint.prompts import open_prompts
         from mlbench_endpoint.text_program import TextProgram
 
         if variant.weights is not Weights.TRAINED:

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mlbench.comparison.comparability import FACTS, conditions_of
+from mlbench.comparison.comparability import FACTS
 from mlbench.comparison.history import histories_of
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.errors import UsageError
 from mlbench.records import stored_runs
+from mlbench.records.facts import conditions_of
 from mlbench.records.kinds import kind_of
 from mlbench.records.run_record import RunRecord
 from mlbench.records.scenario_record import facts_of_older

@@ -7,6 +7,8 @@ import pytest
 from mlbench.contracts.metric import Target
 from mlbench.contracts.rules import Rules, Tokens
 from mlbench.contracts.workload import Profile
+from mlbench.rules.official import official_workloads
+from mlbench.rules.official_table import scenarios_of
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import judge
@@ -37,6 +39,12 @@ class Speech:
 def test_its_durations_counts_and_limits_hold(limits_for, tier, scenario, limits):
     found = limits_for(OWN, scenario, tier, Profile.FULL)
     assert (found.min_duration_ms, found.min_query_count, found.server_latency_ms) == limits
+
+
+def test_a_list_names_the_scenarios_that_its_runs_are_judged_in():
+    workloads = [type("One", (), {"name": "one", "rules": rules}) for rules in (*official_workloads(), OWN)]
+    assert [scenarios_of(each) for each in workloads] == [rules_of(each).scenarios for each in workloads]
+    assert scenarios_of(workloads[-1]) == ("SingleStream", "Server", "Offline")
 
 
 def test_counts_that_it_does_not_fix_are_the_datasets(limits_for):

@@ -8,7 +8,8 @@ from mlbench_endpoint.answer import Answer, AnswerFormat
 from mlbench_endpoint.api import Api
 from mlbench_endpoint.failure import RequestFailed
 from mlbench_endpoint.prompt_lengths import parse_lengths
-from mlbench_endpoint.prompts import PromptOptions, open_prompts
+from mlbench_endpoint.prompt_options import PromptOptions
+from mlbench_endpoint.prompts import open_prompts
 from mlbench_endpoint.sweep import Load, is_believable, suite_text
 from mlbench_endpoint.text_format import text_format, text_to_send
 from mlbench_endpoint.text_program import TextProgram
