@@ -87,6 +87,8 @@ class ResolvedRequest(RunRequest):
 
     precision: Precision
     settings: Settings
+    accuracy_of: Path | None = None
+    """The folder of an earlier run whose accuracy test stands for this run's; None: it makes its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +285,7 @@ class _Begun:
             wants_accuracy=request.wants_accuracy,
             power=request.power,
             uncounted="" if self.ceilings else ONCE,
+            accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
         )
 
     def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:

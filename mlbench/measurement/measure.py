@@ -30,6 +30,7 @@ from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
+from mlbench.measurement.shared_accuracy import take_accuracy_test
 from mlbench.measurement.spot_check import spot_check
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
@@ -52,7 +53,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     Raises:
         MlbenchError: something the user can act on; see the methods of the plugins.
     """
-    plugins = Plugins.discover()
+    plugins, spec = Plugins.discover(), take_accuracy_test(spec)
     job, rates = choose_instances(Job.of_spec(spec, plugins), plugins, channel)
     channel.progress("load")
     dataset = job.workload.dataset(job.variant)
@@ -69,7 +70,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         pace = warm_up(ready, job, model)
         tests = _Tests(job, model, dataset, limits, channel, ready)
         traffic: dict[Mode, Traffic] = {}
-        if metric:
+        if metric and not spec.accuracy_of:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         metering.watch_idle()
         traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
