@@ -10,7 +10,7 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest, resolve
+from mlbench.runner import RunRequest, combinations, resolve
 
 STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
 
@@ -95,3 +95,13 @@ def test_a_run_without_scores_is_not_passed_on(request_of, record):
     tests = AccuracyTests()
     tests.add(request_of(), record.model_copy(update={"accuracy": None}))
     assert tests.with_earlier(request_of(scenario="Server")).accuracy_of is None
+
+
+def test_without_a_scenario_the_one_in_which_a_test_takes_least_is_first(plugins):
+    names = [each.scenario for each in combinations(plugins, ["resnet50"], ["null"], [])]
+    assert names == ["Offline", "SingleStream", "MultiStream", "Server"]
+
+
+def test_scenarios_that_were_named_keep_their_order(plugins):
+    named = ["Server", "Offline"]
+    assert [each.scenario for each in combinations(plugins, ["resnet50"], ["null"], named)] == named
