@@ -87,6 +87,8 @@ class ResolvedRequest(RunRequest):
 
     precision: Precision
     settings: Settings
+    accuracy_of: Path | None = None
+    """The folder of an earlier run whose accuracy test stands for this run's; None: it makes its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +110,18 @@ def combinations(
     """Yield a request for each combination, workload by workload.
 
     An empty axis stands for all workloads, the best backend that offers the precision, or all scenarios that the rules
-    define.
+    define: first the one that sends all samples at once, in which an accuracy test that others may share takes least.
 
     Raises:
         MlbenchError: a name is unknown, or its plugin broken.
     """
     named = [plugins.scenario(name) for name in scenarios]
+    every = sorted(plugins.scenarios.values(), key=lambda each: not each.sends_all_at_once)
     default = [name for name, each in plugins.workloads.items() if each.is_default]
     for workload in [plugins.workload(name) for name in workloads or default]:
         defined = rules_of(workload).scenarios
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
-            for scenario in named or plugins.scenarios.values():
+            for scenario in named or every:
                 if scenario.loadgen in defined and (named or scenario.name in defined):
                     yield RunRequest(
                         workload=workload.name,
@@ -283,6 +286,8 @@ class _Begun:
             wants_accuracy=request.wants_accuracy,
             power=request.power,
             uncounted="" if self.ceilings else ONCE,
+            machine=f"{self.environment.machine} {self.environment.allowance.model_dump_json()}",
+            accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
         )
 
     def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:

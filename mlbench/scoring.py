@@ -66,9 +66,14 @@ def score(metric: Metric, replies: Sequence[LoggedReply], precision: Precision =
         InvalidRunError: the metric cannot score a reply, which it names, or one that it has a reference for is missing.
     """
     scores = metric.score(replies)
-    results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in metric.targets]
     reference = metric.output_reference
     difference = output_difference(metric, reference, replies, precision) if reference else None
+    return assess(metric, scores, difference)
+
+
+def assess(metric: Metric, scores: Mapping[str, float], difference: OutputDifference | None) -> Accuracy:
+    """Return scores with the targets that they reach."""
+    results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in metric.targets]
     return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores), output_difference=difference)
 
 

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from mlbench.accuracy_tests import AccuracyTests
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS
 from mlbench.contracts.workload import Profile, Weights
@@ -194,7 +195,7 @@ def run_all(
     shared: SharedRuns | None = None,
     on_wait: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
-    """Make runs one after another, and return those that are stored.
+    """Make runs one after another, and return those that are stored. In ``smoke`` they share accuracy tests.
 
     Args:
         requests: in their order.
@@ -203,18 +204,19 @@ def run_all(
         shared: where given, a run that another process makes meanwhile is waited for.
         on_wait: told how many these are.
     """
-    records: list[RunRecord] = []
+    records, accuracy_tests = list[RunRecord](), AccuracyTests()
     left = list(enumerate(requests, 1))
     while left:
         taken = []
         for number, request in left:
             record = shared.find_new_record(request) if shared else None
             try:
-                record = record or run(request, number)
+                record = record or run(accuracy_tests.with_earlier(request), number)
             except TakenError:
                 taken.append((number, request))
             if record:
                 records.append(record)
+                accuracy_tests.add(request, record)
         if len(taken) == len(left):
             time.sleep(_WAIT_S)
         elif taken:

@@ -62,6 +62,9 @@ class EnginePlan:
     the query."""
     largest_batch: Size = 128
     """The largest batch that the sweep for ``batch`` tries."""
+    sweep: Literal["kept", "anew"] = "kept"
+    """``kept``: for ``batch`` take the choice of an earlier sweep under the same conditions, where one was sure;
+    ``anew``: measure again, and keep that."""
     max_wait_us: Annotated[int, Ge(0)] = 0
     """How long a dynamic batch waits for more samples, in microseconds."""
     workers: Size = 1

@@ -38,6 +38,8 @@ class EngineStatistics:
     """Speed by number of instances, if the number was chosen by a sweep."""
     sweep_rounds: Mapping[int, int] | None = None
     """How many rounds of a sweep over batch sizes chose each: one size alone, if the choice is sure. None: no sweep."""
+    sweep_made: str | None = field(default=None, metadata=SETTING)
+    """When the batch was chosen, in UTC, by a sweep of an earlier run under the same conditions. None: not so."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Statistics specific to this engine: JSON values by name. Numbers of several instances are added up; of names that
     begin with ``longest_`` the longest is kept, and texts where they are the same."""

@@ -15,7 +15,9 @@ from mlbench.errors import InvalidRunError
 if TYPE_CHECKING:
     import numpy as np
 
-_BUDGET_S = 1.0
+BUDGET_S = 1.0
+"""Seconds that each part of `measure_speed` takes: enough to choose a rate by."""
+
 _QUERIES = 30
 _LONG_S = 10.0  # queries that take so long are timed once
 _CROWD_S = 20.0
@@ -41,22 +43,24 @@ class SpeedEstimate:
         return self.saturated_per_s or 1e9 / self.latency_ns
 
 
-def measure_speed(engine: Engine, samples: Samples, query_size: int, timeout_s: float) -> SpeedEstimate:
-    """Time single queries of ``query_size`` samples, then as many samples together as take about a second.
+def measure_speed(
+    engine: Engine, samples: Samples, query_size: int, timeout_s: float, *, budget_s: float = BUDGET_S
+) -> SpeedEstimate:
+    """Time single queries of ``query_size`` samples, then as many samples together as take as long again.
 
-    Where one query takes longer than that, its time is the rate.
+    Each part takes about ``budget_s``. Where one query takes longer than that, its time is the rate.
 
     Raises:
         InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
     """
     latencies_ns: list[int] = []
     started_s = time.monotonic()
-    while _is_too_few(len(latencies_ns), time.monotonic() - started_s):
+    while _is_too_few(len(latencies_ns), time.monotonic() - started_s, budget_s):
         first = len(latencies_ns) * query_size
         query = samples.at([(first + offset) % len(samples) for offset in range(query_size)])
         latencies_ns.append(_answer_ns(engine, query, timeout_s))
     fastest_ns, latency_ns = min(latencies_ns), sorted(latencies_ns)[len(latencies_ns) // 2]
-    many = max(query_size, min(8 * len(samples), int(_BUDGET_S * 1e9 / latency_ns * query_size)))
+    many = max(query_size, min(8 * len(samples), int(budget_s * 1e9 / latency_ns * query_size)))
     together_ns = latency_ns
     if many > query_size:
         together = samples.at([position % len(samples) for position in range(many)])
@@ -83,11 +87,11 @@ def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Sample
     return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, best_per_s), saturated_per_s=best_per_s)
 
 
-def _is_too_few(queries: int, elapsed_s: float) -> bool:
+def _is_too_few(queries: int, elapsed_s: float, budget_s: float) -> bool:
     """Return whether more queries are to be timed after so many in so long."""
     if queries < 3:
         return not queries or elapsed_s < _LONG_S
-    return queries < _QUERIES and elapsed_s < _BUDGET_S
+    return queries < _QUERIES and elapsed_s < budget_s
 
 
 def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:

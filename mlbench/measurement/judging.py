@@ -19,6 +19,7 @@ from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
+from mlbench.measurement.shared_accuracy import read_scores
 from mlbench.measurement.token_answers import token_answers
 from mlbench.records.run_record import (
     AccuracyRecord,
@@ -107,7 +108,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     try:
         return Judgement(
             result=ResultRecord(**{**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better}),
-            accuracy=_accuracy_record(accuracy),
+            accuracy=_accuracy_record(accuracy, tested_in=Path(job.spec.accuracy_of).name),
             verdict=_verdict_record(verdict),
             loadgen_version=detail.values["loadgen_version"],
         )
@@ -140,12 +141,15 @@ def _score_run(
         return None, None, "there were invalid replies"
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
-    accuracy = score(metric, reference, job.plan.precision)
-    metric.write_artifacts(reference, folder / Mode.ACCURACY)
+    earlier = Path(job.spec.accuracy_of) if job.spec.accuracy_of else None
+    accuracy = read_scores(earlier, metric, job.plan.precision) if earlier else None
+    if not accuracy:
+        accuracy = score(metric, reference, job.plan.precision)
+        metric.write_artifacts(reference, folder / Mode.ACCURACY)
     return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
 
 
-def _accuracy_record(accuracy: Accuracy | None) -> AccuracyRecord | None:
+def _accuracy_record(accuracy: Accuracy | None, *, tested_in: str) -> AccuracyRecord | None:
     if accuracy is None:
         return None
     targets = [
@@ -158,6 +162,7 @@ def _accuracy_record(accuracy: Accuracy | None) -> AccuracyRecord | None:
         line=accuracy.line,
         is_met=accuracy.is_met,
         output_difference=_difference_record(accuracy.output_difference),
+        tested_in=tested_in,
     )
 
 

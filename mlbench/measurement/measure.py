@@ -25,11 +25,14 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.instance_sweep import choose_instances
 from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.judging import judge_run
+from mlbench.measurement.kept_batch import KeptBatch
 from mlbench.measurement.metering import Metering
 from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
+from mlbench.measurement.server_rate import RateBracket
+from mlbench.measurement.shared_accuracy import take_accuracy_test
 from mlbench.measurement.spot_check import spot_check
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
@@ -40,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 _UNMEASURED = nullcontext()
 _ACCURACY_SPEED = 20
+_USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which rate is held
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
@@ -52,7 +56,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     Raises:
         MlbenchError: something the user can act on; see the methods of the plugins.
     """
-    plugins = Plugins.discover()
+    plugins, spec = Plugins.discover(), take_accuracy_test(spec)
     job, rates = choose_instances(Job.of_spec(spec, plugins), plugins, channel)
     channel.progress("load")
     dataset = job.workload.dataset(job.variant)
@@ -63,18 +67,21 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
     limits = with_own_limits(by_rules, job.load)
     metering, facts = Metering.from_request(spec.power, plugins), PluginFacts()
+    kept = KeptBatch.find(job, model, plugins)
+    job = kept.apply(job, plugins)
     channel.progress("compile")
     with open_engine(job, model, dataset) as ready:
         channel.progress("warm-up")
-        pace = warm_up(ready, job, model)
+        with kept.forget_on_failure():
+            pace = warm_up(ready, job, model)
         tests = _Tests(job, model, dataset, limits, channel, ready)
         traffic: dict[Mode, Traffic] = {}
-        if metric:
+        if metric and not spec.accuracy_of:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         metering.watch_idle()
         traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
         channel.progress("statistics")
-        counts = facts.statistics(ready.engine.statistics)
+        counts = kept.note(facts.statistics(ready.engine.statistics))
         calls = facts.answer("work", lambda: _calls_of(ready.engine), otherwise=list[GraphCalls]())
         if rates:
             assert job.plan.instances != "auto"
@@ -168,7 +175,8 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
 
     ``seen_qps`` is the rate that LoadGen saw in a test that was too short.
     """
-    served_per_s = load.server_load * pace.sustained_per_s
+    share = _USUAL_SHARE if load.server_load == "auto" else load.server_load
+    served_per_s = share * pace.sustained_per_s
     offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, max(_GUESSED_MOST_QPS, _OFFLINE_MARGIN * seen_qps))
     is_offline = limits.offline_min_samples is not None
     margin = 1 if limits.equal_issue else _STREAM_MARGIN  # for equal issue LoadGen sends all queries that it prepared
@@ -224,13 +232,14 @@ class _Tests:
         so does a short test whose first query was slow. A rate given by the user is kept. A test with invalid replies
         is never repeated: the next one might hide them.
         """
-        load = _fill_load(self.job.load, self.limits, pace)
+        given = self._with_held_rate(pace)
+        load = _fill_load(given, self.limits, pace)
         for left in reversed(range(_MOST_TESTS)):
             traffic, ordered = self._measured(load, section)
             detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
             pace = _with_observed_speed(pace, detail, self.job.scenario)
             seen_qps = samples_per_s(detail, self.job.scenario) or 0.0
-            again = _fill_load(self.job.load, self.limits, pace, seen_qps=seen_qps)
+            again = _fill_load(given, self.limits, pace, seen_qps=seen_qps)
             settings = self.job.scenario.pattern.settings
             is_same_test = all(getattr(again, name) == getattr(load, name) for name in settings)
             if not left or traffic.faults or detail.values.get("result_min_duration_met") or is_same_test:
@@ -239,6 +248,14 @@ class _Tests:
             shutil.rmtree(self.job.folder / Mode.PERFORMANCE)
             load = again
         return traffic, load, ordered
+
+    def _with_held_rate(self, pace: SpeedEstimate) -> LoadSettings:
+        """Return the job's load settings, with a rate where the run has to find one."""
+        search = RateBracket(self.job, self.model, self.limits, self.ready, self.channel)
+        if not search.is_needed:
+            return self.job.load
+        rate_per_s = search.find_rate(pace, _fill_load(self.job.load, self.limits, pace))
+        return dataclasses.replace(self.job.load, target_qps=rate_per_s)
 
     def prompt_lengths(self, indices: Sequence[int]) -> list[int]:
         """Return the prompt lengths of a language model's samples, in tokens; loads the samples."""

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _STAGE = "overhead"
 _TEST_S = 0.2
+_FREE_S = 0.25
+"""Seconds of each part of a trial without graphs, by which the test is sized."""
 _COMPUTING_S = 2.0
 _LONGEST_S = 2.0
 """Time limit of a test with few queries, if it has at least three."""
@@ -129,7 +131,7 @@ class _Trial:
         samples = Samples(list(range(len(indices))), indices, dataset)
         for _ in range(2):
             self.channel.progress(_STAGE)
-            pace = measure_speed(self.ready.engine, samples, size, timeout_s)
+            pace = measure_speed(self.ready.engine, samples, size, timeout_s, budget_s=_FREE_S)
         dataset.unload(indices)
         return pace
 

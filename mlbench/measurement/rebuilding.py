@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import filecmp
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -30,8 +31,9 @@ from mlbench.measurement.rebuilt import (
     RebuiltSamples,
     RebuiltSeeds,
 )
+from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
-from mlbench.records.run_record import RuleRecord, RunRecord, VerdictRecord
+from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.tiers import RunLimits, Tier, limits_of, with_own_limits
 
@@ -39,6 +41,8 @@ UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed"
 """Rules about the engine's behaviour during or right after the test; not in any log."""
 
 _OVERHEAD = "overhead"
+_SHARING = ("workload", "backend", "profile", "precision", "tier")
+"""Facts in which runs that share an accuracy test are equal, as far as an id has them."""
 _SOUND = "replies_sound"
 _NO_SCORE = "a reply cannot be scored"
 _NOT_ASKED = "no accuracy test was asked for"
@@ -97,7 +101,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         status="completed",
         failure=None,
         result=judgement.result,
-        accuracy=judgement.accuracy,
+        accuracy=_with_origin(judgement.accuracy, record, folder, plugins),
         verdict=_with_unlogged(judgement.verdict, record.verdict),
         loadgen_version=judgement.loadgen_version,
         limits=limits,
@@ -166,7 +170,7 @@ def _times(record: RunRecord, second: str, folder: Path) -> tuple[datetime | str
     """
     created, duration_ns = record.created, record.duration_ns
     found: tuple[datetime | str, int | str | None] = created, duration_ns
-    begun, ended = _span_in_logs(folder)
+    begun, ended = _span_in_logs(folder, has_own_accuracy=not (record.accuracy and record.accuracy.tested_in))
     if second and created.strftime(_SECOND) != second:
         created = datetime.strptime(second, _SECOND).replace(tzinfo=UTC)
         found = created.isoformat(), duration_ns
@@ -178,10 +182,26 @@ def _times(record: RunRecord, second: str, folder: Path) -> tuple[datetime | str
     return found
 
 
-def _span_in_logs(folder: Path) -> tuple[datetime, datetime]:
+def _with_origin(
+    scored: AccuracyRecord | None, record: RunRecord, folder: Path, plugins: Plugins
+) -> AccuracyRecord | None:
+    """Return scores with the id of the run whose test they are of, or in words why it is not the recorded one."""
+    said = record.accuracy.tested_in if record.accuracy else ""
+    if not scored or not said:
+        return scored
+    theirs, log = names_of(said, plugins), Path(Mode.ACCURACY) / ACCURACY_LOG
+    if any(theirs.get(name) != getattr(record, name) for name in _SHARING):
+        said = "no run of the same kind"
+    elif (other := folder.with_name(said) / log).is_file() and not filecmp.cmp(other, folder / log, shallow=False):
+        said = f"not {said}, whose log of replies is another"
+    return scored.model_copy(update={"tested_in": said})
+
+
+def _span_in_logs(folder: Path, *, has_own_accuracy: bool) -> tuple[datetime, datetime]:
     """Return when LoadGen began its first test of a run and ended its last."""
     form = "%m-%d-%Y %H:%M:%S.%f"
-    logs = [read_detail(log) for log in sorted(folder.glob(f"*/{DETAIL}"))]
+    files = [log for log in sorted(folder.glob(f"*/{DETAIL}")) if has_own_accuracy or log.parent.name != Mode.ACCURACY]
+    logs = [read_detail(log) for log in files]
     try:
         begun, ended = (
             [datetime.strptime(_value_in_log(log, key), form).replace(tzinfo=UTC) for log in logs]

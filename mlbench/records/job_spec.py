@@ -29,6 +29,10 @@ class JobSpec:
     """A power meter's name, or ``auto`` or ``none``."""
     uncounted: str = ""
     """Why the work of graph calls is not counted, which takes a process and some seconds; empty: count it."""
+    machine: str = ""
+    """A key of the machine, and of what a run may use of it; empty: unknown, and nothing is kept that depends on it."""
+    accuracy_of: str = ""
+    """The folder of a run whose accuracy test stands for this run's, an absolute path; empty: it makes its own."""
 
     def with_setting(self, key: str, value: Any) -> Self:
         """Return the same with another value for a setting."""

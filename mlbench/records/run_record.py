@@ -91,6 +91,9 @@ class AccuracyRecord(Stored):
     """Whether all required targets are met, and outputs are close enough to the fp32 model's."""
     output_difference: OutputDifferenceRecord | None = None
     """Null where there are no reference outputs: only the mini profiles ship them."""
+    tested_in: str = ""
+    """Id of the run that made the accuracy test, where this run took over an earlier one's of the same engine; the logs
+    are in both folders. Empty: the run made its own, as all above tier ``smoke`` do."""
 
 
 class RuleRecord(Stored):
@@ -347,6 +350,8 @@ class RunRecord(Stored):
             raise ValueError("a completed run has a result and a verdict, and no failure")
         if self.status == "failed" and (not self.failure or self.result):
             raise ValueError("a failed run has a failure, and no result")
+        if self.accuracy and self.accuracy.tested_in and self.tier != "smoke":
+            raise ValueError(f"a run of tier {self.tier} makes its own accuracy test")
         return self
 
     @property

@@ -17,6 +17,9 @@ DISCLAIMER = (
 
 ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
 
+SHARED_TEST = " (shared)"
+"""Marks scores of an accuracy test that an earlier run of the same engine made."""
+
 SHORT_PRECISION = "in"
 """Heading of the precision in narrow tables."""
 
@@ -66,7 +69,7 @@ def standing(record: RunRecord) -> str:
 
 
 def accuracy(record: RunRecord) -> str:
-    """Return the required scores against their targets."""
+    """Return the required scores against their targets; marked where another run made the test."""
     if not record.accuracy:
         return "accuracy not measured"
     shown = []
@@ -75,7 +78,8 @@ def accuracy(record: RunRecord) -> str:
             reached, window = spell_target(target)
             sign = target_sign(target) if target.is_met else "MISSES"
             shown.append(f"{target.score} {reached} {sign} {window}")
-    return ", ".join([*shown, *_distant_outputs(record.accuracy)]) or record.accuracy.line
+    scores = ", ".join([*shown, *_distant_outputs(record.accuracy)]) or record.accuracy.line
+    return f"{scores}{SHARED_TEST}" if record.accuracy.tested_in else scores
 
 
 def _distant_outputs(accuracy: AccuracyRecord) -> Iterator[str]:
@@ -213,7 +217,9 @@ def conditions(records: Sequence[RunRecord]) -> str:
     first = records[0]
     tiers = ", ".join(sorted({record.tier for record in records}))
     profiles = ", ".join(sorted({record.profile for record in records}))
-    return f"{first.environment.processor}; profile {profiles}, tier {tiers}"
+    line = f"{first.environment.processor}; profile {profiles}, tier {tiers}"
+    is_any_shared = any(record.accuracy and record.accuracy.tested_in for record in records)
+    return f"{line};{SHARED_TEST}: the accuracy test of an earlier run of the same engine" if is_any_shared else line
 
 
 def problems(record: RunRecord) -> Iterator[str]:

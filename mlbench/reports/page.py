@@ -41,6 +41,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
     if estimate_note(record):
         yield f"            {ESTIMATE_NOTE}"
     yield f"  accuracy  {accuracy(record)}"
+    if record.accuracy and record.accuracy.tested_in:
+        yield f"            the accuracy test is that of run {record.accuracy.tested_in}, on the same engine"
     if record.stages_ns:
         yield f"  time      {_stages(record.stages_ns)}"
     if record.accuracy and (difference := record.accuracy.output_difference):

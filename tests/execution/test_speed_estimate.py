@@ -89,3 +89,10 @@ def test_a_sample_that_fails_is_named(clock):
 
     with pytest.raises(InvalidRunError, match="sample 0: no memory"):
         measure_speed(Failing(clock, 1), samples(3), 1, timeout_s=1)
+
+
+def test_a_smaller_budget_bounds_both_parts(clock):
+    """A quarter of a second: 25 queries of 10 ms, then the 25 together that took as long."""
+    engine = Timed(clock, 0.01)
+    measure_speed(engine, samples(64), 1, timeout_s=1, budget_s=0.25)
+    assert [len(query) for query in engine.queries] == [1] * 25 + [25]

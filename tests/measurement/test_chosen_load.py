@@ -120,7 +120,7 @@ def repeated(engine, pace, *, seen_per_s, scenario=SERVER, **load):
         runtime=dict,
         peak_memory_bytes=lambda: 0,
     )
-    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**load))
+    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**{"server_load": 0.5} | load))
     found = repeat_slow_trial(ready, job, SimpleNamespace(program=None), pace, seen_per_s=seen_per_s)
     assert ready.dataset.loaded == 0
     return found
@@ -146,9 +146,16 @@ def test_a_trial_in_a_moment_that_is_busy_again_changes_nothing_for_the_worse(cl
         (SLOW, 26, {}),
         (SLOW, 150, {"target_qps": 9.0}),
         (SLOW, 150, {"scenario": OFFLINE}),
+        (SLOW, 150, {"server_load": "auto"}),
         (pace_of(saturated_per_s=100.0), 190, {}),
     ],
-    ids=["less than twice as fast", "a rate of the user's", "no rate to choose", "a crowd that was timed"],
+    ids=[
+        "less than twice as fast",
+        "a rate of the user's",
+        "no rate to choose",
+        "a rate that probes find",
+        "a crowd that was timed",
+    ],
 )
 def test_no_other_trial_is_repeated(engine, pace, seen_per_s, more):
     assert repeated(engine, pace, seen_per_s=seen_per_s, **more) is pace
@@ -171,7 +178,7 @@ def test_the_speed_of_the_accuracy_test_is_what_a_trial_is_compared_with(clock, 
     monkeypatch.setattr(measure, "time", clock)
     monkeypatch.setattr(measure._Tests, "drive", drive)
     ready = SimpleNamespace(engine=engine, dataset=Numbers())
-    job = SimpleNamespace(scenario=SERVER, load=LoadSettings())
+    job = SimpleNamespace(scenario=SERVER, load=LoadSettings(server_load=0.5))
     limits = official_limits(RULES, SERVER)
     tests = measure._Tests(job, SimpleNamespace(program=None), Numbers(), limits, None, ready)
     _, pace = tests.drive_accuracy(SLOW)

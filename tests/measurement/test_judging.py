@@ -107,7 +107,7 @@ def judged(folder):
             tier=Tier.SMOKE,
             variant=SimpleNamespace(profile="mini", weights="trained"),
             plan=SimpleNamespace(precision="fp32"),
-            spec=SimpleNamespace(wants_accuracy=wants_accuracy),
+            spec=SimpleNamespace(wants_accuracy=wants_accuracy, accuracy_of=""),
         )
         log = read_detail(folder / "performance" / "mlperf_log_detail.txt")
         log = dataclasses.replace(log, values={**log.values, **(detail or {})})

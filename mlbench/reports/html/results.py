@@ -103,6 +103,8 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
     shown = (missing or scored)[-1]
     required = [target for target in shown.targets if target.required]
     details = list(_single_score(shown.targets) if len(required) == 1 else _variants(shown.targets))
+    shared = sum(bool(each.tested_in) for each in scored)
+    details += [f"{shared} of {plural(len(scored), 'run')} took over an earlier one's test"] if shared else []
     details += [f"missed in {len(missing)} of {plural(len(scored), 'run')}"] if missing else []
     scores = [f"{target.score} {spell_target(target)[0]}" for target in required] or ["no target"]
     return TableCell("\n".join(scores), detail="\n".join(details), tone="bad" if missing else "good")

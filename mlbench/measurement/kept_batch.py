@@ -1,0 +1,137 @@
+"""The batch size that a sweep chose, kept for the next run under the same conditions.
+
+Two sweeps on one machine do not always choose the same, and then a comparison takes a change of batch for a change of
+the code. So a choice that a sweep was sure of stays, as long as nothing that it depends on differs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from mlbench.contracts.model import Model
+from mlbench.contracts.statistics import EngineStatistics
+from mlbench.discovery import Plugins
+from mlbench.documents import read_json_object
+from mlbench.errors import DataError, MlbenchError, UsageError
+from mlbench.folders import cache_folder, make_cache_folder
+from mlbench.measurement.job import Job
+
+logger = logging.getLogger(__name__)
+
+_SHELF = "batches"
+_KEY = "execution.batch"
+_SECOND = "%Y-%m-%dT%H:%M:%SZ"
+_MOST = 1 << 20
+"""No sweep tries a larger batch: a file that holds one is damaged."""
+_OF_ENGINE = ("execution.", "backend.", "workload.")
+_OF_NO_SWEEP = ("execution.sweep", "execution.batching", "execution.max_wait_us")
+"""A sweep runs full batches, however those of the run are filled."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBatch:
+    """What an earlier sweep chose, if there was one."""
+
+    file: Path | None
+    """Where it is kept; None: this run has no sweep whose choice could be."""
+    batch: int | None = None
+    """None: none is kept."""
+    made: str = ""
+    """When that sweep was, in UTC."""
+
+    @classmethod
+    def find(cls, job: Job, model: Model, plugins: Plugins) -> Self:
+        """Return what is kept for a job under the conditions of now."""
+        if job.plan.batch != "auto" or job.plan.batching == "inline" or not job.spec.machine:
+            return cls(file=None)
+        file = cache_folder() / _SHELF / f"{_key_of(job, model, plugins)}.json"
+        if job.plan.sweep == "anew":
+            return cls(file=file)
+        try:
+            kept = read_json_object(file, what="kept batch")
+        except (DataError, OSError):
+            return cls(file=file)
+        match kept:
+            case {"batch": int(batch), "made": str(made)} if _is_size(batch) and _is_moment(made):
+                return cls(file=file, batch=batch, made=made)
+        return cls(file=file)
+
+    def apply(self, job: Job, plugins: Plugins) -> Job:
+        """Return the job with the kept batch; the same job where none is."""
+        if self.batch is None:
+            return job
+        logger.info("batch %d, which a sweep of %s chose under the same conditions", self.batch, self.made)
+        return Job.of_spec(job.spec.with_setting(_KEY, self.batch), plugins)
+
+    def note(self, statistics: EngineStatistics) -> EngineStatistics:
+        """Return an engine's statistics with where its batch comes from; keep the choice of a sweep that was sure."""
+        if self.batch is not None:
+            return dataclasses.replace(statistics, sweep_made=self.made)
+        if self.file and statistics.batch and _is_sure(statistics):
+            self._store(statistics.batch)
+        return statistics
+
+    @contextmanager
+    def forget_on_failure(self) -> Iterator[None]:
+        """Have the next run sweep again if an engine fails here: perhaps there is less memory now."""
+        try:
+            yield
+        except MlbenchError:
+            if self.file:
+                with suppress(OSError):
+                    self.file.unlink(missing_ok=True)
+            raise
+
+    def _store(self, batch: int) -> None:
+        assert self.file
+        text = json.dumps({"batch": batch, "made": datetime.now(UTC).strftime(_SECOND)})
+        try:
+            make_cache_folder(_SHELF)
+            descriptor, beside = tempfile.mkstemp(dir=self.file.parent)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(beside, self.file)
+        except (OSError, UsageError) as error:  # the next run sweeps again
+            logger.warning("the batch cannot be kept: %s", error)
+
+
+def _is_sure(statistics: EngineStatistics) -> bool:
+    """Return whether most rounds of a sweep chose the batch."""
+    rounds = statistics.sweep_rounds or {}
+    return 2 * rounds.get(statistics.batch or 0, 0) > sum(rounds.values())
+
+
+def _is_size(batch: int) -> bool:
+    return type(batch) is int and 1 <= batch <= _MOST  # true is an int
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.strptime(text, _SECOND).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+def _key_of(job: Job, model: Model, plugins: Plugins) -> str:
+    """Return a hash of all that a choice depends on; the code of mlbench is not part of it."""
+    spec = job.spec
+    settings = {
+        key: value for key, value in spec.settings.items() if key.startswith(_OF_ENGINE) and key not in _OF_NO_SWEEP
+    }
+    conditions = [
+        [spec.machine, spec.workload, spec.backend, spec.profile, spec.weights, spec.precision, settings],
+        [model.weights_fingerprint, {name: graph.fingerprint for name, graph in model.graphs.items()}],
+        dict(plugins.probe(spec.backend).versions),
+    ]
+    return hashlib.sha256(json.dumps(conditions, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -1,0 +1,126 @@
+"""The rate of a Server run that was given none: one that the engine was seen to hold, in a short test by LoadGen."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mlbench.contracts.model import Model
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.execution.channel import Channel
+from mlbench.execution.speed_estimate import SpeedEstimate
+from mlbench.loadgen.drive import drive
+from mlbench.loadgen.logs import DETAIL, read_detail
+from mlbench.loadgen.settings import Mode
+from mlbench.measurement.job import Job, callbacks_to, test_of
+from mlbench.measurement.running_engine import RunningEngine, repeat_trial
+from mlbench.rules.tiers import RunLimits
+
+logger = logging.getLogger(__name__)
+
+STAGE = "rate"
+"""The stage of a run, and the folder of its last probe's logs."""
+
+_SHARE = 0.6
+"""First rate, as a share of the most samples per second that were seen."""
+_MOST_SINGLE = 4.0
+"""First rate at most, in rates of one sample at a time: a second says little of what a queue of thousands does."""
+_LOWER = 0.6
+_LEAST_SINGLE = 0.25
+"""Lowest rate, in rates of one sample at a time: there no queue grows, and what is late has met a pause of the machine,
+which a lower rate does not help. It would only make the run longer."""
+_LIMIT_SHARE = 0.5
+"""A probe is held to this share of the latency limits, so that a longer test has room for a pause."""
+_LATE_SHARE = 0.01
+_KEPT_UP = 0.75
+_PROBE_S, _PROBE_SHARE = 1.0, 0.01
+"""How long a probe sends, in seconds and as a share of the run's duration: whichever is longer."""
+_FEWEST_QUERIES, _FEWEST_SLOW, _MOST_QUERIES = 64, 8, 20_000
+_LONGEST_S = 10.0
+_LONG_RUN = 3.0
+"""A test that takes so many times its least duration is worth another look at the engine's speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateBracket:
+    """Looks for a rate between nothing and what the engine answered many at once."""
+
+    job: Job
+    model: Model
+    limits: RunLimits
+    ready: RunningEngine
+    channel: Channel
+
+    @property
+    def is_needed(self) -> bool:
+        """Return whether the run has to choose its rate, and was not given a share of the trial's."""
+        load = self.job.load
+        return self.job.scenario.sends_rate and not load.target_qps and load.server_load == "auto"
+
+    def find_rate(self, pace: SpeedEstimate, load: LoadSettings) -> float:
+        """Return the first of ever lower rates that a probe shows to be held; the least where none is.
+
+        Args:
+            pace: of the engine: the trial's, and the accuracy test's where there was one.
+            load: of the performance test, with its least duration and count filled in.
+        """
+        rate_per_s = _first_rate(pace)
+        if load.min_query_count / rate_per_s > _LONG_RUN * load.min_duration_ms / 1000:  # or was the machine busy?
+            pace = repeat_trial(self.ready, self.job, self.model, pace)
+            rate_per_s = max(rate_per_s, _first_rate(pace))
+        least_per_s = min(rate_per_s, _LEAST_SINGLE * pace.sustained_per_s)
+        return hold_rate(
+            rate_per_s, least_per_s, lambda tried_per_s: self._is_held(replace(load, target_qps=tried_per_s))
+        )
+
+    def _is_held(self, load: LoadSettings) -> bool:
+        """Return whether a test at a rate keeps a part of the limits; also where its replies are not sound.
+
+        The test that follows says what is wrong with the replies.
+        """
+        folder = self.job.folder / STAGE
+        shutil.rmtree(folder, ignore_errors=True)
+        self.channel.progress(STAGE)
+        test = test_of(self.job, self.model, self._strict_limits(), _probe_of(load), Mode.PERFORMANCE)
+        callbacks = callbacks_to(self.channel, STAGE, test, self.ready.dataset.count)
+        traffic = drive(test, self.ready.engine, self.ready.dataset, folder, callbacks)
+        if traffic.late and (traffic.late.is_ended or traffic.late.late > traffic.late.most):
+            return False
+        if traffic.faults:
+            return True
+        values = read_detail(folder / DETAIL).values
+        sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
+        return bool(values.get("result_completed_samples_per_sec", sent_per_s) >= _KEPT_UP * sent_per_s)
+
+    def _strict_limits(self) -> RunLimits:
+        latency_ms, ttft_ms, tpot_ms = (
+            value and _LIMIT_SHARE * value
+            for value in (self.limits.server_latency_ms, self.limits.ttft_ms, self.limits.tpot_ms)
+        )
+        return replace(self.limits, server_latency_ms=latency_ms, ttft_ms=ttft_ms, tpot_ms=tpot_ms, equal_issue=False)
+
+
+def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], bool]) -> float:
+    """Return the first rate that is held, of one and ever lower ones; the least where none above it is."""
+    while rate_per_s > least_per_s:
+        if is_held(rate_per_s):
+            logger.info("a rate of %.4g/s was held", rate_per_s)
+            return rate_per_s
+        logger.info("a rate of %.4g/s was not held", rate_per_s)
+        rate_per_s *= _LOWER
+    return least_per_s
+
+
+def _first_rate(pace: SpeedEstimate) -> float:
+    most_per_s = max(pace.rate_per_s, pace.sustained_per_s)
+    return min(_SHARE * most_per_s, _MOST_SINGLE * pace.sustained_per_s)
+
+
+def _probe_of(load: LoadSettings) -> LoadSettings:
+    """Return the load of a short test at the same rate."""
+    seconds = max(_PROBE_S, _PROBE_SHARE * load.min_duration_ms / 1000)
+    usual = min(_MOST_QUERIES, max(_FEWEST_QUERIES, int(seconds * load.target_qps)))
+    queries = max(_FEWEST_SLOW, min(usual, int(_LONGEST_S * load.target_qps)))
+    return replace(load, min_duration_ms=1, min_query_count=queries, reply_checks=0, end_at_late_share=_LATE_SHARE)

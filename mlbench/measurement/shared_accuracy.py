@@ -1,0 +1,60 @@
+"""An accuracy test that stands for several runs: its logs, and the scores that they came to."""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.metric import Metric, OutputDifference
+from mlbench.errors import DataError
+from mlbench.loadgen.settings import Mode
+from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_record import OutputDifferenceRecord, read
+from mlbench.scoring import Accuracy, assess
+
+logger = logging.getLogger(__name__)
+
+
+def take_accuracy_test(spec: JobSpec) -> JobSpec:
+    """Copy the logs of the accuracy test that stands for a run's own into its folder.
+
+    Returns the job; where they are not there any more, that of a run which makes its own test.
+    """
+    if not spec.accuracy_of:
+        return spec
+    place = Path(spec.folder) / Mode.ACCURACY
+    try:
+        shutil.copytree(Path(spec.accuracy_of) / Mode.ACCURACY, place)
+    except OSError as error:  # somebody deletes or moves runs
+        logger.warning("the accuracy test of %s cannot be taken over: %s", spec.accuracy_of, error)
+        shutil.rmtree(place, ignore_errors=True)
+        return replace(spec, accuracy_of="")
+    return spec
+
+
+def read_scores(folder: Path, metric: Metric, precision: Precision) -> Accuracy | None:
+    """Return the accuracy that the record of a run has; None where it cannot be read any more."""
+    try:
+        found = read(folder).accuracy
+    except DataError:
+        return None
+    if not found:
+        return None
+    scores = {name: math.nan if value is None else value for name, value in found.scores.items()}
+    return assess(metric, scores, _difference_of(found.output_difference, precision))
+
+
+def _difference_of(record: OutputDifferenceRecord | None, precision: Precision) -> OutputDifference | None:
+    if record is None:
+        return None
+    return OutputDifference(
+        value=math.nan if record.value is None else record.value,
+        precision=precision,
+        bounds={Precision(name): bound for name, bound in record.bounds.items()},
+        unit=record.unit,
+        samples=record.samples,
+    )

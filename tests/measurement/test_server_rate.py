@@ -1,0 +1,177 @@
+"""The rate of a Server run that was given none: under real LoadGen, over engines of known speed."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mlbench import BatchProgram, Dataset, Engine, Model, Profile, ReplySpec
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.execution.speed_estimate import SpeedEstimate
+from mlbench.loadgen.logs import read_detail
+from mlbench.loadgen.scenarios import OFFLINE, SERVER
+from mlbench.measurement import server_rate
+from mlbench.measurement.running_engine import RunningEngine
+from mlbench.measurement.server_rate import RateBracket, hold_rate
+from mlbench.rules.tiers import Tier, limits_of
+
+
+class Numbers(Dataset):
+    count, performance_count, fingerprint = 40, 40, "numbers"
+
+    def load(self, indices):
+        pass
+
+    def unload(self, indices):
+        pass
+
+    def sample(self, index):
+        return index
+
+
+class One(BatchProgram):
+    reply = ReplySpec(dtype="float32", shape=(1,))
+
+    def run(self, samples, graphs):
+        raise AssertionError
+
+
+class AtOnce(Engine):
+    """Answers at once, and counts."""
+
+    answer = 0.0
+    answered = 0
+
+    def submit(self, samples, reply):
+        self.answered += len(samples)
+        reply.complete(samples, np.full((len(samples), 1), self.answer, np.float32))
+
+
+MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
+
+
+def search_of(engine, folder, *, limit_ms=60_000, scenario=SERVER, **load):
+    workload = SimpleNamespace(name="one", rules="resnet50", mini_server_latency_ms=limit_ms)
+    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**load), folder=folder, workload=workload)
+    limits = limits_of(workload, Numbers(), SERVER, Tier.SMOKE, Profile.MINI)
+    ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
+    channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)
+    return RateBracket(job, MODEL, limits, ready, channel)
+
+
+def pace_of(rate_per_s, single_per_s):
+    single_ns = round(1e9 / single_per_s)
+    return SpeedEstimate(latency_ns=single_ns, fastest_ns=single_ns, rate_per_s=rate_per_s)
+
+
+LOAD = LoadSettings(min_duration_ms=2000, min_query_count=838, performance_sample_count=40)
+
+
+@pytest.mark.parametrize(
+    ("single_per_s", "rate_per_s"), [(600, 600), (100, 400)], ids=["of many at once", "four times one at a time"]
+)
+def test_the_first_rate_is_kept_where_it_is_held(tmp_path, single_per_s, rate_per_s):
+    """1,000 samples/s at once: three fifths, and no more than four times the rate of one at a time."""
+    assert search_of(AtOnce(), tmp_path).find_rate(pace_of(1000, single_per_s), LOAD) == pytest.approx(rate_per_s)
+    logged = read_detail(tmp_path / "rate" / "mlperf_log_detail.txt").values
+    assert logged["requested_server_target_qps"] == pytest.approx(rate_per_s)
+    assert logged["result_query_count"] == pytest.approx(rate_per_s, abs=1), "a second of it"
+
+
+class OneAtATime(AtOnce):
+    """Takes 10 ms for each sample, on a thread of its own: 100 a second, whatever a trial said."""
+
+    def __init__(self):
+        self.waiting = []
+        self.arrived = threading.Condition()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def submit(self, samples, reply):
+        with self.arrived:
+            self.waiting.append((samples, reply))
+            self.arrived.notify()
+
+    def work(self):
+        while True:
+            with self.arrived:
+                self.arrived.wait_for(lambda: self.waiting)
+                samples, reply = self.waiting.pop(0)
+            ended_s = time.perf_counter() + 0.01
+            while time.perf_counter() < ended_s:
+                time.sleep(0.001)
+            reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+
+@pytest.mark.slow
+def test_a_rate_that_a_trial_got_wrong_is_not_sent(tmp_path):
+    """A thousand at once, says the trial; the engine answers a hundred."""
+    found = search_of(OneAtATime(), tmp_path, limit_ms=100).find_rate(pace_of(1000, 100), LOAD)
+    assert 25 <= found < 100
+
+
+@pytest.mark.parametrize(
+    ("held_below", "expected", "tries"),
+    [(100, 100, 1), (50, 36, 3), (2, 10, 5)],
+    ids=["once", "thrice", "never"],
+)
+def test_ever_lower_rates_are_tried_down_to_one_that_no_queue_explains(held_below, expected, tries):
+    """From 100: 60, 36, 21.6, 12.96, and then the least."""
+    tried = []
+
+    def is_held(rate_per_s):
+        tried.append(rate_per_s)
+        return rate_per_s <= held_below
+
+    assert hold_rate(100, 10, is_held) == pytest.approx(expected)
+    assert len(tried) == tries
+
+
+def test_a_machine_that_pauses_does_not_make_a_run_of_a_quarter_of_an_hour(tmp_path, monkeypatch):
+    """100 a second one at a time, and each probe meets a pause: 838 queries take 34 s at a quarter of that."""
+    monkeypatch.setattr(RateBracket, "_is_held", lambda search, load: False)
+    monkeypatch.setattr(server_rate, "repeat_trial", lambda ready, job, model, pace: pace)
+    assert search_of(AtOnce(), tmp_path).find_rate(pace_of(1000, 100), LOAD) == pytest.approx(25)
+
+
+def test_a_slow_trial_is_repeated_before_a_run_is_made_long_by_it(tmp_path, monkeypatch):
+    """At 6 a second 838 queries take 140 s, and the tier asks for two."""
+    monkeypatch.setattr(server_rate, "repeat_trial", lambda *given: pace_of(1000, 1000))
+    assert search_of(AtOnce(), tmp_path).find_rate(pace_of(10, 10), LOAD) == pytest.approx(600)
+
+
+def test_a_repeated_trial_in_a_busy_moment_lowers_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_rate, "repeat_trial", lambda *given: pace_of(1, 1))
+    assert search_of(AtOnce(), tmp_path).find_rate(pace_of(100, 100), LOAD) == pytest.approx(60)
+
+
+def test_replies_that_are_not_sound_are_left_to_the_test(tmp_path):
+    engine = AtOnce()
+    engine.answer = np.nan
+    assert search_of(engine, tmp_path).find_rate(pace_of(1000, 1000), LOAD) == pytest.approx(600)
+
+
+@pytest.mark.parametrize(
+    ("load", "scenario", "is_needed"),
+    [
+        ({}, SERVER, True),
+        ({"target_qps": 7.0}, SERVER, False),
+        ({"server_load": 0.5}, SERVER, False),
+        ({}, OFFLINE, False),
+    ],
+    ids=["nothing said", "a rate", "a share", "no rate to send"],
+)
+def test_a_rate_is_looked_for_where_no_one_said_one(tmp_path, load, scenario, is_needed):
+    assert search_of(AtOnce(), tmp_path, scenario=scenario, **load).is_needed is is_needed
+
+
+@pytest.mark.parametrize(("qps", "queries"), [(16, 64), (2, 20), (0.1, 8), (700, 700), (1e6, 20_000)])
+def test_a_probe_lasts_a_second_and_longer_where_that_is_too_few_queries(qps, queries):
+    """64 queries at 16 a second take 4 s; at 2 a second there is time for 20 of them, and 8 are the fewest."""
+    probe = server_rate._probe_of(LoadSettings(min_duration_ms=2000, target_qps=qps))
+    assert probe.min_query_count == queries
+
+
+def test_a_long_run_has_longer_probes():
+    assert server_rate._probe_of(LoadSettings(min_duration_ms=600_000, target_qps=100)).min_query_count == 600
