@@ -10,15 +10,17 @@ later ones win:
     execution.max_wait_us = 2000
 
 Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``. What `mlbench tune`
-saves is such a file too, with a table ``found`` in each entry that says how it was found.
+saves is such a file too, with a table ``found`` in each entry that says how it was found: an entry that was found under
+limits of the user's own applies to runs with the same limits, and one without to runs without.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,9 @@ LAYERS = ("default", "scenario", "workload", "backend", "tune", "system", "suite
 
 CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
 """By prefix, the dataclasses that a run's settings fill, with the defaults; backends and workloads bring theirs."""
+
+LIMITS = ("latency_limit_ms", "ttft_limit_ms", "tpot_limit_ms")
+"""Settings under ``load``: a rate that was found under one of them is for runs with the same one."""
 
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
@@ -129,6 +134,8 @@ def resolve_settings(
             files.append((f"{name} {file}", file))
     layers += [layer for owner, each in files if each for layer in _layers_of(each, owner, run_conditions)]
     layers += [_Layer("suite", suite), _Layer("command line", command_line)]
+    limits = _limits_of(value for layer in layers for value in layer.values.items())
+    layers = [each for each in layers if each.limits is None or each.limits == limits]
     for layer in layers:
         for key, value in layer.values.items():
             checked = _check_value(key, value, fields, layer.name)
@@ -165,6 +172,19 @@ class _Layer:
     name: str
     values: Mapping[str, Any]
     file: Path | None = None
+    limits: Mapping[str, float] | None = None
+    """Limits of latencies that it was found under, where it was found: it is for runs with the same ones."""
+
+
+def _limits_of(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
+    """Return the limits that settings ask for; a wrong one is found later, by its type."""
+    found: dict[str, float] = {}
+    for key, value in values:
+        name = key.removeprefix("load.")
+        if name in LIMITS:
+            with contextlib.suppress(TypeError, ValueError):
+                found[name] = float(value)
+    return {name: limit for name, limit in found.items() if limit}
 
 
 def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator[_Layer]:
@@ -174,7 +194,7 @@ def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator
         entries = document["settings"]
         for entry in entries:
             conditions = entry.pop("when", {})
-            entry.pop("found", None)
+            found = entry.pop("found", None)
             for condition in conditions:
                 if condition not in CONDITIONS:
                     raise UsageError(
@@ -182,7 +202,7 @@ def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator
                     )
             if run_conditions.fulfil(conditions):
                 values = {f"{prefix}.{key}": value for prefix, group in entry.items() for key, value in group.items()}
-                yield _Layer(name, values, file)
+                yield _Layer(name, values, file, None if found is None else _limits_of(found.items()))
     except (KeyError, AttributeError, TypeError):
         raise UsageError(
             f"{file} is not a settings file.", hint="Expected [[settings]] tables such as: execution.batch = 8."

@@ -19,6 +19,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench tune llama2-70b --backend pytorch --limit ttft=1s --limit tpot=50ms --budget 30",
         "mlbench tune bert --backend onnxruntime --tier valid --plan",
     ),
+    "curve": (
+        "mlbench curve resnet50 --backend onnxruntime",
+        "mlbench curve llama2-70b --backend onnxruntime --tier dev --limit ttft=500ms --plan",
+    ),
     "doctor": ("mlbench doctor",),
     "list": ("mlbench list", "mlbench list --json"),
     "settings": (

@@ -9,6 +9,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "demo": "A one-minute tour: one run, what its result means, what to type next.",
         "run": "Measure workloads on backends, and store run folders.",
         "tune": "The highest rate that holds in Server, found and shown by full runs.",
+        "curve": "Throughput against latency, at rates from low to saturated.",
         "doctor": "This machine, its noise, and what each backend still needs.",
         "list": "Workloads, backends and scenarios, and what each still needs.",
         "settings": "Each setting of a workload on a backend, and where it comes from.",

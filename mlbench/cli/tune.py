@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +23,6 @@ from mlbench.contracts.graph import Precision
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
-    from mlbench.records.run_record import RunRecord
-    from mlbench.runner import ResolvedRequest
     from mlbench.search.rate_search import Observation
     from mlbench.tuner.find_rate import TuneOutcome
     from mlbench.tuner.tune_plan import TunePlan
@@ -177,6 +173,7 @@ def _check_budget(plan: TunePlan, plugins: Plugins, budget_s: float, *, fresh: b
 
 
 def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool) -> TuneOutcome:
+    from mlbench.cli.run_maker import ProgressingMaker
     from mlbench.records.run_folder import make_results_folder
     from mlbench.reports.tune import trial_line
     from mlbench.tuner.find_rate import find_rate
@@ -185,28 +182,7 @@ def _carry_out(plan: TunePlan, plugins: Plugins, *, budget_s: float, fresh: bool
         echo_line(trial_line(observation, is_stored=is_stored), to_stderr=True)
 
     make_results_folder(plan.base.results)
-    return find_rate(plan, plugins, _Maker(plugins), budget_s=budget_s, fresh=fresh, on_observation=show)
-
-
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    """Makes runs one after another, each with a line of progress that goes away."""
-
-    plugins: Plugins
-
-    def __call__(self, request: ResolvedRequest, what: str, seconds: float) -> RunRecord:
-        """Make a run; raises as `run_benchmark`."""
-        from mlbench.cli.progress import Progress
-        from mlbench.records.expected_cost import Basis, ExpectedTime
-        from mlbench.reports.progress import RunPlace, RunProgress
-        from mlbench.runner import run_benchmark
-
-        now_s = time.monotonic()
-        this = ExpectedTime(seconds=seconds, basis=Basis.NOTHING)
-        place = RunPlace(number=1, of=1, this=this, others=ExpectedTime(seconds=0.0, basis=Basis.SAME))
-        name = f"{request.workload} {request.backend}, {what}"
-        with Progress(RunProgress(name, place, began_s=now_s, first_began_s=now_s)) as progress:
-            return run_benchmark(request, self.plugins, progress.on_progress)
+    return find_rate(plan, plugins, ProgressingMaker(plugins), budget_s=budget_s, fresh=fresh, on_observation=show)
 
 
 def _save(plan: TunePlan, outcome: TuneOutcome) -> Path:

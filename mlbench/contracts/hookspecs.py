@@ -25,7 +25,7 @@ OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline", "history", "cost", "report", "site"),
     *("query", "export", "import", "submit", "published"),
-    *("demo", "tune", "settings", "doctor", "check", "roofline", "plugin", "completion"),
+    *("demo", "tune", "curve", "settings", "doctor", "check", "roofline", "plugin", "completion"),
 )
 """mlbench's own commands; a plugin's command cannot have one of these names."""
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from mlbench.errors import UsageError
 
 RECORD_FILE = "record.json"
+CURVE_TAG = "curve"
+"""The tag of the runs of a curve of throughput against latency."""
 HINT = "Choose another folder with --results."
 
 

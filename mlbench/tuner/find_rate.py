@@ -124,7 +124,7 @@ class _Tune:
             if self._plan.limits.equal_issue and isinstance(loaded, int):
                 goal = replace(goal, multiple=min(loaded, record.samples.get("dataset", loaded)))
             if scenario.sends_all_at_once:
-                if throughput_per_s := _samples_per_s(record):
+                if throughput_per_s := samples_per_s(record):
                     guesses.append(_BEGIN * throughput_per_s)
                     most_per_s = _MOST * throughput_per_s
             elif mean_ns := record.result.latency_ns.get("mean_latency"):
@@ -170,7 +170,7 @@ class _Tune:
         return record, is_stored
 
 
-def _samples_per_s(record: RunRecord) -> float:
+def samples_per_s(record: RunRecord) -> float:
     """Return the throughput of a run that sent everything at once: its slowest answer came at its end."""
     assert record.result
     longest_ns = record.result.latency_ns.get("max_latency", 0)

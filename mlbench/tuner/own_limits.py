@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from mlbench.errors import UsageError
 
 _SETTINGS = {"latency": "latency_limit_ms", "ttft": "ttft_limit_ms", "tpot": "tpot_limit_ms"}
+LIMITS = tuple(_SETTINGS.values())
+"""The settings, without their prefix ``load.``."""
+
 _UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 _EXAMPLE = "Give it like ttft=1s, tpot=50ms or latency=10ms."
 

@@ -44,7 +44,7 @@ class TrialRuns:
         chosen: dict[str, Any] = {SEARCHED: trial.rate_per_s, "load.end_at_late_share": trial.end_at_late_share}
         if trial.is_full:
             overrides = {**plan.base.overrides, **chosen}
-            return replace(resolve(_asking(plan.base, overrides=overrides), self.plugins), repeat=repeat)
+            return replace(resolve(asking(plan.base, overrides=overrides), self.plugins), repeat=repeat)
         chosen["load.min_duration_ms"] = round(plan.goal.probe_s * 1000)
         chosen["load.min_query_count"] = plan.goal.probe_queries
         if plan.goal.multiple > plan.goal.probe_queries:  # each loaded sample is sent equally often
@@ -53,7 +53,7 @@ class TrialRuns:
 
     def _probe(self, scenario: Scenario, overrides: dict[str, Any]) -> ResolvedRequest:
         return resolve(
-            _asking(
+            asking(
                 self.plan.base,
                 scenario=scenario.name,
                 overrides=overrides,
@@ -84,7 +84,7 @@ class TrialRuns:
         )
 
 
-def _asking(base: RunRequest, **changes: Any) -> RunRequest:
+def asking(base: RunRequest, **changes: Any) -> RunRequest:
     """Return a request, not resolved, with changes."""
     names = RunRequest.__dataclass_fields__
     return RunRequest(**{**{name: getattr(base, name) for name in names}, **changes})

@@ -58,6 +58,8 @@ class TuneRequest:
     """Settings, as `own_limits.settings_of_limits` gives them."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     results: Path
+    tag: str = TAG
+    """The tag of the full runs: the command that makes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
     workload, scenario = plugins.workload(request.workload), _scenario(request, plugins)
     for key in _OWN:
         if key in request.overrides:
-            raise UsageError(f"{key} is given with --set.", hint="It is what tune chooses.")
+            raise UsageError(f"{key} is given with --set.", hint=f"It is what {request.tag} chooses.")
     base = resolve(
         RunRequest(
             workload=workload.name,
@@ -106,7 +108,7 @@ def plan_tune(request: TuneRequest, plugins: Plugins) -> TunePlan:
             power=request.power,
             overrides={**request.overrides, **request.limits},
             results=request.results,
-            tag=TAG,
+            tag=request.tag,
         ),
         plugins,
     )
@@ -134,11 +136,13 @@ def _scenario(request: TuneRequest, plugins: Plugins) -> Scenario:
     names = " or ".join(each.name for each in at_a_rate if each.name in defined) or "none"
     if not request.scenario:
         if not at_a_rate:
-            raise UsageError(f"{workload.name} has no scenario with a rate, so there is nothing to tune.")
+            raise UsageError(f"{workload.name} has no scenario with a rate, so there is nothing to {request.tag}.")
         return at_a_rate[0]
     scenario = plugins.scenario(request.scenario)
     if not scenario.sends_rate:
-        raise UsageError(f"{scenario.name} sends no rate, so there is none to tune.", hint=f"Such a scenario: {names}.")
+        raise UsageError(
+            f"{scenario.name} sends no rate, so there is none to {request.tag}.", hint=f"Such a scenario: {names}."
+        )
     if scenario not in at_a_rate:
         raise UsageError(f"the rules do not define {workload.name} in {scenario.name}.", hint=f"With a rate: {names}.")
     return scenario

@@ -16,6 +16,7 @@ from typing import Any
 from mlbench.documents import is_file, read_toml
 from mlbench.errors import UsageError
 from mlbench.records.whole_file import write_whole
+from mlbench.tuner.own_limits import LIMITS
 
 _HEADER = "# Written by `mlbench tune --save`. Your own settings go into the file beside it, which overrides this.\n"
 _HINT = "Set MLBENCH_SETTINGS to a place that can be written, or leave out --save."
@@ -38,7 +39,7 @@ def check_place(file: Path) -> None:
 
 
 def save_entry(file: Path, when: Mapping[str, str], values: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """Save settings for runs with these conditions, instead of an older entry for the same; others are kept.
+    """Save settings for runs with these conditions and limits, instead of an older entry for the same; others are kept.
 
     Args:
         file: of tuned settings.
@@ -53,8 +54,13 @@ def save_entry(file: Path, when: Mapping[str, str], values: Mapping[str, Any], f
     for key, value in values.items():
         prefix, _, name = key.partition(".")
         entry.setdefault(prefix, {})[name] = value
-    kept = [each for each in _entries(file) if each.get("when") != entry["when"]]
+    same = (entry["when"], _limits(found))
+    kept = [each for each in _entries(file) if (each.get("when"), _limits(each.get("found", {}))) != same]
     write_whole(file, _HEADER + "".join(_lines([*kept, {**entry, "found": dict(found)}])))
+
+
+def _limits(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(found.get(name) for name in LIMITS)
 
 
 def _entries(file: Path) -> list[dict[str, Any]]:

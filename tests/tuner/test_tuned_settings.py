@@ -83,3 +83,31 @@ def test_a_place_that_cannot_be_written_is_refused_beforehand(tmp_path):
 def test_looking_at_the_place_leaves_nothing_there(tmp_path):
     check_place(tmp_path / "new" / "settings.tuned.toml")
     assert os.listdir(tmp_path / "new") == []
+
+
+def rate(file, **command_line):
+    asked = {f"load.{name}": value for name, value in command_line.items()}
+    return resolve_settings(conditions(), tuned_file=file, command_line=asked).by_key["load.target_qps"].value
+
+
+def test_a_rate_found_under_a_limit_is_for_runs_with_that_limit_alone(tmp_path):
+    file = tmp_path / "settings.tuned.toml"
+    save_entry(file, BERT, {"load.target_qps": 9.0}, {**FOUND, "latency_limit_ms": 50.0})
+    assert rate(file) == 0
+    assert rate(file, latency_limit_ms="50") == 9
+    assert rate(file, latency_limit_ms="60") == 0
+    assert rate(file, latency_limit_ms="50", ttft_limit_ms="10") == 0
+
+
+def test_a_rate_found_under_the_rules_limit_is_not_for_a_stricter_one(tmp_path):
+    file = tmp_path / "settings.tuned.toml"
+    save_entry(file, BERT, {"load.target_qps": 12.5}, FOUND)
+    assert (rate(file), rate(file, latency_limit_ms="50")) == (12.5, 0)
+
+
+def test_rates_found_under_different_limits_are_kept_side_by_side(tmp_path):
+    file = tmp_path / "settings.tuned.toml"
+    for found, limit in ((12.5, {}), (9.0, {"latency_limit_ms": 50.0}), (8.0, {"latency_limit_ms": 50.0})):
+        save_entry(file, BERT, {"load.target_qps": found}, {**FOUND, **limit})
+    assert len(entries(file)) == 2
+    assert (rate(file), rate(file, latency_limit_ms="50")) == (12.5, 8)

@@ -10,7 +10,7 @@ from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
-from mlbench.reports.html import conditions, latency_charts, results, run_charts, work_charts
+from mlbench.reports.html import conditions, curve_charts, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
 from mlbench.reports.html.rendering import check_installed, render
 from mlbench.reports.html.speedups import speedup_table
@@ -186,6 +186,7 @@ def _figures(combinations: Sequence[Combination], palette: Palette, content: Con
     for each in combinations:
         scenarios.setdefault(each.scenario, []).append(each)
     figures: list[Figure | None] = [work_charts.accuracy_figure(combinations, palette)]
+    figures += curve_charts.curve_figures(combinations, palette)
     for some in scenarios.values():
         figures += latency_charts.latency_figures(some, palette)
     figures += latency_charts.load_figures(combinations, palette)

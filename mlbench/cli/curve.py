@@ -1,0 +1,190 @@
+"""``mlbench curve``: throughput against latency."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.completions import offer_backends, offer_limits, offer_workloads
+from mlbench.cli.options import Finite, overrides_option, profile_option, results_option, tier_option, weights_option
+from mlbench.cli.output import echo_json, echo_line
+from mlbench.contracts.graph import Precision
+from mlbench.contracts.power import AUTO
+
+if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
+    from mlbench.tuner.curve import CurveOutcome, CurvePlan
+
+
+@click.command("curve")
+@click.argument("workload", shell_complete=offer_workloads)
+@click.option(
+    "--backend",
+    metavar="BACKEND",
+    shell_complete=offer_backends,
+    help="See `mlbench list`.  [default: the best that runs here]",
+)
+@profile_option
+@tier_option
+@click.option(
+    "--precision",
+    type=click.Choice([str(precision) for precision in Precision]),
+    help="Precision to compute in.  [default: the backend's first]",
+)
+@weights_option
+@click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="How many rates.")
+@click.option(
+    "--repeat", "repeats", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs at each, in turns."
+)
+@click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether each run scores as well.")
+@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=TIME",
+    shell_complete=offer_limits,
+    help="A stricter limit than the rules': latency=10ms, ttft=1s or tpot=50ms; may be given more than once.",
+)
+@click.option(
+    "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
+)
+@click.option("--plan", "only_plans", is_flag=True, help="Say which runs and how long they take, and run nothing.")
+@click.option("--fresh", is_flag=True, help="Make all runs, also those that are stored.")
+@overrides_option
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
+def command(
+    workload: str,
+    backend: str | None,
+    profile: str,
+    tier: str,
+    precision: str | None,
+    weights: str,
+    points: int,
+    repeats: int,
+    wants_accuracy: bool,
+    power: str,
+    limits: tuple[str, ...],
+    budget: float | None,
+    only_plans: bool,
+    fresh: bool,
+    overrides: dict[str, str],
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Measure throughput against latency: WORKLOAD on a backend at rates from low to saturated, and all at once.
+
+    Each point is a run like others, with the tag `curve`: `mlbench report curve` draws them. The same command goes on
+    where it was left off. Exit status: 0 when all runs are there and a point counts, 1 otherwise, 2 for wrong usage,
+    before anything is measured.
+    """
+    from mlbench.contracts.workload import Profile, Weights
+    from mlbench.discovery import Plugins
+    from mlbench.records.run_names import CURVE_TAG
+    from mlbench.rules.tiers import Tier
+    from mlbench.tuner.curve import plan_curve
+    from mlbench.tuner.own_limits import settings_of_limits
+    from mlbench.tuner.tune_plan import TuneRequest
+
+    plugins = Plugins.discover()
+    asked = Precision(precision) if precision else None
+    request = TuneRequest(
+        workload=workload,
+        backend=backend or plugins.best_backend(asked).name,
+        profile=Profile(profile),
+        tier=Tier(tier),
+        weights=Weights(weights),
+        precision=asked,
+        wants_accuracy=wants_accuracy,
+        power=power,
+        limits=settings_of_limits(limits),
+        overrides=overrides,
+        results=results,
+        tag=CURVE_TAG,
+    )
+    plan = plan_curve(request, plugins, points=points, repeats=repeats)
+    if only_plans:
+        _print_plan(plan, plugins, as_json=as_json, fresh=fresh)
+        return 0
+    budget_s = float("inf") if budget is None else 60 * budget
+    _check_budget(plan, plugins, budget_s, fresh=fresh)
+    return _print(plan, _carry_out(plan, plugins, budget_s=budget_s, fresh=fresh), as_json=as_json)
+
+
+def _print_plan(plan: CurvePlan, plugins: Plugins, *, as_json: bool, fresh: bool) -> None:
+    import json
+
+    from mlbench.reports.curve import curve_plan_line
+    from mlbench.tuner.curve import left_of
+
+    left = left_of(plan, plugins, fresh=fresh)
+    if as_json:
+        facts = {"runs": plan.runs, "stored": left.stored, "seconds": left.seconds, "rates_per_s": left.rates_per_s}
+        echo_json(json.dumps(facts, indent=2))
+        return
+    echo_line(curve_plan_line(_name(plan), plan.runs, left))
+
+
+def _name(plan: CurvePlan) -> str:
+    base = plan.at_a_rate.base
+    return f"{base.workload} {base.backend} {base.precision}"
+
+
+def _check_budget(plan: CurvePlan, plugins: Plugins, budget_s: float, *, fresh: bool) -> None:
+    """Raise `UsageError` for a budget in which not one missing run fits."""
+    from mlbench.errors import UsageError
+    from mlbench.reports.units import rough_time
+    from mlbench.tuner.curve import left_of
+    from mlbench.tuner.tune_plan import AROUND_S
+
+    if budget_s == float("inf"):
+        return
+    least_s = plan.at_a_rate.goal.full_s + AROUND_S
+    left = left_of(plan, plugins, fresh=fresh)
+    if left.seconds and budget_s < least_s:
+        raise UsageError(
+            f"--budget {budget_s / 60:g} is too short: a run takes at least {rough_time(least_s)}, and what is left of "
+            f"the curve {rough_time(left.seconds)}.",
+            hint="Give more, or a shorter --tier.",
+        )
+
+
+def _carry_out(plan: CurvePlan, plugins: Plugins, *, budget_s: float, fresh: bool) -> CurveOutcome:
+    from mlbench.cli.run_maker import ProgressingMaker
+    from mlbench.records.run_folder import make_results_folder
+    from mlbench.records.run_record import RunRecord
+    from mlbench.reports.curve import curve_points
+    from mlbench.tuner.curve import measure_curve
+
+    def show(record: RunRecord, is_stored: bool) -> None:
+        (point,) = curve_points([record])
+        source = ", stored" if is_stored else ""
+        echo_line(f"{point.name}: {point.problem or 'valid'}{source}  [{record.run_id}]", to_stderr=True)
+
+    make_results_folder(plan.at_a_rate.base.results)
+    return measure_curve(plan, plugins, ProgressingMaker(plugins), budget_s=budget_s, fresh=fresh, on_point=show)
+
+
+def _print(plan: CurvePlan, outcome: CurveOutcome, *, as_json: bool) -> int:
+    from mlbench.reports.console import DISCLAIMER
+    from mlbench.reports.curve import curve_json, curve_lines, curve_points
+
+    points = curve_points(outcome.records)
+    if as_json:
+        echo_json(curve_json(points, missing=outcome.missing, made=outcome.made))
+    else:
+        echo_line(f"{_name(plan)}: throughput against latency")
+        for line in curve_lines(points) if points else ():
+            echo_line(line)
+        echo_line(f"Drawn by: mlbench report curve --workload {plan.at_a_rate.base.workload} -o curve.html")
+        echo_line(DISCLAIMER)
+    if outcome.missing:
+        echo_line(
+            f"The budget is used up with {outcome.missing} of {plan.runs} runs missing; the same command goes on here.",
+            to_stderr=True,
+        )
+    counts = any(not each.problem and each.rate_per_s is not None for each in points)
+    return 0 if counts and not outcome.missing else 1

@@ -1,0 +1,201 @@
+"""A curve of throughput against latency: what its runs came to, as points, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from mlbench.errors import IncomparableRunsError
+from mlbench.records.run_record import RunRecord
+from mlbench.records.used_accelerators import count_used_accelerators
+from mlbench.reports.units import duration, rough_time, three_digits
+
+_SAMPLE, _FIRST, _TOKEN = (
+    "{}.00_percentile_latency",
+    "first_token_{}.00_percentile_latency",
+    "time_per_output_token_{}.00_percentile",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveTimes:
+    """Two percentiles of a time; null where LoadGen logs none."""
+
+    p90_ns: int | None
+    p99_ns: int | None
+
+    def text(self) -> str:
+        """Return both: ``12.3 ms / 45.6 ms``."""
+        return " / ".join("-" if each is None else duration(each) for each in (self.p90_ns, self.p99_ns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """What the runs at one rate came to: medians of those that count; where none does, of all."""
+
+    rate_per_s: float | None
+    """Null: all samples at once."""
+    unit: str
+    per_device: float | None
+    """Throughput, divided by the accelerators that were used; of a system without, as it is."""
+    low: float | None
+    high: float | None
+    """The greatest ``per_device`` of the runs, as ``low`` is the least."""
+    per_user: float | None
+    """Tokens/s that one user sees: by the 90th percentile of the time per output token. Null where there are none."""
+    latency: CurveTimes
+    ttft: CurveTimes
+    problem: str
+    """Why the point does not count; empty: it does."""
+    is_accurate: bool | None
+    """Null where not scored."""
+    runs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        return "all at once" if self.rate_per_s is None else f"{self.rate_per_s:g}/s"
+
+    @property
+    def times(self) -> CurveTimes:
+        """Return what a user waits for: the first token, where tokens are measured, else the answer."""
+        return self.ttft if self.ttft.p99_ns is not None else self.latency
+
+
+def curve_points(records: Iterable[RunRecord]) -> list[CurvePoint]:
+    """Return the points of the runs of one system: all at once first, then by ascending rate."""
+    grouped: dict[float | None, list[RunRecord]] = {}
+    for each in records:
+        rate = each.load.get("target_qps") if each.scenario_facts.sends_rate else None
+        grouped.setdefault(float(rate) if isinstance(rate, int | float) else None, []).append(each)
+    return [_point(rate, grouped[rate]) for rate in sorted(grouped, key=lambda rate: rate or 0.0)]
+
+
+def is_dominated(point: CurvePoint, points: Sequence[CurvePoint]) -> bool:
+    """Return whether another point that counts is at least as fast for all users together and for each of them."""
+    others = [each for each in points if each is not point and not each.problem and each.rate_per_s is not None]
+    return any(_is_better(each, point) for each in others)
+
+
+def table_rows(points: Sequence[CurvePoint]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each point, under `headings`."""
+    has_tokens = any(each.per_user is not None for each in points)
+    for each in points:
+        spread = f"{three_digits(each.low)} to {three_digits(each.high)}" if each.low and each.high else "-"
+        yield (
+            each.name,
+            "-" if each.per_device is None else f"{three_digits(each.per_device)} {each.unit}",
+            spread if len(each.runs) > 1 else "1 run",
+            *(["-" if each.per_user is None else three_digits(each.per_user)] if has_tokens else []),
+            each.times.text() if each.rate_per_s is not None else "-",
+            each.problem or ("dominated" if is_dominated(each, points) else "valid"),
+            {True: "met", False: "missed", None: "-"}[each.is_accurate],
+        )
+
+
+def headings(points: Sequence[CurvePoint]) -> tuple[str, ...]:
+    """Return what the columns of `table_rows` hold."""
+    if any(each.per_user is not None for each in points):
+        return "load", "per device", "repeats", "tokens/s per user", "TTFT p90 / p99", "counts", "accuracy"
+    return "load", "per device", "repeats", "latency p90 / p99", "counts", "accuracy"
+
+
+def curve_lines(points: Sequence[CurvePoint]) -> Iterator[str]:
+    """Yield the table as lines."""
+    rows = [headings(points), *table_rows(points)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def curve_json(points: Sequence[CurvePoint], *, missing: int, made: int) -> str:
+    """Return the curve for other programs."""
+    rows = [asdict(each) | {"is_dominated": is_dominated(each, points)} for each in points]
+    return json.dumps({"points": rows, "made": made, "missing": missing}, indent=2)
+
+
+class Left(Protocol):
+    """What is left of a curve."""
+
+    @property
+    def rates_per_s(self) -> Sequence[float]:
+        """Its rates; empty while they are not known."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+
+    @property
+    def stored(self) -> int:
+        """Runs that are there."""
+
+
+def curve_plan_line(name: str, runs: int, left: Left) -> str:
+    """Return what a curve of so many runs will measure, and how long that takes."""
+    rates = f" at {', '.join(f'{rate:g}' for rate in left.rates_per_s)}/s and all at once" if left.rates_per_s else ""
+    first = "" if left.rates_per_s else " The rates follow from the first of them, which sends everything at once."
+    there = f"; {left.stored} are there" if left.stored else ""
+    time = f"about {rough_time(left.seconds)}" if left.seconds else "nothing is left to measure"
+    return f"{name}: {runs} runs{rates}{there}: {time}.{first}"
+
+
+def _point(rate_per_s: float | None, records: Sequence[RunRecord]) -> CurvePoint:
+    good = [each for each in records if each.verdict and each.verdict.is_valid and each.result]
+    shown = good or [each for each in records if each.result]
+    values = [each.result.value / _devices(each) for each in shown if each.result and each.result.value is not None]
+    per_token = _times(shown, _TOKEN).p90_ns if rate_per_s is not None else None
+    return CurvePoint(
+        rate_per_s=rate_per_s,
+        unit=shown[0].result.unit if shown and shown[0].result else "",
+        per_device=statistics.median(values) if values else None,
+        low=min(values, default=None),
+        high=max(values, default=None),
+        per_user=1e9 / per_token if per_token else None,
+        latency=_times(shown, _SAMPLE),
+        ttft=_times(shown, _FIRST),
+        problem="" if good else _problem(records[-1]),
+        is_accurate=_accuracy(records),
+        runs=tuple(each.run_id for each in records),
+    )
+
+
+def _is_better(one: CurvePoint, other: CurvePoint) -> bool:
+    if other.problem or other.rate_per_s is None or one.per_device is None or other.per_device is None:
+        return False
+    if one.per_user is not None and other.per_user is not None:
+        found, theirs = (one.per_device, one.per_user), (other.per_device, other.per_user)
+    else:
+        found, theirs = (one.per_device, -(one.times.p99_ns or 0)), (other.per_device, -(other.times.p99_ns or 0))
+    return found != theirs and found[0] >= theirs[0] and found[1] >= theirs[1]
+
+
+def _devices(record: RunRecord) -> int:
+    try:
+        return count_used_accelerators(record) or 1
+    except IncomparableRunsError:  # it is not known, and the whole system counts as one
+        return 1
+
+
+def _times(records: Sequence[RunRecord], key: str) -> CurveTimes:
+    def middle(percent: int) -> int | None:
+        found = [each.result.latency_ns.get(key.format(percent)) for each in records if each.result]
+        known = [ns for ns in found if ns]
+        return round(statistics.median(known)) if known else None
+
+    return CurveTimes(p90_ns=middle(90), p99_ns=middle(99))
+
+
+def _accuracy(records: Sequence[RunRecord]) -> bool | None:
+    known = [each.verdict.is_accurate for each in records if each.verdict and each.verdict.is_accurate is not None]
+    return all(known) if known else None
+
+
+def _problem(record: RunRecord) -> str:
+    if record.failure:
+        return f"failed: {record.failure.kind}"
+    rules = [each for each in record.verdict.rules if each.required and not each.passed] if record.verdict else []
+    broken = [each.rule for each in rules if each.kind == "performance"]
+    return f"INVALID: {broken[0]}" if broken else "INVALID"

@@ -1,0 +1,206 @@
+"""Charts of curves: throughput against what each user sees, of the runs of ``mlbench curve``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mlbench.records.published import merge_variants, select_published
+from mlbench.records.run_names import CURVE_TAG
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.curve import CurvePoint, curve_points, headings, is_dominated, table_rows
+from mlbench.reports.html.drawing import SOFT, WARN, Figure, Palette, limit_line, points, svg_of, time_axis
+from mlbench.reports.html.table import table
+from mlbench.reports.summary import Combination
+from mlbench.reports.units import duration, quantity
+
+if TYPE_CHECKING:
+    import altair
+
+_GREY_NOTE = "Grey: another point is better in both; a cross: INVALID."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CurveMark:
+    """A point as it is drawn; ``kind`` is ``counts``, ``dominated`` or ``INVALID``."""
+
+    series: str = ""
+    kind: str = ""
+    throughput: float
+    at: float = 0.0
+    percentile: str = ""
+    text: str
+
+
+def curve_figures(combinations: Sequence[Combination], palette: Palette) -> Iterator[Figure]:
+    """Yield the charts of a workload's curves: a curve for each system, with the limits that all its runs share."""
+    curves: dict[str, list[RunRecord]] = {}
+    colours: dict[str, str] = {}
+    for each in combinations:
+        runs = [run for run in each.runs if run.tag == CURVE_TAG]
+        if runs:
+            curves.setdefault(each.system, []).extend(runs)
+            if runs[0].scenario_facts.sends_rate:
+                colours.setdefault(each.system, each.series)
+    found = {colours[system]: curve_points(runs) for system, runs in curves.items() if system in colours}
+    at_a_rate = [run for runs in curves.values() for run in runs if run.scenario_facts.sends_rate]
+    every = [point for found_points in found.values() for point in found_points]
+    units = {each.unit for each in every if each.unit}
+    if not found or len(units) != 1:
+        return
+    chart = _CurveChart(found, at_a_rate, palette, units.pop())
+    has_tokens = any(each.per_user is not None for each in every)
+    drawn = [chart.interactivity(), chart.waiting("ttft_ms")] if has_tokens else [chart.waiting("server_latency_ms")]
+    numbers = [[series, *row] for series, found_points in found.items() for row in table_rows(found_points)]
+    caption = table("The curve's points", ["series", *headings(every)], numbers, is_stacked=True)
+    yield from (replace(each, numbers=caption) for each in drawn if each)
+
+
+class _CurveChart:
+    def __init__(
+        self, curves: dict[str, list[CurvePoint]], records: Sequence[RunRecord], palette: Palette, unit: str
+    ) -> None:
+        self._curves = curves
+        self._records = records
+        self._palette = palette
+        self._unit = unit
+
+    def interactivity(self) -> Figure | None:
+        """Return throughput over the tokens that one user gets per second."""
+        import altair
+
+        marks = self._marks("p90", lambda point: point.per_user, lambda value: f"{quantity(value, 'tokens/s')} a user")
+        if not marks:
+            return None
+        limit_ms = self._limit("tpot_ms")
+        ghosts = self._ghosts(1000 / limit_ms) if limit_ms else []
+        x = altair.X("at:Q").title("tokens/s per user, p90").scale(zero=True, nice=True).axis(tickCount=5)
+        y = altair.Y("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
+        layers = self._layers(marks, x, y)
+        note = "To the right each user is served faster, to the top more of them. A step, since between two points "
+        note += f"nothing was measured. {_GREY_NOTE}"
+        if limit_ms:
+            layers += _upright_limit(1000 / limit_ms, f"limit {limit_ms:g} ms a token")
+            note += " Left of the dashed line tokens take longer than the limit (p99 counts, so the edge is near it)."
+        if ghosts:
+            layers.append(points(ghosts).mark_point(filled=False, opacity=0.5, color=SOFT).encode(x=x, y=y))
+            note += " Hollow: published results, at the limit that they kept."
+        return self._figure("Curve: throughput against interactivity", note, layers)
+
+    def waiting(self, limit: str) -> Figure | None:
+        """Return what a user waits for over throughput: p90 and p99."""
+        import altair
+
+        name = "TTFT" if limit == "ttft_ms" else "latency"
+        marks = [
+            *self._marks("p90", lambda point: point.times.p90_ns, duration),
+            *self._marks("p99", lambda point: point.times.p99_ns, duration),
+        ]
+        if not marks:
+            return None
+        limit_ms = self._limit(limit)
+        every_ns = [each.at for each in marks] + ([limit_ms * 1e6] if limit_ms else [])
+        x = altair.X("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
+        y = time_axis(altair.Y, "at", every_ns, f"{name}, logarithmic")
+        layers = self._layers(marks, x, y)
+        note = f"The {name} of 90 and, above it and darker, of 99 in 100 queries. {_GREY_NOTE}"
+        ends = self._ends()
+        if ends:
+            layers.insert(0, points(ends).mark_rule(opacity=0.6).encode(x=x, color=self._palette.colour_channel()))
+            note += " The upright line is what was completed with all samples at once."
+        if limit_ms:
+            layers += limit_line(limit_ms * 1e6, f"limit {duration(limit_ms * 1e6)}")
+        return self._figure(f"Curve: {name} against throughput", note, layers)
+
+    def _figure(self, title: str, note: str, layers: list[Any]) -> Figure:
+        return Figure(title=title, note=note, svg=svg_of(*layers), numbers=table(title, [], []))
+
+    def _marks(
+        self, percentile: str, value_of: Callable[[CurvePoint], float | None], spell: Callable[[float], str]
+    ) -> list[_CurveMark]:
+        found = []
+        for series, all_points in self._curves.items():
+            for each in all_points:
+                value = value_of(each)
+                if each.rate_per_s is None or each.per_device is None or value is None:
+                    continue
+                kind = "INVALID" if each.problem else "dominated" if is_dominated(each, all_points) else "counts"
+                told = f"{series}, {each.name}: {quantity(each.per_device, each.unit)}, {percentile} {spell(value)}"
+                text = f"{told}, {each.problem or kind}"
+                found.append(
+                    _CurveMark(
+                        series=series,
+                        kind=kind,
+                        throughput=each.per_device,
+                        at=value,
+                        percentile=percentile,
+                        text=text,
+                    )
+                )
+        return found
+
+    def _layers(self, marks: Sequence[_CurveMark], x: altair.X, y: Any) -> list[Any]:
+        """Return steps through the points that count, and all points."""
+        layers: list[Any] = []
+        colour, shape = self._palette.colour_channel(), self._palette.shape_channel()
+        for percentile, opacity in (("p90", 0.55), ("p99", 1.0)):
+            some = [each for each in marks if each.percentile == percentile]
+            strong = 1.0 if len({each.percentile for each in marks}) == 1 else opacity
+            good, dull, bad = ([each for each in some if each.kind == kind] for kind in _KINDS)
+            if good:
+                base = points(good).encode(x=x, y=y, color=colour)
+                steps = base.encode(order=_order(x)).mark_line(aria=False, interpolate="step-before", opacity=strong)
+                layers += [steps, base.encode(shape=shape).mark_point(opacity=strong)]
+            if dull:
+                layers.append(points(dull).encode(x=x, y=y, shape=shape).mark_point(color=SOFT, opacity=0.5))
+            if bad:
+                cross = points(bad).encode(x=x, y=y).mark_point(shape="cross", angle=45, color=SOFT)
+                layers.append(cross)
+        return layers
+
+    def _ends(self) -> list[_CurveMark]:
+        return [
+            _CurveMark(series=series, throughput=each.per_device, text=f"{series}: {each.name}")
+            for series, found in self._curves.items()
+            for each in found
+            if each.rate_per_s is None and each.per_device is not None and not each.problem
+        ]
+
+    def _limit(self, name: str) -> float | None:
+        """Return a limit that all runs share, in milliseconds."""
+        limits = {each.limits.get(name) for each in self._records}
+        (limit,) = limits if len(limits) == 1 else (None,)
+        return float(limit) if isinstance(limit, int | float) and limit > 0 else None
+
+    def _ghosts(self, at: float) -> list[_CurveMark]:
+        """Return published results of the same workload: only runs of full models compare with them."""
+        first = self._records[0]
+        if first.profile != "full":
+            return []
+        found = select_published(workload=first.workload, scenario=first.scenario)
+        return [
+            _CurveMark(
+                throughput=each.per_accelerator,
+                at=at,
+                text=f"{each.submitter}, {each.accelerator}: {quantity(each.per_accelerator, each.unit)}",
+            )
+            for each, _ in merge_variants(found)
+            if each.accelerators and each.unit == self._unit
+        ]
+
+
+_KINDS = ("counts", "dominated", "INVALID")
+
+
+def _order(x: altair.X) -> str:
+    return str(x.shorthand)
+
+
+def _upright_limit(value: float, text: str) -> list[Any]:
+    import altair
+
+    data = points([{"at": value, "text": text}])
+    line = data.mark_rule(strokeDash=[4, 3], color=WARN, aria=False).encode(x=altair.datum(value))
+    name = data.mark_text(color=WARN, aria=False, text=text, align="left", dx=4, dy=9)
+    return [line, name.encode(x=altair.datum(value), y=altair.value(0))]
