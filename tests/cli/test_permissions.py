@@ -115,6 +115,9 @@ CASES = {
         ["cost", f"small={GOOD[0]}", "--price", "prices.toml"], {"prices.toml": NOTHING}, "Path 'prices.toml' is not"
     ),
     "a submission that cannot be read": Case(["import", "empty"], {"empty": NOTHING}, "Path 'empty' is not readable."),
+    "a tree to check that cannot be read": Case(
+        ["submit", "check", "empty"], {"empty": NOTHING}, "Path 'empty' is not readable."
+    ),
     "a submission in a folder that cannot be entered": Case(
         ["import", "empty/here"], {"empty": NOTHING}, "Permission denied."
     ),

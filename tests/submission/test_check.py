@@ -21,6 +21,8 @@ MULTI = ("fixture_edge", "resnet50", "MultiStream")
 CHAT = ("fixture_dc", "llama2-70b-99.9", "Server")
 CHAT_OFFLINE = ("fixture_dc", "llama2-70b-99.9", "Offline")
 IMAGES = ("fixture_dc", "stable-diffusion-xl", "Offline")
+DETAIL = "mlperf_log_detail.txt"
+RUN = f"performance/run_1/{DETAIL}"
 SMALL = {name: DATACENTER[name] for name in ("llama2-70b-99.9", "stable-diffusion-xl")}
 
 
@@ -173,6 +175,8 @@ SCORES = [
     ("accuracy_files", 1, 0, lambda t: remove(accuracy(t, *VISION) / "mlperf_log_summary.txt")),
     ("accuracy_extra_files", 1, 0, lambda t: write(accuracy(t, *VISION) / "notes.txt", "x")),
     ("accuracy_log_errors", 1, 1, lambda t: append(accuracy(t, *VISION) / "mlperf_log_detail.txt", ":::MLLOG {\n")),
+    ("accuracy_log_kind", 1, 0, lambda t: shutil.copy(t.result(*VISION) / RUN, accuracy(t, *VISION))),
+    ("accuracy_log_kind", 1, 0, lambda t: shutil.copy(accuracy(t, *STREAM) / DETAIL, accuracy(t, *VISION))),
     ("images", 1, 1, lambda t: remove(accuracy(t, *IMAGES) / "images/4655.png")),
     ("captions", 1, 0, lambda t: remove(accuracy(t, *IMAGES) / "images/captions.txt")),
 ]

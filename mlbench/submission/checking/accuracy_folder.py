@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.contracts.scenario import Scenario
 from mlbench.documents import is_file, read_bytes
 from mlbench.errors import DataError
+from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.submission.checking.findings import Reaction
 from mlbench.submission.checking.folder_files import describe_difference, list_files
 from mlbench.submission.scores import read_log_hash
@@ -27,6 +29,9 @@ _CAPTIONS = "captions.txt"
 _WITH_IMAGES = "stable-diffusion-xl"
 
 
+_MODES = ("AccuracyOnly", "SubmissionRun")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderProblem:
     """Something wrong with a folder of a result."""
@@ -38,8 +43,8 @@ class FolderProblem:
     official: Reaction = Reaction.REFUSES
 
 
-def check_accuracy_folder(folder: Path, benchmark: Benchmark) -> Iterator[FolderProblem]:
-    """Yield what is wrong with the accuracy folder of a closed result, apart from its scores and its detail log."""
+def check_accuracy_folder(folder: Path, benchmark: Benchmark, scenario: Scenario) -> Iterator[FolderProblem]:
+    """Yield what is wrong with the accuracy folder of a closed result, apart from its scores."""
     if not is_file(folder / ACCURACY):
         yield FolderProblem(rule="accuracy_scores", place=ACCURACY, message="is missing.")
         return
@@ -47,9 +52,19 @@ def check_accuracy_folder(folder: Path, benchmark: Benchmark) -> Iterator[Folder
     if difference := describe_difference(folder, (), known):
         message = f"{difference}; the official checker logs it."
         yield FolderProblem(rule="accuracy_extra_files", place="", message=message, official=Reaction.ACCEPTS)
+    yield from _check_kind(folder / DETAIL, scenario)
     yield from check_log(folder, Reaction.REFUSES)
     if benchmark.rules.name == _WITH_IMAGES:
         yield from _check_images(folder / "images")
+
+
+def _check_kind(log: Path, scenario: Scenario) -> Iterator[FolderProblem]:
+    """Look whether the log is one of an accuracy test of this scenario, as far as it says so."""
+    values = read_damaged_detail(log).values if is_file(log) else {}
+    mode, logged = values.get("effective_test_mode", _MODES[0]), values.get("effective_scenario", scenario.loadgen)
+    if mode not in _MODES or logged != scenario.loadgen:
+        message = f"is a log of {mode} in {logged}; the accuracy is that of a test in {scenario.name}."
+        yield FolderProblem(rule="accuracy_log_kind", place=DETAIL, message=message, official=Reaction.ACCEPTS)
 
 
 def check_log(folder: Path, too_long: Reaction) -> Iterator[FolderProblem]:

@@ -119,7 +119,7 @@ def _file_findings(sources: Sources) -> Iterator[TreeFinding]:
     allowed = (SUMMARY, DETAIL, ACCURACY_LOG, *([SPL] if entry.has_power else []))
     if difference := describe_difference(entry.performance, (), allowed):
         yield _finding(entry, "performance_extra_files", "performance/run_1", f"{difference}.")
-    for problem in check_accuracy_folder(entry.accuracy, sources.benchmark):
+    for problem in check_accuracy_folder(entry.accuracy, sources.benchmark, sources.scenario):
         is_lenient = entry.division == "open" and problem.rule != "accuracy_scores"
         yield _finding(
             entry,
