@@ -10,8 +10,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,6 +23,7 @@ from mlbench.documents import read_json_object
 from mlbench.errors import DataError, MlbenchError, UsageError
 from mlbench.folders import cache_folder, make_cache_folder
 from mlbench.measurement.job import Job
+from mlbench.records.whole_file import write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +93,10 @@ class KeptBatch:
 
     def _store(self, batch: int) -> None:
         assert self.file
-        text = json.dumps({"batch": batch, "made": datetime.now(UTC).strftime(_SECOND)})
         try:
             make_cache_folder(_SHELF)
-            descriptor, beside = tempfile.mkstemp(dir=self.file.parent)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(beside, self.file)
-        except (OSError, UsageError) as error:  # the next run sweeps again
+            write_whole(self.file, json.dumps({"batch": batch, "made": datetime.now(UTC).strftime(_SECOND)}))
+        except UsageError as error:  # the next run sweeps again
             logger.warning("the batch cannot be kept: %s", error)
 
 
