@@ -15,7 +15,7 @@ class RequestMessage:
 
     id: int
     fields: Mapping[str, Any]
-    """Of the request's body, but for those that all have."""
+    """Fields of the request's body that other requests may have otherwise."""
     limit: int
     """Tokens that its answer may have."""
 

@@ -4,7 +4,6 @@ import dataclasses
 import json
 
 import pytest
-
 from mlbench_endpoint.client_messages import Answered, Begun, Failed, RequestMessage, of_line, to_line
 
 ANSWER = Answered(
