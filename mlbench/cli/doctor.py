@@ -60,8 +60,11 @@ def describe_machine(environment: Environment) -> Iterator[str]:
 def describe_noise(noise: Noise, load_average: float | None) -> Iterator[str]:
     """Yield a line on how steady the machine is now."""
     verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before trusting a difference of a few percent"
+    if noise.is_busy:
+        verdict = "busy: other work has the processors, and no number measured now means anything"
+    spread = "over 100 %" if noise.is_busy else f"{noise.spread:.1%}"
     yield (
-        f"noise       spread {noise.spread:.1%}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "
+        f"noise       spread {spread}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "
         f"load average {'?' if load_average is None else f'{load_average:.2f}'}: {verdict}"
     )
 

@@ -86,6 +86,7 @@ def command(
     other_mlbench = Command(other) if other else None
     stored = read_baseline(results, baseline)
     records = _newest(results, new, stored)
+    _refuse_the_baselines_own(records, stored)
     made_again = newest_session(records_named(results, again)) if again else []
     comparison = compare_with_history(
         results,
@@ -104,8 +105,6 @@ def command(
             new=records,
         )
     _show(comparison, baseline, junit=junit, markdown=markdown, as_json=as_json)
-    if {record.run_id for record in records} <= {record.run_id for record in stored.records}:
-        echo_line(f"Nothing new was judged: all runs are those of baseline {baseline!r} itself.", to_stderr=True)
     is_unsure = comparison.is_blind or (strict and bool(comparison.not_judged))
     if comparison.is_worse or is_unsure:
         return 1
@@ -191,6 +190,16 @@ def _newest(results: Path, new: str | None, baseline: Baseline) -> list[RunRecor
     if not records:
         raise UsageError(f"no runs in {results} since baseline {baseline.name!r}.", hint="Run the suite again.")
     return newest_session(records)
+
+
+def _refuse_the_baselines_own(records: Sequence[RunRecord], baseline: Baseline) -> None:
+    """Raise `UsageError` where no run is new: a comparison of runs with themselves finds nothing, whatever changed."""
+    from mlbench.errors import UsageError
+
+    if {record.run_id for record in records} <= {record.run_id for record in baseline.records}:
+        raise UsageError(
+            f"nothing to compare: all of these runs belong to baseline {baseline.name!r}.", hint="Run the suite again."
+        )
 
 
 def _show(comparison: Comparison, baseline: str, *, junit: Path | None, markdown: Path | None, as_json: bool) -> None:

@@ -33,7 +33,7 @@ def measures_of(record: RunRecord) -> Iterator[Measure]:
     Where power was measured, also the energy of a sample; runs that were measured by different meters share no such
     measure.
     """
-    yield from _speeds(record)
+    yield from speeds_of(record)
     if record.energy and record.energy.joules_per_sample and record.energy.joules_per_sample > 0:
         yield Measure(
             name=f"energy per sample ({record.energy.source}: {record.energy.covers})",
@@ -43,7 +43,8 @@ def measures_of(record: RunRecord) -> Iterator[Measure]:
         )
 
 
-def _speeds(record: RunRecord) -> Iterator[Measure]:
+def speeds_of(record: RunRecord) -> Iterator[Measure]:
+    """Yield those of `measures_of` that are speeds."""
     result = record.result
     if result is None or result.value is None or result.value <= 0:
         return

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _SECONDS = 1.0
 _STEPS = 20_000
 _STEADY_SPREAD = 0.05
+_BUSY_SPREAD = 1.0
 _SHORT_PAUSE_NS = 5_000_000
 
 
@@ -24,6 +25,11 @@ class Noise:
     def is_quiet(self) -> bool:
         """Whether differences of a few percent between runs can be significant."""
         return self.spread <= _STEADY_SPREAD and self.longest_pause_ns <= _SHORT_PAUSE_NS
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the work was interrupted so often that the spread is that of other programs."""
+        return self.spread > _BUSY_SPREAD
 
 
 def measure_noise(seconds: float = _SECONDS) -> Noise:

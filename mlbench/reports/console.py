@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -146,15 +147,24 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
         TextColumn(heading="performance", cells=[*map(standing, records)]),
         TextColumn(heading="accuracy", cells=[*map(accuracy, records)]),
     ]
-    yield [*name, *times, *extras, *ends]
-    yield [*name, *times[:1], *extras, *ends]
-    yield [*name, *extras, *ends]
-    yield [*name, *ends]
+    run = TextColumn(heading="run", cells=short_ids(records))
     counts = TextColumn(heading="counts", cells=[*map(_counts, records)])
-    yield [*name, *times, *extras, counts]
-    yield [*name, *times, counts]
+    yield [*name, *times, *extras, *ends, run]
+    yield [*name, *times[:1], *extras, *ends, run]
+    yield [*name, *extras, *ends, run]
+    yield [*name, *ends, run]
+    yield [*name, *times, *extras, counts, run]
+    yield [*name, *times, counts, run]
+    yield [*name, counts, run]
     yield [*name, counts]
     yield [*name[:3], replace(name[3], heading=SHORT_PRECISION), name[4], counts]
+
+
+def short_ids(records: Sequence[RunRecord]) -> list[str]:
+    """Return for each run what can be typed for it: the last part of its id, or the whole where several share that."""
+    endings = [record.run_id.rpartition("-")[2] for record in records]
+    shared = {ending for ending, count in Counter(endings).items() if count > 1}
+    return [record.run_id if ending in shared else ending for record, ending in zip(records, endings, strict=True)]
 
 
 def _counts(record: RunRecord) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 import aiohttp
 
 from mlbench_endpoint.answer import Answer
+from mlbench_endpoint.client_messages import Answered, Begun, Failed, RequestMessage, of_line, to_line
 from mlbench_endpoint.client_settings import ClientSettings
 from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed, one_line, without_key
 from mlbench_endpoint.model_list import check_name, find_model
@@ -163,7 +164,7 @@ class AnswerLine:
     def begin(self, request: Completion, part: Sequence[int] | str) -> None:
         """Report a request's first token, or the text that it came in."""
         request.first_ns = time.monotonic_ns()
-        self.send(id=request.number, first=part)
+        self._send(Begun(id=request.number, first=part, at_ns=request.first_ns))
 
     def complete(self, request: Completion, answer: Answer, *, is_text: bool) -> None:
         """Report a whole answer."""
@@ -171,25 +172,32 @@ class AnswerLine:
         if isinstance(joined, str) and self.key and self.key in joined:
             self.fail(request, "the server answered with the API key")
             return
-        self.send(
-            id=request.number,
-            answer=joined,
-            finish=answer.finish,
-            prompt_tokens=answer.prompt_tokens,
-            answer_tokens=answer.answer_tokens,
-            attempts=request.attempts,
-            sent_ns=request.sent_ns,
-            first_ns=request.first_ns,
+        self._send(
+            Answered(
+                id=request.number,
+                answer=joined,
+                finish=answer.finish,
+                prompt_tokens=answer.prompt_tokens,
+                answer_tokens=answer.answer_tokens,
+                attempts=request.attempts,
+                sent_ns=request.sent_ns,
+                first_ns=request.first_ns,
+                at_ns=time.monotonic_ns(),
+            )
         )
 
     def fail(self, request: Completion, reason: str) -> None:
         """Report that a request brought no whole answer, and why."""
         told = one_line(without_key(f"{request.target}: {reason}", self.key))
-        self.send(id=request.number, failed=told, attempts=request.attempts)
+        failed = Failed(id=request.number, reason=told, attempts=request.attempts, at_ns=time.monotonic_ns())
+        self._send(failed)
 
-    def send(self, **message: Any) -> None:
-        """Send a message with the time of sending, CLOCK_MONOTONIC in ns."""
-        self.writer.write(json.dumps({**message, "at_ns": time.monotonic_ns()}).encode() + b"\n")
+    def greet(self, **greeting: str) -> None:
+        """Send the first line: ``ready`` with the model's name, or ``refused`` with the reason."""
+        self.writer.write(json.dumps(greeting).encode() + b"\n")
+
+    def _send(self, message: Begun | Answered | Failed) -> None:
+        self.writer.write(to_line(message))
 
 
 def _session(timeout_s: float, key: str, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
@@ -223,18 +231,19 @@ async def _serve(line: socket.socket) -> None:
             model = await find_model(http, settings.targets, options.model, settings.format.api)
     except Exception as error:  # whatever a server may send is reported in one line
         reason = without_key(str(error) or type(error).__name__, key)
-        report.send(refused=one_line(reason, longest=3 * LONGEST_REASON))
+        report.greet(refused=one_line(reason, longest=3 * LONGEST_REASON))
         await writer.drain()
         return
-    report.send(ready=one_line(without_key(model, key)))
+    report.greet(ready=one_line(without_key(model, key)))
     connector = aiohttp.TCPConnector(limit=options.connections, keepalive_timeout=KEEP_ALIVE_S)
     async with _session(options.timeout_s, key, connector) as http:
         free = asyncio.Semaphore(options.connections)
         client = Client(http=http, settings=settings, model=model, free=free, report=report)
         asking: set[asyncio.Task[None]] = set()
         while message := await reader.readline():
-            asked = json.loads(message)
-            request = Completion(asked["id"], asked["fields"], asked["limit"])
+            asked = of_line(message)
+            assert isinstance(asked, RequestMessage)
+            request = Completion(asked.id, asked.fields, asked.limit)
             task = asyncio.create_task(client.ask(request))
             asking.add(task)
             task.add_done_callback(asking.discard)

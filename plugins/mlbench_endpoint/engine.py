@@ -6,7 +6,6 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -16,6 +15,7 @@ import numpy as np
 
 from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
 from mlbench.toolkit import SideProcess
+from mlbench_endpoint.client_messages import Answered, Begun, Failed, Message, RequestMessage, of_line, to_line
 from mlbench_endpoint.client_settings import ClientSettings
 from mlbench_endpoint.request_format import RequestFormat
 from mlbench_endpoint.request_times import RequestTimes
@@ -198,7 +198,7 @@ class EndpointEngine(Engine):
             self._requests += 1
             self._asked[self._requests] = _Asked(part, reply, prompt)
             try:
-                self._send(id=self._requests, fields=self._format.fields(prompt), limit=limit)
+                self._send(RequestMessage(id=self._requests, fields=self._format.fields(prompt), limit=limit))
             except OSError:  # the reader is gone
                 self._fail(self._requests, _ENDED)
 
@@ -207,9 +207,9 @@ class EndpointEngine(Engine):
         counts, self._counts = self._counts, EndpointCounts()
         return counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
 
-    def _send(self, **message: Any) -> None:
+    def _send(self, message: RequestMessage) -> None:
         assert self._process
-        self._process.line.sendall(json.dumps(message).encode() + b"\n")
+        self._process.line.sendall(to_line(message))
 
     def _listen(self) -> None:
         """Forward the other process's reports, until it ends. What is then unanswered fails, unless it was left."""
@@ -217,28 +217,30 @@ class EndpointEngine(Engine):
             with suppress(OSError):  # it was killed
                 for line in self._messages:
                     if line.endswith(b"\n"):  # else it was killed while it wrote
-                        self._take(json.loads(line))
+                        self._take(of_line(line))
         finally:
             for number in [] if self._is_leaving else list(self._asked):
                 self._fail(number, _ENDED)
 
-    def _take(self, message: Mapping[str, Any]) -> None:
+    def _take(self, message: Message) -> None:
         """Pass on a first token, an answer or a failure."""
-        number = message["id"]
+        number = message.id
+        assert not isinstance(message, RequestMessage)  # that goes the other way
         if (asked := self._asked.get(number)) is None:
             return  # it failed while its first token was read
         try:
-            if "first" in message:
-                self._give_first(asked, message["first"])
-            elif "failed" in message:
-                self._counts.retried += message["attempts"] - 1
-                self._fail(number, message["failed"])
-            else:
-                self._give(asked, message)
-                self._asked.pop(number)
+            match message:
+                case Begun():
+                    self._give_first(asked, message.first)
+                case Failed():
+                    self._counts.retried += message.attempts - 1
+                    self._fail(number, message.reason)
+                case Answered():
+                    self._give(asked, message)
+                    self._asked.pop(number)
         except Exception as error:  # an unforeseen answer must not end the thread, which serves all others
             self._fail(number, f"the answer cannot be read: {error or type(error).__name__}")
-        self._counts.longest_way_ns = max(self._counts.longest_way_ns, time.monotonic_ns() - message["at_ns"])
+        self._counts.longest_way_ns = max(self._counts.longest_way_ns, time.monotonic_ns() - message.at_ns)
 
     def _fail(self, number: int, reason: str) -> None:
         """Fail a sample, unless it is finished."""
@@ -251,24 +253,24 @@ class EndpointEngine(Engine):
             asked.first = part
             asked.reply.first_token(asked.samples, np.array([tokens], self._program.reply.dtype))
 
-    def _give(self, asked: _Asked, message: Mapping[str, Any]) -> None:
-        is_finished = message["finish"] == "stop"
-        tokens = self._format.tokens(message["answer"], is_finished=is_finished, first=asked.first)
+    def _give(self, asked: _Asked, message: Answered) -> None:
+        is_finished = message.finish == "stop"
+        tokens = self._format.tokens(message.answer, is_finished=is_finished, first=asked.first)
         answer = self._program.answer(tokens)
-        count = self._format.count(len(answer), message["answer_tokens"])
+        count = self._format.count(len(answer), message.answer_tokens)
         self._count(asked.prompt, count, message)
         if asked.first is None:
             asked.reply.first_token(asked.samples, answer[np.newaxis, :1])
         asked.reply.complete(asked.samples, [answer], [count])
 
-    def _count(self, prompt: Prompt, tokens: int, message: Mapping[str, Any]) -> None:
+    def _count(self, prompt: Prompt, tokens: int, message: Answered) -> None:
         """Count an answer, and compare the server's counts with mlbench's."""
-        counts, seen, sent = self._counts, message["prompt_tokens"], self._format.prompt_tokens(prompt)
-        counts.retried += message["attempts"] - 1
+        counts, seen, sent = self._counts, message.prompt_tokens, self._format.prompt_tokens(prompt)
+        counts.retried += message.attempts - 1
         counts.answered += 1
         counts.times.add(message, tokens)
         if sent is not None and seen not in (None, sent):
             counts.prompts_cut_otherwise += 1
             counts.truncated_prompts += seen < self._format.fewest_tokens(prompt)
         may_stop = bool(prompt.stop)  # then mlbench puts the end token that no server counts
-        counts.answers_cut_otherwise += message["answer_tokens"] not in (None, tokens, tokens - may_stop)
+        counts.answers_cut_otherwise += message.answer_tokens not in (None, tokens, tokens - may_stop)

@@ -7,11 +7,12 @@ under way, only the time from the sending says how long a request took.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+
+from mlbench_endpoint.client_messages import Answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,11 @@ class RequestTimes:
     prompt_tokens: array[int] = field(default_factory=lambda: array("q"))
     answer_tokens: array[int] = field(default_factory=lambda: array("q"))
 
-    def add(self, message: Mapping[str, Any], tokens: int) -> None:
+    def add(self, message: Answered, tokens: int) -> None:
         """Note an answer, and how many tokens it has."""
-        sent_ns = message["sent_ns"]
-        self.first_token_ns.append((message["first_ns"] or message["at_ns"]) - sent_ns)
-        self.answer_ns.append(message["at_ns"] - sent_ns)
-        self.prompt_tokens.append(message["prompt_tokens"] or 0)
+        self.first_token_ns.append((message.first_ns or message.at_ns) - message.sent_ns)
+        self.answer_ns.append(message.at_ns - message.sent_ns)
+        self.prompt_tokens.append(message.prompt_tokens or 0)
         self.answer_tokens.append(tokens)
 
     def quantities(self) -> Sequence[Quantity]:

@@ -90,11 +90,6 @@ def test_a_slower_backend_is_named_and_the_exit_status_is_1(mlbench, old, slow):
     assert "x 0.900" in row
 
 
-def test_the_baseline_against_itself_is_no_regression(mlbench, old):
-    mlbench("baseline", "save", "nightly", old)
-    assert mlbench("regress", old, "--baseline", "nightly").exit_code == 0
-
-
 @pytest.mark.usefixtures("quiet_nights")
 @pytest.mark.parametrize("command", [("regress", "{}", "--baseline", "good"), ("compare", "good", "{}")])
 def test_runs_of_the_baseline_are_not_new_ones_though_the_name_of_the_new_ones_finds_them_too(
@@ -109,11 +104,11 @@ def test_runs_of_the_baseline_are_not_new_ones_though_the_name_of_the_new_ones_f
     assert speed["verdict"] == "slower"
 
 
-def test_no_runs_but_the_baselines_own_are_compared_all_the_same_and_that_is_said(mlbench, old):
+def test_a_baseline_is_not_judged_by_its_own_runs(mlbench, old, tmp_path):
     mlbench("baseline", "save", "good", old)
-    outcome = mlbench("regress", old, "--baseline", "good")
-    assert outcome.stderr == "Nothing new was judged: all runs are those of baseline 'good' itself.\n"
-    assert outcome.exit_code == 0
+    outcome = mlbench("regress", old, "--baseline", "good", "--junit", tmp_path / "junit.xml")
+    assert_refused(outcome, "nothing to compare: all of these runs belong to baseline 'good'. Run the suite again.")
+    assert not (tmp_path / "junit.xml").exists()
 
 
 @pytest.mark.usefixtures("quiet_nights")
@@ -402,7 +397,7 @@ def test_bad_input_gets_one_line(mlbench, old, tmp_path, store):
     assert_refused(mlbench("compare", old, store("other", [1], tier="dev")), "tier differs: smoke, then dev", status=1)
     mlbench("baseline", "save", "nightly", old)
     assert_refused(
-        mlbench("regress", old, "--baseline", "nightly", "--junit", tmp_path / "nowhere" / "j.xml"),
+        mlbench("regress", store("new", [1]), "--baseline", "nightly", "--junit", tmp_path / "nowhere" / "j.xml"),
         "file cannot be written",
     )
 

@@ -251,7 +251,15 @@ def test_a_backend_that_fails_a_check_fails_the_command(mlbench, monkeypatch, pa
     assert [each["passed"] for each in json.loads(done.stdout)] == list(passes)
 
 
-@pytest.mark.parametrize(("spread", "word"), [(0.01, "quiet"), (0.3, "noisy")])
+@pytest.mark.parametrize("spread", [1.01, 136.795])
+def test_the_doctor_prints_no_spread_that_means_nothing(spread):
+    from mlbench.cli.doctor import describe_noise
+
+    (line,) = describe_noise(Noise(spread=spread, longest_pause_ns=40_000_000), 43.8)
+    assert "spread over 100 %, longest pause 40.0 ms, load average 43.80: busy: other work has the processors" in line
+
+
+@pytest.mark.parametrize(("spread", "word"), [(0.01, "quiet"), (0.3, "noisy"), (1.0, "noisy")])
 def test_the_doctor_says_whether_the_machine_is_quiet(spread, word):
     from mlbench.cli.doctor import describe_noise
 

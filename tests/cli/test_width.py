@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.reports.console import table
+from mlbench.reports.console import short_ids, table
 
 
 def printed(command, columns):
@@ -55,7 +55,21 @@ def test_a_run_is_one_line_of_a_table_whatever_the_width(ten_runs, columns):
 def test_at_80_columns_names_and_results_are_whole_and_what_is_left_out_is_said(ten_runs):
     lines = printed(["table", "--results", str(ten_runs)], 80)
     assert sum(all(name in line for name in LONG.values()) and "685 samples/s" in line for line in lines) == 10
-    assert "Not shown at this width: p99 latency, harness, performance, accuracy;" in " ".join(lines)
+    assert "Not shown at this width: p99 latency, harness, performance, accuracy, run;" in " ".join(lines)
+
+
+def test_a_table_has_what_can_be_typed_for_a_run(a_run, tmp_path):
+    for number in range(2):
+        folder = tmp_path / f"20261121T00450{number}Z-resnet50-null-Offline-a{number}f3"
+        folder.mkdir()
+        (folder / "record.json").write_text(a_run(run_id=folder.name, backend="null").text())
+    (row,) = [line for line in printed(["table", "--results", str(tmp_path)], 80) if "a1f3" in line]
+    assert printed(["show", row.replace("│", " ").split()[-1], "--results", str(tmp_path), "--json"], 80)
+
+
+def test_runs_whose_ids_end_alike_are_named_in_whole(a_run):
+    runs = [a_run(run_id=name) for name in ("20261121T004500Z-a-3f2a", "20261121T004501Z-a-3f2a", "x-77aa")]
+    assert short_ids(runs) == ["20261121T004500Z-a-3f2a", "20261121T004501Z-a-3f2a", "77aa"]
 
 
 @pytest.mark.parametrize(("is_accurate", "said"), [(True, "valid"), (False, "inaccurate")])

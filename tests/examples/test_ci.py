@@ -123,7 +123,7 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     assert (failed, count >= 1) == ([], True)
     assert "<h1>acme/npu</h1>" in (site / "index.html").read_text()
 
-    status, printed, place, site = job(provider, 3, delay_ms=800)
+    status, printed, place, site = job(provider, 3, delay_ms=200)
     assert status == 1, printed
     failed, _ = cases(place / "junit.xml")
     assert failed == ["latency"]
@@ -132,7 +132,7 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     if provider == "github":
         assert (place / "step-summary.md").read_text() == summary
     page = (site / "workloads" / "resnet50.html").read_text()
-    assert "backend.delay_ms=50" in page and "backend.delay_ms=800" in page
+    assert "backend.delay_ms=50" in page and "backend.delay_ms=200" in page
 
 
 def test_both_files_measure_and_compare_alike():

@@ -229,9 +229,50 @@ def test_each_further_backend_is_held_against_the_first_and_a_result_of_zero_aga
     assert [(row["backend"].text, row["Offline"].order) for row in rows] == [
         ("a fp32", 0.5),
         ("b fp32", 4.0),
-        ("c fp32", 0.0),
     ]
     assert speedup_table(of(runs[3].model_copy(update={"created": runs[0].created}), runs[0])) is None
+
+
+def at_a_rate(stored_run, name, number, backend, target_qps, **latency_ns):
+    """Return a stored Server run with these latencies, sent at this rate."""
+    run = stored_run(name, number, backend=backend)
+    result = run.result.model_copy(update={"latency_ns": {**run.result.latency_ns, **latency_ns}})
+    return run.model_copy(update={"result": result, "load": {**run.load, "target_qps": target_qps}})
+
+
+def test_runs_sent_at_one_rate_are_held_against_each_other_by_their_latency(stored_run):
+    """Both complete what was sent, 18.5 samples/s; one answers in half the time."""
+    key = next(key for key in stored_run("resnet50-pytorch-Server").result.latency_ns if key.startswith("99.00"))
+    runs = [
+        at_a_rate(stored_run, "resnet50-pytorch-Server", number, backend, 20.0, **{key: latency_ns})
+        for number, (backend, latency_ns) in enumerate({"pytorch": 8_000_000, "onnxruntime": 4_000_000}.items())
+    ]
+    (row,) = rows_of(speedup_table(of(*runs)))
+    assert (row["Server"].text, row["Server"].detail) == ("2.00 \N{MULTIPLICATION SIGN}", "99th percentile latency")
+
+
+def test_latencies_at_different_rates_are_not_divided(stored_run):
+    runs = [
+        at_a_rate(stored_run, "resnet50-pytorch-Server", number, backend, target_qps)
+        for number, (backend, target_qps) in enumerate({"pytorch": 20.0, "onnxruntime": 40.0}.items())
+    ]
+    (row,) = rows_of(speedup_table(of(*runs)))
+    assert (row["Server"].text, row["Server"].detail) == (DASH, "at other rates")
+
+
+def test_a_language_model_has_a_ratio_for_the_first_token_and_one_for_the_others(stored_run):
+    keys = "first_token_99.00_percentile_latency", "time_per_output_token_99.00_percentile"
+    times = {"pytorch": (400, 60), "onnxruntime": (100, 120)}
+    runs = [
+        at_a_rate(
+            stored_run, "llama2-70b-onnxruntime-Server", number, backend, 2.0, **dict(zip(keys, found, strict=True))
+        )
+        for number, (backend, found) in enumerate(times.items())
+    ]
+    (row,) = rows_of(speedup_table(of(*runs)))
+    assert row["Server"].text == "4.00 \N{MULTIPLICATION SIGN}\n0.500 \N{MULTIPLICATION SIGN}"
+    assert row["Server"].detail == "99th percentile TTFT, 99th percentile TPOT"
+    assert row["Server"].order == 0.5
 
 
 def test_an_invalid_repeat_does_not_widen_the_spread(stored_run):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 
+from mlbench.comparison.measures import Measure, speeds_of, why_loads_differ
 from mlbench.reports.html.results import NOTHING
 from mlbench.reports.html.table import HtmlTable, TableCell, table
 from mlbench.reports.summary import Combination, Summary
@@ -14,7 +16,8 @@ from mlbench.reports.units import three_digits
 def speedup_table(summary: Summary) -> HtmlTable | None:
     """Return how many times as fast each series is as the first of its workload; None where none has two.
 
-    In a scenario that reports a latency the ratio is turned round, so that more is faster everywhere.
+    The speeds are those that a comparison judges: the rate of runs that were sent at one says nothing, their latencies
+    do. Ratios of latencies are turned round, so that more is faster everywhere.
     """
     rows: list[list[TableCell | str]] = []
     for workload in summary.workloads:
@@ -23,15 +26,15 @@ def speedup_table(summary: Summary) -> HtmlTable | None:
             by_series.setdefault(each.series, {})[each.scenario] = each
         base, *others = by_series
         for series in others:
-            ratios = _ratios(by_series[base], by_series[series])
-            if ratios:
-                cells = [_ratio_cell(ratios[name]) if name in ratios else NOTHING for name in summary.scenarios]
-                rows.append([workload, TableCell(series, detail=f"against {base}"), *cells])
+            cells = _cells(by_series[base], by_series[series])
+            if cells:
+                shown = [cells.get(name, NOTHING) for name in summary.scenarios]
+                rows.append([workload, TableCell(series, detail=f"against {base}"), *shown])
     if not rows:
         return None
     return table(
-        "Speed-up: ratios of the medians above, 1 is as fast, 2 twice as fast. Which of them are more than chance is "
-        "for mlbench compare to say",
+        "Speed-up, by what mlbench compare judges: of runs that were sent at a rate, the latencies. 1 is as fast, 2 "
+        "twice as fast; which of them are more than chance is for mlbench compare to say",
         ["workload", "backend", *(f"{scenario}#" for scenario in summary.scenarios)],
         rows,
         is_sortable=len(rows) > 2,
@@ -39,19 +42,39 @@ def speedup_table(summary: Summary) -> HtmlTable | None:
     )
 
 
-def _ratios(base: Mapping[str, Combination], other: Mapping[str, Combination]) -> Mapping[str, float]:
-    """Return the ratio of two series in each scenario in which both have a number of the same unit."""
-    ratios = {}
-    for scenario in base.keys() & other.keys():
-        first, second = base[scenario], other[scenario]
-        if not first.values or not second.values or first.unit != second.unit:
-            continue
-        values = statistics.median(first.values), statistics.median(second.values)
-        slower, faster = values if second.higher_is_better else reversed(values)
-        if slower:
-            ratios[scenario] = faster / slower
-    return ratios
+def _cells(base: Mapping[str, Combination], other: Mapping[str, Combination]) -> Mapping[str, TableCell]:
+    """Return a cell for each scenario in which both series have a speed."""
+    cells = {name: _ratio_cell(base[name], other[name]) for name in base.keys() & other.keys()}
+    return {name: cell for name, cell in cells.items() if cell}
 
 
-def _ratio_cell(ratio: float) -> TableCell:
-    return TableCell(f"{three_digits(ratio)} \N{MULTIPLICATION SIGN}", order=ratio)
+def _ratio_cell(base: Combination, other: Combination) -> TableCell | None:
+    """Return how many times as fast the other one is by each speed that both have; None where both have none."""
+    if why_loads_differ([*base.counted, *other.counted]):
+        return replace(NOTHING, detail="at other rates")
+    first, second = _medians(base), _medians(other)
+    ratios = {
+        name: second[name].value / first[name].value for name in first if _are_alike(first[name], second.get(name))
+    }
+    faster = {name: ratio if first[name].higher_is_better else 1 / ratio for name, ratio in ratios.items()}
+    if not faster:
+        return None
+    names = ", ".join(name for name in faster if name != "throughput")
+    text = "\n".join(f"{three_digits(ratio)} \N{MULTIPLICATION SIGN}" for ratio in faster.values())
+    return TableCell(text, detail=names, order=min(faster.values()))
+
+
+def _medians(combination: Combination) -> Mapping[str, Measure]:
+    """Return each speed by name, its value the median of the runs that count."""
+    found: dict[str, list[Measure]] = {}
+    for run in combination.counted:
+        for measure in speeds_of(run):
+            found.setdefault(measure.name, []).append(measure)
+    return {
+        name: replace(each[0], value=statistics.median(measure.value for measure in each))
+        for name, each in found.items()
+    }
+
+
+def _are_alike(first: Measure, second: Measure | None) -> bool:
+    return second is not None and (first.unit, first.higher_is_better) == (second.unit, second.higher_is_better)
