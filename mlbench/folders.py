@@ -30,6 +30,20 @@ def make_cache_folder(name: str) -> Path:
     return folder
 
 
+def data_folder() -> Path:
+    """Return the folder that `mlbench fetch` fills: $MLBENCH_DATA or the user's data folder."""
+    if chosen := os.environ.get("MLBENCH_DATA"):
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("mlbench", appauthor=False))
+
+
+def hub_token() -> str | None:
+    """Return the user's token for Hugging Face, $HF_TOKEN; it is never stored nor logged."""
+    return os.environ.get("HF_TOKEN") or None
+
+
 def results_folder() -> Path:
     """Return the default of ``--results``: $MLBENCH_RESULTS, or ``results`` in the current folder."""
     return Path(os.environ.get("MLBENCH_RESULTS", "results")).expanduser()

@@ -26,7 +26,8 @@ from mlbench.execution.instances.resource_check import check_demand
 from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.plain_values import plain_entries
 from mlbench.execution.stage_times import StageTimes
-from mlbench.folders import results_folder, system_settings_file, tuned_settings_file
+from mlbench.fetching.fetched_settings import fetched_settings
+from mlbench.folders import data_folder, results_folder, system_settings_file, tuned_settings_file
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
@@ -149,10 +150,12 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         tier=request.tier,
         precision=request.precision or plugins.probe(request.backend).precisions[0],
     )
+    reads_fetched = request.profile is Profile.FULL and request.weights is Weights.TRAINED
     return resolve_settings(
         run_conditions,
         tuned_file=tuned_settings_file(),
         system_file=system_settings_file(),
+        data=fetched_settings(run_conditions.workload, data_folder()) if reads_fetched else {},
         suite=request.suite_settings,
         command_line=request.overrides,
     )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
 
-LAYERS = ("default", "scenario", "workload", "backend", "tune", "system", "suite", "command line")
+LAYERS = ("default", "scenario", "workload", "backend", "data", "tune", "system", "suite", "command line")
 """Where settings come from; a later layer overrides an earlier one."""
 
 CORE_TEMPLATES: Mapping[str, Any] = {"load": LoadSettings(), "execution": EnginePlan()}
@@ -111,11 +111,12 @@ def _format_choice(value: object) -> object:
     return value if isinstance(value, str) else getattr(value, "name", value)
 
 
-def resolve_settings(
+def resolve_settings(  # noqa: PLR0913 - one for each layer
     run_conditions: RunConditions,
     *,
     tuned_file: Path | None = None,
     system_file: Path | None = None,
+    data: Mapping[str, Any] = {},
     suite: Mapping[str, Any] = {},
     command_line: Mapping[str, Any] = {},
 ) -> Settings:
@@ -129,10 +130,11 @@ def resolve_settings(
     settings = {key: Setting(default, "default") for key, (_, default) in fields.items()}
     layers = [_Layer(f"scenario {scenario.name}", scenario.settings)]
     files = [(f"workload {workload.name}", workload.tuning), (f"backend {backend.name}", backend.tuning)]
+    layers += [layer for owner, each in files if each for layer in _layers_of(each, owner, run_conditions)]
+    layers += [_Layer("data", data)]
     for name, file in (("tune", tuned_file), ("system", system_file)):
         if file and is_file(file):
-            files.append((f"{name} {file}", file))
-    layers += [layer for owner, each in files if each for layer in _layers_of(each, owner, run_conditions)]
+            layers += _layers_of(file, f"{name} {file}", run_conditions)
     layers += [_Layer("suite", suite), _Layer("command line", command_line)]
     limits = _limits_of(value for layer in layers for value in layer.values.items())
     layers = [each for each in layers if each.limits is None or each.limits == limits]

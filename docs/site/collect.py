@@ -17,6 +17,7 @@ SECTIONS = {
         "docs/reading-a-result.md",
         "docs/reports.md",
         "docs/tuning.md",
+        "docs/data.md",
         "docs/benchmarking-a-server.md",
         "docs/python.md",
         "docs/guarding-against-regressions.md",

@@ -23,7 +23,7 @@ def command() -> None:
     """Describe the machine, measure its noise for a second, and list what each backend still needs."""
     from mlbench.discovery import Plugins
     from mlbench.documents import is_file
-    from mlbench.folders import cache_folder, results_folder, system_settings_file
+    from mlbench.folders import cache_folder, data_folder, results_folder, system_settings_file
     from mlbench.records.environment import observe_environment
     from mlbench.records.noise import measure_noise
 
@@ -34,6 +34,7 @@ def command() -> None:
         echo_wrapped(line, INDENT)
     echo_line(f"results     {results_folder()}")
     echo_line(f"cache       {cache_folder()}")
+    echo_line(f"data        {data_folder()}{'' if data_folder().is_dir() else ' (none)'}")
     echo_line(f"settings    {system_settings_file()}{'' if is_file(system_settings_file()) else ' (none)'}")
     for line in _ceilings(environment):
         echo_wrapped(line, INDENT)

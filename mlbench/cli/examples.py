@@ -55,6 +55,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench published resnet50 --scenario Offline --accelerator H200",
         "mlbench published --place 3f2a",
     ),
+    "fetch": (
+        "mlbench fetch --plan",
+        "mlbench fetch bert",
+        "mlbench fetch resnet50 --from ~/Downloads",
+    ),
     "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
     "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
     "import": ("mlbench import inference_results_v4.1 --tag official",),

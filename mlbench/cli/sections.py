@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "published": "Published v4.1 results; --place RUN: where a run ranks among them.",
     },
     "Data": {
+        "fetch": "Official models and data into one folder, verified; --plan: what it takes.",
         "query": "SQL over stored runs and published results.",
         "export": "Stored runs as one Parquet or CSV file.",
         "import": "Results of an official submission tree, as stored runs.",

@@ -57,6 +57,8 @@ class Workload(ABC):
     """A frozen dataclass with defaults: paths of official files, mostly. Settings ``workload.<field>`` fill it."""
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    sources: Path | None = None
+    """A TOML file of official files: where they are, and how they are recognised (see `mlbench.fetching.sources`)."""
     is_default: bool = True
     """Whether it is among those that run where the user names none."""
     mini_server_latency_ms: int | None = None

@@ -55,7 +55,7 @@ def check_backend(backend: Any) -> None:
     """
     text(backend.title, "title")
     _check_options(backend.options)
-    _check_tuning(backend.tuning)
+    _check_file(backend.tuning, "tuning")
 
 
 def check_workload(workload: Any) -> None:
@@ -70,7 +70,8 @@ def check_workload(workload: Any) -> None:
     limit_ms = workload.mini_server_latency_ms
     demand(limit_ms is None or type(limit_ms) is int, f"mini_server_latency_ms is {kind_of(limit_ms)}")
     _check_options(workload.options)
-    _check_tuning(workload.tuning)
+    _check_file(workload.tuning, "tuning")
+    _check_file(workload.sources, "sources")
 
 
 def check_scenario(scenario: Any) -> None:
@@ -121,6 +122,6 @@ def _check_options(options: object) -> None:
         getattr(options, field.name)
 
 
-def _check_tuning(file: object) -> None:
-    demand(file is None or isinstance(file, Path), f"tuning is {kind_of(file)}, no Path")
-    demand(file is None or typing.cast(Path, file).is_file(), f"tuning is {file}, where no file is")
+def _check_file(file: object, what: str) -> None:
+    demand(file is None or isinstance(file, Path), f"{what} is {kind_of(file)}, no Path")
+    demand(file is None or typing.cast(Path, file).is_file(), f"{what} is {file}, where no file is")

@@ -37,6 +37,7 @@ class DlrmV2(ProfiledWorkload):
     rules = "dlrm-v2"
     options = DlrmV2Options()
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
     mini_server_latency_ms = 100
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

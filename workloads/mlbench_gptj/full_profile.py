@@ -1,6 +1,6 @@
 """The official files of the full profile, each verified as far as possible.
 
-Source of the numbers: MLPerf Inference v4.1, language/gpt-j. The reference publishes no checksums.
+Source of the numbers: MLPerf Inference v4.1, language/gpt-j. `mlbench fetch` verifies by published checksums.
 """
 
 from __future__ import annotations

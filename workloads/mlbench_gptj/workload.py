@@ -39,6 +39,7 @@ class GptJ(ProfiledWorkload):
     rules = "gptj"
     options = GptJOptions()
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: Articles, targets: tuple[Target, ...]

@@ -1,6 +1,6 @@
 """The official files of the full profile, each verified as far as possible.
 
-Source of the numbers: MLPerf Inference v4.1, language/llama2-70b. The reference publishes no checksums.
+Source of the numbers: MLPerf Inference v4.1, language/llama2-70b. `mlbench fetch` verifies by published checksums.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class Llama2(ProfiledWorkload):
     rules = "llama2-70b"
     options = Llama2Options()
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: Conversations, targets: tuple[Target, ...]

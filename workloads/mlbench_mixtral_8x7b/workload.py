@@ -40,6 +40,7 @@ class Mixtral(ProfiledWorkload):
     options = MixtralOptions()
     mini_options = ("run_unprotected",)
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: MixedPrompts, targets: tuple[Target, ...]

@@ -35,6 +35,7 @@ class ResNet50(ProfiledWorkload):
     rules = "resnet50"
     options = ResNet50Options()
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
     mini_server_latency_ms = 100
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

@@ -37,6 +37,7 @@ class RetinaNet(ProfiledWorkload):
     rules = "retinanet"
     options = RetinaNetOptions()
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
     mini_server_latency_ms = 300
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

@@ -48,6 +48,7 @@ class StableDiffusionXL(ProfiledWorkload):
     rules = "stable-diffusion-xl"
     options = StableDiffusionXLOptions()
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
 
     def build_metric(
         self, variant: Variant, profile: JudgedProfile, dataset: Prompts, targets: tuple[Target, ...]

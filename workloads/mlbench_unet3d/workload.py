@@ -41,6 +41,7 @@ class UNet3D(ProfiledWorkload):
     options = UNet3DOptions()
     mini_options = ("windows_per_call",)
     tuning = Path(__file__).parent / "tuning.toml"
+    sources = Path(__file__).parent / "sources.toml"
 
     def build_program(self, variant: Variant, profile: ProfileParts, graphs: Mapping[str, Graph]) -> BatchProgram:
         """Return the program that slides its window over volumes, so many windows in a call as the options say."""

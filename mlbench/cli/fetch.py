@@ -1,0 +1,144 @@
+"""``mlbench fetch``: official models and data into one folder, where the full profile finds them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.completions import offer_workloads
+from mlbench.cli.fetch_progress import FetchProgress
+from mlbench.cli.output import echo, echo_heading, echo_json, echo_line
+
+if TYPE_CHECKING:
+    from mlbench.contracts.workload import Workload
+    from mlbench.discovery import Plugins
+    from mlbench.fetching.plan import PlannedArtifact, WorkloadPlan
+
+INDENT = 4
+
+
+@click.command("fetch")
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", shell_complete=offer_workloads)
+@click.option("--plan", "only_plan", is_flag=True, help="Print what it would take, and fetch nothing.")
+@click.option(
+    "--from",
+    "given",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A file or folder of yours: what is found there by its checksum is not downloaded. Repeatable.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...], as_json: bool) -> int:
+    """Bring what the full profile of each WORKLOAD reads into the data folder: verified, unpacked, converted.
+
+    Without WORKLOAD: all that name official files. Run it again to continue; it does only what is missing. The folder
+    is $MLBENCH_DATA, or the user's data folder; `mlbench doctor` prints it. Exit 1 where a person must bring a file.
+    """
+    from mlbench.discovery import Plugins as _Plugins
+    from mlbench.fetching.local_files import check_paths
+    from mlbench.fetching.lock_file import LockFile
+    from mlbench.fetching.plan import check_room, plan_workload
+    from mlbench.fetching.sources import read_sources
+    from mlbench.folders import data_folder
+
+    data, chosen = data_folder(), choose_workloads(workloads, _Plugins.discover())
+    sources = {each.name: read_sources(each.sources) for each in chosen if each.sources}
+    plans = [plan_workload(name, found, LockFile.read(data)) for name, found in sources.items()]
+    if as_json:
+        echo_json(json.dumps([dataclasses.asdict(plan) for plan in plans], indent=2))
+    elif only_plan:
+        print_plans(plans, data)
+    if only_plan:
+        return 0
+    check_paths(given)
+    for plan in plans:
+        print_terms(plan)
+    from mlbench.fetching.data_folder import only_fetch
+    from mlbench.fetching.fetch import Fetch
+
+    waiting = []
+    with only_fetch(data) as lock:
+        check_room(plans, data, is_manual_included=bool(given))
+        with FetchProgress(sum(plan.missing_bytes for plan in plans)) as progress:
+            for name, found in sources.items():
+                fetch = Fetch(
+                    workload=name,
+                    sources=found,
+                    data=data,
+                    lock=lock,
+                    given=given,
+                    on_bytes=progress.on_bytes,
+                    on_step=progress.on_step,
+                )
+                waiting += [(name, artifact.ask) for artifact in fetch.run()]
+    for name in sources:
+        missing = [ask for waits, ask in waiting if waits == name]
+        echo_line(f"{name}: {'; '.join(missing) if missing else 'complete'}")
+    return 1 if waiting else 0
+
+
+def choose_workloads(names: Sequence[str], plugins: Plugins) -> list[Workload]:
+    """Return the workloads of these names; without names, all that have sources.
+
+    Raises:
+        UsageError: one is unknown, or names no official files.
+    """
+    from mlbench.errors import UsageError
+
+    if not names:
+        return [each for each in plugins.workloads.values() if each.sources]
+    chosen = [plugins.workload(name) for name in dict.fromkeys(names)]
+    if without := next((each.name for each in chosen if not each.sources), ""):
+        raise UsageError(f"{without} names no files that could be fetched.", hint="See `mlbench fetch --plan`.")
+    return chosen
+
+
+def print_terms(plan: WorkloadPlan) -> None:
+    """Print the licences of what is missing, before the first byte of it."""
+    licences = dict.fromkeys(each.licence for each in plan.artifacts if each.licence and not each.is_there)
+    if licences:
+        echo_line(f"{plan.workload}: licences and terms: {'; '.join(licences)}", to_stderr=True)
+
+
+def print_plans(plans: Sequence[WorkloadPlan], data: Path) -> None:
+    """Print what fetching would take."""
+    for plan in plans:
+        echo_heading(f"{plan.workload} ({plan.round})")
+        for artifact in plan.artifacts:
+            _print_artifact(artifact)
+        echo_line(
+            f"    to download {_format_bytes(plan.missing_bytes)} of {_format_bytes(plan.download_bytes)}, "
+            f"disk at peak {_format_bytes(plan.disk_bytes)}, memory of a run {_format_bytes(plan.memory_bytes)}"
+        )
+        echo()
+    total, missing = (sum(getattr(plan, name) for plan in plans) for name in ("download_bytes", "missing_bytes"))
+    echo_line(f"all: {_format_bytes(missing)} to download of {_format_bytes(total)}, into {data}")
+
+
+def _print_artifact(artifact: PlannedArtifact) -> None:
+    from mlbench.fetching.plan import host_of
+
+    size = (
+        f"{'~' if artifact.size_is_estimate else ''}{_format_bytes(artifact.size_bytes)}" if artifact.size_bytes else ""
+    )
+    where = host_of(artifact.where) + (f" and {artifact.others} more" if artifact.others else "")
+    state = "there" if artifact.is_there else size
+    echo_line(f"  {artifact.id:<26} {state:>9}  {where}")
+    echo_line(f"    verified by {artifact.verified_by}")
+    if artifact.licence or artifact.gate != "none":
+        echo_line(f"    licence: {artifact.licence or 'not stated'}; gate: {artifact.gate}")
+    if artifact.ask and not artifact.is_there:
+        echo_line(f"    {artifact.ask}")
+
+
+def _format_bytes(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:.0f} {unit}"
+    return f"{count} B"

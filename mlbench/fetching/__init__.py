@@ -1,0 +1,1 @@
+"""Fetches what full profiles need: described by `sources.toml`, verified, and laid into one data folder."""

@@ -1,0 +1,40 @@
+"""Where a full profile finds what was fetched: settings of the layer ``data``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlbench.fetching.lock_file import LOCK_FILE, LockFile
+from mlbench.fetching.sources import WorkloadSources, read_sources
+
+if TYPE_CHECKING:
+    from mlbench.contracts.workload import Workload
+
+
+def fetched_settings(workload: Workload, data: Path) -> Mapping[str, str]:
+    """Return paths by setting, ``workload.weights`` for one, of what is complete in the data folder.
+
+    Raises:
+        DataError: the workload's ``sources.toml`` or the record of the data folder is malformed.
+    """
+    if not workload.sources or not (data / LOCK_FILE).exists():
+        return {}
+    sources, lock, folder = read_sources(workload.sources), LockFile.read(data), data / workload.name
+    return {
+        f"workload.{name}": str(folder / path)
+        for name, path in sources.settings.items()
+        if _is_complete(workload.name, path, sources, lock) and (folder / path).exists()
+    }
+
+
+def _is_complete(workload: str, path: str, sources: WorkloadSources, lock: LockFile) -> bool:
+    """Return whether all artifacts in a folder, or those that hold a file, are complete."""
+    place = Path(path)
+    parts = [
+        each
+        for each in sources.needed
+        if place in (own := Path(each.destination), *own.parents) or Path(each.destination) in place.parents
+    ]
+    return bool(parts) and all(lock.is_complete(workload, each) for each in parts)

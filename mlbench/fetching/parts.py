@@ -1,0 +1,212 @@
+"""A file while it comes in: a part file, a note of the version that it belongs to, and a checksum that follows."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from mlbench.documents import is_file, read_json_object
+from mlbench.errors import DataError, StorageError
+from mlbench.fetching.digests import BLOCK_BYTES, start_digest
+from mlbench.fetching.sources import Digest
+
+PART, NOTE = ".part", ".part.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """Which version of a file a part belongs to; empty: none yet."""
+
+    url: str = ""
+    validator: str = ""
+    size_bytes: int | None = None
+
+
+class PartFile:
+    """What has come of a file, under a name that is not its own."""
+
+    def __init__(self, folder: Path, path: str) -> None:
+        """Find what is left of an earlier download.
+
+        Raises:
+            StorageError: the folder of the file cannot be made.
+        """
+        self.file = folder / f"{path}{PART}"
+        self._note = folder / f"{path}{NOTE}"
+        self._hash: _FollowingHash | None = None
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(self.file.parent, error) from None
+        self.version = self._noted_version()
+
+    @property
+    def size_bytes(self) -> int:
+        """How much is here."""
+        try:
+            return self.file.stat().st_size
+        except OSError:
+            return 0
+
+    def resumable_bytes(self, url: str, *, is_verified: bool) -> int:
+        """Return how many bytes may stay: all, where a digest or the same server's word will show that they belong."""
+        is_known = self.version.url == url and self.version.validator
+        return self.size_bytes if self.version.url and (is_verified or is_known) else 0
+
+    def restart(self, version: Version) -> None:
+        """Begin an empty part of a version; raises `StorageError`."""
+        self.drop()
+        try:
+            self._note.write_text(json.dumps(asdict(version)), encoding="utf-8")
+            self.file.touch()
+        except OSError as error:
+            raise storage_error(self.file, error) from None
+        self.version = version
+
+    @contextmanager
+    def appending(self, algorithm: str, final_bytes: int | None) -> Iterator[PartWriter]:
+        """Open the part at its end; its checksum is computed meanwhile, as far as the length it needs is known.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        if not self._hash and (final_bytes is not None or algorithm != "git_blob_sha1"):
+            self._hash = _FollowingHash(self.file, algorithm, final_bytes or 0)
+        try:
+            opened = self.file.open("ab", buffering=0)
+        except OSError as error:
+            raise storage_error(self.file, error) from None
+        with opened as file:
+            yield PartWriter(self.file, file, self._hash)
+
+    def digest(self, algorithm: str) -> Digest:
+        """Return the checksum of the whole part."""
+        following, self._hash = self._hash, None
+        following = following or _FollowingHash(self.file, algorithm, self.size_bytes)
+        return Digest(algorithm=algorithm, value=following.finish(self.size_bytes))
+
+    def drop(self) -> None:
+        """Forget what has come."""
+        self.close()
+        self.file.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
+        self.version = Version()
+
+    def close(self) -> None:
+        """Stop computing the checksum."""
+        if self._hash:
+            self._hash.stop()
+            self._hash = None
+
+    def rename(self, final: Path) -> None:
+        """Give a verified part its name; raises `StorageError`."""
+        try:
+            with self.file.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(self.file, final)
+        except OSError as error:
+            raise storage_error(final, error) from None
+        self._note.unlink(missing_ok=True)
+
+    def _noted_version(self) -> Version:
+        try:
+            if is_file(self._note):
+                noted = read_json_object(self._note, what="note of a part")
+                url, validator, size = noted.get("url"), noted.get("validator"), noted.get("size_bytes")
+                if isinstance(url, str) and isinstance(validator, str) and isinstance(size, int | None):
+                    return Version(url=url, validator=validator, size_bytes=size)
+        except DataError:
+            pass  # cut short when the machine stopped: the part begins anew
+        return Version()
+
+
+class PartWriter:
+    """Appends to a part."""
+
+    def __init__(self, path: Path, file: IO[bytes], following: _FollowingHash | None) -> None:
+        self._path = path
+        self._file = file
+        self._following = following
+        self._size_bytes = os.fstat(file.fileno()).st_size
+
+    def append(self, block: bytes) -> None:
+        """Write all of a block; raises `StorageError`."""
+        rest = memoryview(block)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise storage_error(self._path, error) from None
+        self._size_bytes += len(block)
+        if self._following:
+            self._following.advance(self._size_bytes)
+
+
+def storage_error(path: Path, error: OSError) -> StorageError:
+    """Return what to say where a file cannot be stored."""
+    return StorageError(
+        f"{path} cannot be written: {error.strerror}.",
+        hint="Make room or set MLBENCH_DATA to another disk; run it again to continue where it stopped.",
+    )
+
+
+class _FollowingHash:
+    """Computes the checksum of a growing file in a thread of its own, some blocks behind the writer."""
+
+    def __init__(self, file: Path, algorithm: str, final_bytes: int) -> None:
+        self._file = file
+        self._running = start_digest(algorithm, final_bytes)
+        self._changed = threading.Condition()
+        self._available = 0
+        self._is_last = False
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._follow, name="mlbench-digest", daemon=True)
+        self._thread.start()
+
+    def advance(self, size_bytes: int) -> None:
+        """Say how much is there now."""
+        with self._changed:
+            self._available = size_bytes
+            self._changed.notify()
+
+    def finish(self, size_bytes: int) -> str:
+        """Return the checksum of the first ``size_bytes``; raises `OSError` where they could not be read."""
+        with self._changed:
+            self._available, self._is_last = size_bytes, True
+            self._changed.notify()
+        self._thread.join()
+        if self._failure:
+            raise self._failure
+        return self._running.hexdigest()
+
+    def stop(self) -> None:
+        """End without a checksum."""
+        with self._changed:
+            self._available, self._is_last = 0, True
+            self._changed.notify()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        done, view = 0, memoryview(bytearray(BLOCK_BYTES))
+        try:
+            with self._file.open("rb", buffering=0) as file:
+                while (available := self._wait_for_more(done)) > done:
+                    count = file.readinto(view[: min(BLOCK_BYTES, available - done)])
+                    if not count:
+                        raise OSError(None, "it became shorter while it was read")
+                    self._running.update(view[:count])
+                    done += count
+        except OSError as error:
+            self._failure = error
+
+    def _wait_for_more(self, done: int) -> int:
+        """Return how much is there, once it is more than what is done, or all."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._available > done or self._is_last)
+            return self._available

@@ -1,0 +1,77 @@
+"""How long each file of a torchsnapshot folder is, from its manifest.
+
+Format, as torchsnapshot 0.1.0 writes it: `.snapshot_metadata` is JSON, or YAML in older versions; what describes a
+tensor has a ``location``, and a ``byte_range`` in that file, or the file is the tensor alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from mlbench.documents import parse_json, read_bytes
+from mlbench.errors import DataError, first_line
+
+MANIFEST = ".snapshot_metadata"
+
+_ITEM_BYTES = {
+    **{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2},
+    **{"uint8": 1, "int8": 1, "bool": 1},
+}
+
+
+def snapshot_sizes(folder: Path) -> Mapping[str, int]:
+    """Return the sizes of a snapshot's files in bytes, by path, as far as the manifest decides them.
+
+    Raises:
+        DataError: the manifest is missing or damaged.
+    """
+    path = folder / MANIFEST
+    text = read_bytes(path, what="checkpoint's manifest")
+    sizes: dict[str, int] = {}
+    try:
+        for location, end in _ends(_document(text)["manifest"]):
+            sizes[location] = max(sizes.get(location, 0), end)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise DataError(f"{path} is not a snapshot's manifest: {first_line(error)}.") from None
+    return sizes
+
+
+def _document(text: bytes) -> Any:
+    try:
+        return parse_json(text.decode())
+    except ValueError:
+        if text.startswith(b"{"):  # YAML knows that form too, and takes minutes for what is damaged
+            raise
+        import yaml  # type: ignore[import-untyped]
+
+        try:
+            return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except yaml.YAMLError as error:
+            raise ValueError(first_line(error)) from None
+
+
+def _ends(root: Any) -> Iterator[tuple[str, int]]:
+    """Yield each tensor's file, and the byte at which it ends there."""
+    rest = [root]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, list):
+            rest += node
+        elif isinstance(node, dict):
+            rest += node.values()
+            if (end := _end(node)) is not None:
+                yield str(node["location"]), end
+
+
+def _end(node: Mapping[str, Any]) -> int | None:
+    if "location" not in node:
+        return None
+    if node.get("byte_range"):
+        return int(node["byte_range"][1])
+    dtype = str(node.get("dtype", "")).removeprefix("torch.")
+    if node.get("serializer") != "buffer_protocol" or dtype not in _ITEM_BYTES:
+        return None
+    return prod(map(int, node["shape"])) * _ITEM_BYTES[dtype]
