@@ -16,6 +16,7 @@ SECTIONS = {
     "Use": (
         "docs/reading-a-result.md",
         "docs/reports.md",
+        "docs/submission-trees.md",
         "docs/tuning.md",
         "docs/data.md",
         "docs/benchmarking-a-server.md",
