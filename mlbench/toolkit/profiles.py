@@ -158,7 +158,8 @@ def check_files(workload: str, weights: Weights, options: Any, needs: Mapping[st
     for name, what in needs.items():
         if not getattr(options, name):
             raise UsageError(
-                f"the full profile of {workload} needs {what}.", hint=f"Give it with --set workload.{name}=PATH."
+                f"the full profile of {workload} needs {what}.",
+                hint=f"Give it with --set workload.{name}=PATH, or let `mlbench fetch {workload}` bring it.",
             )
 
 
