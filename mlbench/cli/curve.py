@@ -179,7 +179,7 @@ def _print(plan: CurvePlan, outcome: CurveOutcome, *, as_json: bool) -> int:
         echo_line(f"{_name(plan)}: throughput against latency")
         for line in curve_lines(points) if points else ():
             echo_line(line)
-        echo_line(f"Drawn by: mlbench report curve --workload {plan.at_a_rate.base.workload} -o curve.html")
+        echo_line("Drawn by: mlbench report curve -o curve.html")
         echo_line(DISCLAIMER)
     if outcome.missing:
         echo_line(

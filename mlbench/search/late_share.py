@@ -16,6 +16,12 @@ _BURST = 3.0
 _WOBBLE = 0.15
 """Standard deviation of the logit from run to run, however long they are: a system is not always equally fast."""
 
+_WOBBLE_WEIGHT = 4
+"""How sure that is before anything was measured, in runs: what was seen counts for more once there are more."""
+
+_SURE = 1.645
+"""The normal distribution's 95th percentile."""
+
 _SLOPE, _SLOPE_SPREAD, _LEAST_SLOPE = 20.0, 15.0, 5.0
 """What the slope is before anything was measured, how sure that is, and the least that is believed. Half a percent more
 load, and a tenth more are late: so it is for one queue whose limit is ten times the time of an answer."""
@@ -43,6 +49,18 @@ class LateShareFit:
     """The logarithm of the rate at which ``logit`` is known best."""
     logit: float
     slope: float
+    scatter: float
+    """The variance of runs around the line, as a multiple of what was assumed."""
+    freedom: float
+    """How well that is known, in degrees of freedom."""
+    variance: float
+    """The variance of ``logit``, as if the scatter were 1."""
+
+    @property
+    def margin(self) -> float:
+        """Return how far above the line the logit of another long run is at most, 95 times in 100: Student's bound."""
+        quantile = _SURE + (_SURE**3 + _SURE) / (4 * self.freedom)
+        return quantile * math.sqrt(self.scatter * (_WOBBLE**2 + self.variance))
 
     def share_at(self, rate_per_s: float) -> float:
         """Return the share that is expected at a rate."""
@@ -65,4 +83,7 @@ def fit_late_share(points: Iterable[RatePoint]) -> LateShareFit:
     prior = _SLOPE_SPREAD**-2
     along = sum(weight * (x - middle) ** 2 for x, _, weight in rows) + prior
     rise = sum(weight * (x - middle) * (y - height) for x, y, weight in rows) + prior * _SLOPE
-    return LateShareFit(middle, height, max(_LEAST_SLOPE, rise / along))
+    slope = max(_LEAST_SLOPE, rise / along)
+    misfit = sum(weight * (y - height - slope * (x - middle)) ** 2 for x, y, weight in rows)
+    freedom = _WOBBLE_WEIGHT + max(0, len(rows) - 2)  # a line takes two of them
+    return LateShareFit(middle, height, slope, (_WOBBLE_WEIGHT + misfit) / freedom, freedom, 1 / total)

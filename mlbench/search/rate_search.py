@@ -18,16 +18,17 @@ import math
 from dataclasses import dataclass, replace
 
 from mlbench.rules.early_stopping import misses_allowed
-from mlbench.search.late_share import RatePoint, fit_late_share
+from mlbench.search.late_share import LateShareFit, RatePoint, fit_late_share
 
-_REJECTED = 3.0
-_TARGET = 0.6
-_TOO_FEW = 0.55
-"""These three in parts of the allowance: a probe with a larger share of late queries is ended; full runs are made where
-so many should be late; if fewer are in two valid runs, a higher rate is tried."""
+_REJECTED, _TOO_FEW = 3.0, 0.55
+"""Both in parts of the allowance: a probe with a larger share of late queries is ended; if fewer are late in two valid
+runs, a higher rate may be tried."""
 
 _SURE, _BURST = 1.64, 4.0
 """A full run is to pass 95 times in 100 (one-sided), with numbers of late queries that vary more than Poisson's."""
+
+_MORE = 4
+"""So many probes where full runs would be, once that is known roughly: they show how much runs differ."""
 
 _DOWN, _UP = 0.985, 1.012
 _LARGEST_DROP, _MOST_UP, _MOST_RAISES = 0.8, 1.05, 3
@@ -77,12 +78,18 @@ class Goal:
         """Return how many queries of a full run may be late."""
         return max(0, misses_allowed(queries, self.percentile))
 
-    def target_share(self, rate_per_s: float) -> float:
-        """Return the share of late queries to aim at in a full run: what passes again, not only by luck."""
+    def target_share(self, rate_per_s: float, margin: float) -> float:
+        """Return the share of late queries to aim at in a full run: what passes again, not only by luck.
+
+        Args:
+            rate_per_s: about where.
+            margin: by how much the logit of the share may come out higher.
+        """
         queries = self.queries(rate_per_s, is_full=True)
+        allowed = self.late_allowed(queries)
         spread = _SURE * math.sqrt(_BURST)
-        surely = ((math.sqrt(spread**2 + 4 * self.late_allowed(queries)) - spread) / 2) ** 2
-        return max(min(_TARGET * self.allowance, surely / queries), 0.1 / queries)
+        surely = ((math.sqrt(spread**2 + 4 * allowed) - spread) / 2) ** 2
+        return max(min(allowed * math.exp(-margin), surely) / queries, 0.1 / queries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +166,8 @@ class RateSearch:
             asked = {each.rate_per_s for each in probes}
             inside = [_rounded(bracket[0] * (bracket[1] / bracket[0]) ** share) for share in _INSIDE]
             probe_per_s = next((rate for rate in inside if rate not in asked), 0.0)
+            if not probe_per_s and not runs and self._needs_more(probes, inside):
+                probe_per_s = self._aim(probes)
         return self._trial(probe_per_s, is_full=False) if probe_per_s else self._full_step(probes, runs)
 
     def proven(self) -> Found | None:
@@ -205,29 +214,46 @@ class RateSearch:
             if len(valid) > 1:
                 proven = Found(rate_per_s=rate_per_s, runs=tuple(valid))
                 aimed_per_s = self._aim([*probes, *runs[:number]])
-                higher_per_s = _rounded(rate_per_s * min(_MOST_UP, max(_UP, aimed_per_s / rate_per_s)))
+                higher_per_s = _rounded(rate_per_s * min(_MOST_UP, aimed_per_s / rate_per_s))
                 is_too_high = higher_per_s >= failed_per_s or higher_per_s > self.most_per_s
-                if not self._has_room(valid) or is_too_high or raises == _MOST_RAISES:
+                is_worth_it = higher_per_s >= _UP * rate_per_s and self._has_room(valid)
+                if not is_worth_it or is_too_high or raises == _MOST_RAISES:
                     return proven
                 rate_per_s, valid, raises = higher_per_s, [], raises + 1
         if len(runs) >= _MOST_RUNS:
             return proven or NotFound(reason=f"of {len(runs)} full runs no two were valid at one rate")
         return self._trial(rate_per_s, is_full=True)
 
+    @staticmethod
+    def _needs_more(probes: list[Observation], inside: list[float]) -> bool:
+        """Return whether more probes are to show, where full runs would be, how much runs differ."""
+        last = max(index for index, each in enumerate(probes) if each.rate_per_s in inside)
+        return len(probes) - 1 - last < _MORE
+
     def _aim(self, observations: list[Observation]) -> float:
         """Return the rate at which a full run should have the share of late queries that is aimed at."""
-        far = _FAR * self.goal.allowance
-        points = [each.point for each in observations if each.point.share <= far]
-        nearest_per_s = max((point.rate_per_s for point in points), default=0.0)
-        points = [point for point in points if point.rate_per_s * _NEAR >= nearest_per_s]
-        fit = fit_late_share(points or [each.point for each in observations])
-        share = self.goal.target_share(points[-1].rate_per_s if points else self.start_per_s)
+        fit = self._fit(observations)
+        share = self.goal.target_share(self._nearest(observations) or self.start_per_s, fit.margin)
         return _rounded(min(fit.rate_at(share), self.most_per_s))
 
+    def _fit(self, observations: list[Observation]) -> LateShareFit:
+        """Return the line through the runs that show something: not far beyond the allowance, nor far below."""
+        far, nearest_per_s = _FAR * self.goal.allowance, self._nearest(observations)
+        points = [each.point for each in observations if each.point.share <= far]
+        points = [point for point in points if point.rate_per_s * _NEAR >= nearest_per_s]
+        return fit_late_share(points or [each.point for each in observations])
+
+    def _nearest(self, observations: list[Observation]) -> float:
+        """Return the highest rate that is not far beyond; 0: all are."""
+        far = _FAR * self.goal.allowance
+        return max((each.rate_per_s for each in observations if each.point.share <= far), default=0.0)
+
     def _has_room(self, runs: list[Observation]) -> bool:
-        """Return whether so few queries were late that a higher rate may hold as well."""
-        aim = self.goal.target_share(runs[0].rate_per_s)
-        return all(each.point.share < aim * _TOO_FEW / _TARGET for each in runs)
+        """Return whether so few queries were late in each that a higher rate may hold as well."""
+        few = min(
+            _TOO_FEW * self.goal.allowance, self.goal.target_share(runs[0].rate_per_s, margin=-math.log(_TOO_FEW))
+        )
+        return all(each.point.share < few for each in runs)
 
     def _trial(self, rate_per_s: float, *, is_full: bool) -> RateTrial:
         queries = self.goal.queries(rate_per_s, is_full=is_full)

@@ -144,7 +144,8 @@ class _Tune:
             )
 
     def _try(self, trial: RateTrial, search: RateSearch) -> Observation:
-        same = [each for each in search.observations if (each.is_full, each.rate_per_s) == (True, trial.rate_per_s)]
+        kind = trial.is_full, trial.rate_per_s
+        same = [each for each in search.observations if (each.is_full, each.rate_per_s) == kind]
         request = self._runs.of(trial, repeat=len(same) + 1)
         what = f"full run at {trial.rate_per_s:g}/s" if trial.is_full else f"probe at {trial.rate_per_s:g}/s"
         record, is_stored = self._record(request, what, trial.seconds)

@@ -39,7 +39,7 @@ class TrialRuns:
         return self._probe(scenario, overrides)
 
     def of(self, trial: RateTrial, repeat: int) -> ResolvedRequest:
-        """Return the run of a trial, the n-th at its rate."""
+        """Return the run of a trial, the n-th of its kind at its rate."""
         plan = self.plan
         chosen: dict[str, Any] = {SEARCHED: trial.rate_per_s, "load.end_at_late_share": trial.end_at_late_share}
         if trial.is_full:
@@ -49,7 +49,7 @@ class TrialRuns:
         chosen["load.min_query_count"] = plan.goal.probe_queries
         if plan.goal.multiple > plan.goal.probe_queries:  # each loaded sample is sent equally often
             chosen["load.performance_sample_count"] = plan.goal.probe_queries
-        return self._probe(plan.scenario, {**plan.base.overrides, **chosen})
+        return replace(self._probe(plan.scenario, {**plan.base.overrides, **chosen}), repeat=repeat)
 
     def _probe(self, scenario: Scenario, overrides: dict[str, Any]) -> ResolvedRequest:
         return resolve(

@@ -36,7 +36,7 @@ _LATE_IN_PROBE = 10
 AROUND_S = 10.0
 """What a run takes around what it measures: a process, loading, warming up."""
 
-_LEAST_PROBES, _USUAL_PROBES, _USUAL_RUNS = 4, 7, 3
+_LEAST_PROBES, _USUAL_PROBES, _USUAL_RUNS = 8, 10, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,3 +43,16 @@ def test_many_queries_weigh_more_than_few():
     few, many = RatePoint(100, 500, 20), RatePoint(100, 500_000, 5000)
     assert fit_late_share([few, many]).share_at(100) == pytest.approx(0.01, rel=0.5)
     assert fit_late_share([few]).share_at(100) == pytest.approx(0.04, rel=0.1)
+
+
+def test_runs_that_lie_on_the_line_need_less_margin_than_runs_around_it():
+    steady = points(16, 90, 95, 100, 105, 110)
+    above_and_below = [
+        RatePoint(each.rate_per_s, each.answered, round(each.late * factor))
+        for each, factor in zip(steady, (1.5, 0.67, 1.5, 0.67, 1.5), strict=True)
+    ]
+    assert 0 < fit_late_share(steady).margin < 0.6 * fit_late_share(above_and_below).margin
+
+
+def test_the_margin_of_few_runs_is_wider_than_that_of_many():
+    assert fit_late_share(points(16, 98, 100)).margin > 1.1 * fit_late_share(points(16, *range(90, 111))).margin

@@ -6,8 +6,11 @@ import pytest
 
 from mlbench import InvalidRunError
 from mlbench.contracts.rules import Tokens
+from mlbench.discovery import Plugins
+from mlbench.rules.tiers import Tier
 from mlbench.search.rate_search import RateTrial
 from mlbench.tuner.trial_runs import TrialRuns, check_completed
+from mlbench.tuner.tune_plan import TuneRequest, plan_tune
 
 
 def rule(name, *, passed):
@@ -72,3 +75,11 @@ def test_wrong_answers_end_the_search_unless_the_run_was_ended(observe, is_full)
 def test_a_run_that_failed_ends_the_search(a_failure):
     with pytest.raises(InvalidRunError, match="crash during warm-up: the process was ended by SIGSEGV"):
         check_completed(a_failure)
+
+
+def test_probes_at_one_rate_are_repeats_so_that_a_resumed_search_finds_each(tmp_path):
+    request = TuneRequest(workload="gptj", backend="null", power="none", tier=Tier.SMOKE, results=tmp_path)
+    plugins = Plugins.discover()
+    trial = RateTrial(rate_per_s=100.0, queries=1000, seconds=10.0, is_full=False, end_at_late_share=0.05)
+    runs = TrialRuns(plan_tune(request, plugins), plugins)
+    assert [runs.of(trial, number).repeat for number in (1, 2)] == [1, 2]
