@@ -111,19 +111,19 @@ def cases(junit):
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got_slower(job, provider):
     pytest.importorskip("altair", reason="the extra [report] is not installed")
-    status, printed, place, site = job(provider, 1, delay_ms=50)
+    status, printed, place, site = job(provider, 1, delay_ms=25)
     assert status == 0, printed
     assert (place / "results" / ".baselines" / "main.json").is_file()
     assert not (place / "junit.xml").exists()
     assert (site / "index.html").is_file()
 
-    status, printed, place, site = job(provider, 2, delay_ms=50)
+    status, printed, place, site = job(provider, 2, delay_ms=25)
     assert status == 0, printed
     failed, count = cases(place / "junit.xml")
     assert (failed, count >= 1) == ([], True)
     assert "<h1>acme/npu</h1>" in (site / "index.html").read_text()
 
-    status, printed, place, site = job(provider, 3, delay_ms=200)
+    status, printed, place, site = job(provider, 3, delay_ms=400)
     assert status == 1, printed
     failed, _ = cases(place / "junit.xml")
     assert failed == ["latency"]
@@ -132,7 +132,7 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     if provider == "github":
         assert (place / "step-summary.md").read_text() == summary
     page = (site / "workloads" / "resnet50.html").read_text()
-    assert "backend.delay_ms=50" in page and "backend.delay_ms=200" in page
+    assert "backend.delay_ms=25" in page and "backend.delay_ms=400" in page
 
 
 def test_both_files_measure_and_compare_alike():
