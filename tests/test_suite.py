@@ -252,10 +252,14 @@ def test_two_files_measured_in_turns_name_the_slower(suite_file, tmp_path):
     text = text.replace('"load.min_duration_ms" = 50, "backend.delay_ms" = 1', '"backend.delay_ms" = 20.0')
     base = suite_file(text)
     new = suite_file(text.replace("quick", "slowed").replace("20.0", "60.0"), name="slowed.toml")
-    done = CliRunner().invoke(main, ["compare", "--run", str(base), str(new), "--results", str(tmp_path), "--json"])
-    assert done.exit_code == 0, done.output
-    (judged,) = json.loads(done.stdout)["cells"][0]["speeds"]
+    for number in range(3):  # where another process takes the processor, there is no verdict
+        results = tmp_path / f"results-{number}"
+        done = CliRunner().invoke(main, ["compare", "--run", str(base), str(new), "--results", str(results), "--json"])
+        assert done.exit_code == 0, done.output
+        (judged,) = json.loads(done.stdout)["cells"][0]["speeds"]
+        if judged["verdict"] != "cannot tell":
+            break
     assert judged["verdict"] == "slower"
     assert judged["effect"]["ratio"] < 0.8, "a third, where nothing but the delay takes time"
-    in_order = sorted((read(folder) for folder in runs_in(tmp_path)), key=lambda record: record.created)
+    in_order = sorted((read(folder) for folder in runs_in(results)), key=lambda record: record.created)
     assert [record.tag for record in in_order] == ["quick", "slowed", "slowed", "quick", "quick", "slowed"]

@@ -88,11 +88,11 @@ PROVIDERS = {"github": (github_job, "site"), "gitlab": (gitlab_job, "public")}
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """Return a function that runs a job of a provider in a fresh checkout, and keeps its results."""
+    """Return a function that runs a job of a project in a fresh checkout, and keeps its results."""
     root = tmp_path_factory.mktemp("ci")
 
-    def job(provider, number, delay_ms):
-        checkout = Checkout(root / f"{provider}-{number}", root / f"cache-{provider}")
+    def job(provider, project, number, delay_ms):
+        checkout = Checkout(root / f"{provider}-{project}-{number}", root / f"cache-{provider}-{project}")
         run, site = PROVIDERS[provider]
         status, printed = run(checkout, number, {"WORKLOADS": "resnet50", "OPTIONS": options(delay_ms)})
         checkout.keep_results()
@@ -111,19 +111,24 @@ def cases(junit):
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got_slower(job, provider):
     pytest.importorskip("altair", reason="the extra [report] is not installed")
-    status, printed, place, site = job(provider, 1, delay_ms=25)
+    for project in range(3):  # where another process takes the processor, there is no verdict
+        first, second, third = (job(provider, project, number, delay) for number, delay in ((1, 25), (2, 25), (3, 400)))
+        if "cannot tell" not in third[1]:
+            break
+
+    status, printed, place, site = first
     assert status == 0, printed
     assert (place / "results" / ".baselines" / "main.json").is_file()
     assert not (place / "junit.xml").exists()
     assert (site / "index.html").is_file()
 
-    status, printed, place, site = job(provider, 2, delay_ms=25)
+    status, printed, place, site = second
     assert status == 0, printed
     failed, count = cases(place / "junit.xml")
     assert (failed, count >= 1) == ([], True)
     assert "<h1>acme/npu</h1>" in (site / "index.html").read_text()
 
-    status, printed, place, site = job(provider, 3, delay_ms=400)
+    status, printed, place, site = third
     assert status == 1, printed
     failed, _ = cases(place / "junit.xml")
     assert failed == ["latency"]
