@@ -114,7 +114,7 @@ def print_plans(plans: Sequence[WorkloadPlan], data: Path) -> None:
             _print_artifact(artifact)
         echo_line(
             f"    to download {_format_bytes(plan.missing_bytes)} of {_format_bytes(plan.download_bytes)}, "
-            f"disk at peak {_format_bytes(plan.disk_bytes)}, memory of a run {_format_bytes(plan.memory_bytes)}"
+            f"disk at peak {_format_bytes(plan.disk_bytes)}, memory of an fp32 run {_format_bytes(plan.memory_bytes)}"
         )
         echo()
     total, missing = (sum(getattr(plan, name) for plan in plans) for name in ("download_bytes", "missing_bytes"))

@@ -104,7 +104,7 @@ def _describe_digests(artifact: Artifact) -> str:
         return " or ".join(map(str, artifact.digests))
     published = sum(bool(md5) for _, md5 in artifact.files)
     if artifact.files and published == len(artifact.files) and not artifact.list_url:
-        return f"md5 of each of {published} files"
+        return "md5 of its file" if published == 1 else f"md5 of each of {published} files"
     if artifact.snapshot:
         return f"md5 of {published} files, sizes of the others in its manifest, and pinned at first use"
     if published:

@@ -142,7 +142,7 @@ class WorkloadSources:
     round: str
     """The round of MLPerf Inference whose files these are."""
     memory_bytes: int = 0
-    """What a run of the full profile takes."""
+    """What a run of the full profile takes in fp32: weights are read in it, whatever a run computes in."""
     disk_bytes: int = 0
     """What fetching and preparing take at most."""
     settings: Mapping[str, str] = field(default_factory=dict)
