@@ -25,7 +25,7 @@ from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.instances.resource_check import check_demand
 from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.plain_values import plain_entries
-from mlbench.execution.stage_times import StageTimes
+from mlbench.execution.stage_times import WARM_UP, StageTimes
 from mlbench.fetching.fetched_settings import fetched_settings
 from mlbench.folders import data_folder, results_folder, system_settings_file, tuned_settings_file
 from mlbench.records.environment import Environment, observe_environment
@@ -48,6 +48,8 @@ LOG_FILE = "log.txt"
 
 _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be valid."""
+
+_STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
 
 logger = logging.getLogger(__name__)
 
@@ -372,4 +374,8 @@ def _request_fields(request: RunRequest) -> dict[str, str]:
 
 def _limits(settings: Settings) -> ProcessLimits:
     load = settings.fill("load", LoadSettings())
-    return ProcessLimits.for_run(load.stage_timeout_s, memory_gib=load.memory_limit_gib)
+    return ProcessLimits.for_run(
+        load.stage_timeout_s,
+        memory_gib=load.memory_limit_gib,
+        idle_timeouts_s={WARM_UP: _STALLS_OF_WARM_UP * load.stall_timeout_s},
+    )

@@ -95,6 +95,12 @@ def test_what_outlasts_the_stage_timeout_is_a_hang_in_the_stage_where_it_happene
     assert record.failure.message.startswith("no sign of life for ")
 
 
+def test_a_warm_up_that_waits_is_a_hang_long_before_one_that_works(faulty_run):
+    record, _ = faulty_run("never_ready", **{"load.stall_timeout_s": 2})
+    assert (record.failure.kind, record.failure.stage) == ("hang", "warm-up")
+    assert record.failure.message.startswith("no sign of life for 1")
+
+
 def test_a_thread_that_outlives_its_engine_neither_holds_up_nor_costs_a_run(faulty_run):
     record, _ = faulty_run("never_leaving", exit_code=None)
     assert (record.status, record.failure) == ("completed", None)

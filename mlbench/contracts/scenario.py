@@ -151,7 +151,8 @@ class LoadSettings:
     stage_timeout_s: Seconds = 3600.0
     """A stage before or after measuring (loading, compiling, warm-up, scoring) without progress for longer is ended as
     a hang. On a busy machine the limit is processor time: a stage that uses a tenth of the time or more on processors
-    goes on until it has used this much there, and four times as long at most."""
+    goes on until it has used this much there, and four times as long at most. A warm-up that uses no processor is ended
+    sooner: after five times ``stall_timeout_s``."""
     memory_limit_gib: Annotated[float, Ge(0), Le(1e9)] = 0.0
     """A run whose process uses more memory than this is ended as out of memory; 0: 95 % of what is free when it
     starts."""

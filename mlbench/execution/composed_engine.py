@@ -86,6 +86,8 @@ class ComposedEngine(Engine):
             self._run_sizes(sorted({1, usual}), data, self._graphs[0])
             return
         if self._plan.batch == "auto":
+            for thread, graphs in zip(self._threads, self._graphs, strict=True):  # in turn: a first call may initialise
+                thread.submit(self._program.run, data[:1], graphs).result()
             self._sweep = choose_batch(self._run_on_all, data, self._plan.largest_batch, workers=len(self._threads))
             self._batch = self._queue.batch = self._sweep.batch
             rates = {size: round(rate) for size, rate in self._sweep.rates.items()}

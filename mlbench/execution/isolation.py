@@ -6,7 +6,7 @@ import contextlib
 import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -64,12 +64,19 @@ class ProcessLimits:
     """How long it may go without a sign of progress; longer if it is working on a busy machine (`is_hung`)."""
     memory_bytes: int
     """Memory that the child and its children hold; pages of mapped files do not count."""
+    idle_timeouts_s: Mapping[str, float] = field(default_factory=dict)
+    """By stage: how long it may go without a sign of progress while neither using nor wanting a processor, where that
+    is shorter."""
 
     @classmethod
-    def for_run(cls, stage_timeout_s: float, *, memory_gib: float = 0.0) -> Self:
+    def for_run(
+        cls, stage_timeout_s: float, *, memory_gib: float = 0.0, idle_timeouts_s: Mapping[str, float] | None = None
+    ) -> Self:
         """Return the limits of a run: the memory that its user allows it, or nearly all that is free (0)."""
         memory_bytes = memory_gib * 2**30 or _SHARE_OF_RUN * psutil.virtual_memory().available
-        return cls(stage_timeout_s=stage_timeout_s, memory_bytes=int(memory_bytes))
+        return cls(
+            stage_timeout_s=stage_timeout_s, memory_bytes=int(memory_bytes), idle_timeouts_s=idle_timeouts_s or {}
+        )
 
     @classmethod
     def for_helper(cls, stage_timeout_s: float, *, free_bytes: int | None = None) -> Self:
@@ -249,7 +256,8 @@ class _Watch:
         if self._silence is None:
             self._silence = Silence(pids)
             return None
-        if not self._silence.is_hang(self._limits.stage_timeout_s, pids):
+        idle_timeout_s = self._limits.idle_timeouts_s.get(self.stage)
+        if not self._silence.is_hang(self._limits.stage_timeout_s, pids, idle_timeout_s):
             return None
         silence = f"no sign of life for {self._silence.seconds:.0f} s during {self.stage}"
         return FailureKind.HANG, f"{silence}, with {self._silence.work}"

@@ -17,7 +17,9 @@ LONGEST_WAIT = 4.0
 """Maximum silence of a working process, as a multiple of its limit."""
 
 
-def is_hung(silent_s: float, computed_s: float, waited_s: float, timeout_s: float) -> bool:
+def is_hung(
+    silent_s: float, computed_s: float, waited_s: float, timeout_s: float, idle_timeout_s: float | None = None
+) -> bool:
     """Return whether a silent process counts as hung.
 
     It is, when it was silent for its limit and
@@ -33,11 +35,12 @@ def is_hung(silent_s: float, computed_s: float, waited_s: float, timeout_s: floa
         computed_s: processor time since then, of the process and all below it.
         waited_s: how long their threads could have run since then, and no processor was free for them.
         timeout_s: its limit.
+        idle_timeout_s: a shorter limit for a process that waits; None: the same.
     """
-    if silent_s <= timeout_s:
-        return False
     is_waiting = computed_s + waited_s < WORKING_SHARE * silent_s
-    return is_waiting or computed_s >= timeout_s or silent_s >= LONGEST_WAIT * timeout_s
+    if is_waiting:
+        return silent_s > (timeout_s if idle_timeout_s is None else min(timeout_s, idle_timeout_s))
+    return silent_s > timeout_s and (computed_s >= timeout_s or silent_s >= LONGEST_WAIT * timeout_s)
 
 
 class Silence:
@@ -54,17 +57,18 @@ class Silence:
         self._computed_before_s, self._computed_s = processor_time_s(pids), 0.0
         self._waits, self._waited_s = ProcessorWaits(pids), 0.0
 
-    def is_hang(self, timeout_s: float, pids: Iterable[int]) -> bool:
+    def is_hang(self, timeout_s: float, pids: Iterable[int], idle_timeout_s: float | None = None) -> bool:
         """Return whether the process is taken for hung by now (`is_hung`).
 
         Args:
             timeout_s: its limit.
             pids: the process and all below it, as they are now.
+            idle_timeout_s: a shorter limit while it waits; None: the same.
         """
         pids = list(pids)
         self._computed_s = max(self._computed_s, processor_time_s(pids) - self._computed_before_s)
         self._waited_s = self._waits.total_ns(pids) / 1e9
-        return is_hung(self.seconds, self._computed_s, self._waited_s, timeout_s)
+        return is_hung(self.seconds, self._computed_s, self._waited_s, timeout_s, idle_timeout_s)
 
     @property
     def seconds(self) -> float:

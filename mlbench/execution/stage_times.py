@@ -9,6 +9,9 @@ from collections.abc import Collection, Mapping
 START = "start"
 """The time before the first stage: the process begins, plugins are found."""
 
+WARM_UP = "warm-up"
+"""The stage in which the engine runs its first batches, on its own."""
+
 
 class StageTimes:
     """The stages of a run, in the order in which they began, and the time spent in each."""

@@ -19,6 +19,7 @@ from mlbench.discovery import Plugins
 from mlbench.execution.channel import Channel
 from mlbench.execution.pass_order import OrderedEngine
 from mlbench.execution.speed_estimate import SpeedEstimate
+from mlbench.execution.stage_times import WARM_UP
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
@@ -71,7 +72,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     job = kept.apply(job, plugins)
     channel.progress("compile")
     with open_engine(job, model, dataset) as ready:
-        channel.progress("warm-up")
+        channel.progress(WARM_UP)
         with kept.forget_on_failure():
             pace = warm_up(ready, job, model)
         tests = _Tests(job, model, dataset, limits, channel, ready)

@@ -1,5 +1,6 @@
 """A composed engine over graphs that count: the output of ``double`` is twice its input."""
 
+import contextlib
 import threading
 import time
 from types import SimpleNamespace
@@ -222,6 +223,36 @@ def test_warm_up_runs_a_batch_of_one_sample_with_the_shortest_and_the_longest_on
     with engine(backend, batching=batching, batch=1) as running:
         running.warm_up(samples(10, 20, 30))
     assert backend.batches == [[10], [30]]
+
+
+class SetsItselfUp(Counting):
+    """Counts how many of its graphs are in their first call at a time; each waits a moment for another."""
+
+    def __init__(self):
+        super().__init__()
+        self.together = 0
+        self._pair = threading.Barrier(2)
+
+    def compile(self, graph, precision):
+        compiled, is_first = super().compile(graph, precision), [True]
+
+        def run(inputs):
+            if is_first.pop() if is_first else False:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    self._pair.wait(0.1)
+                    self.together += 1
+                self._pair.reset()
+            return compiled(inputs)
+
+        return run
+
+
+@pytest.mark.parametrize("batch", ["auto", 4])
+def test_the_first_call_of_each_worker_is_made_alone(batch):
+    backend = SetsItselfUp()
+    with engine(backend, workers=2, batch=batch) as warmed:
+        warmed.warm_up(samples(*range(8)))
+    assert backend.together == 0
 
 
 @pytest.mark.parametrize("name", ["batch", "workers"])

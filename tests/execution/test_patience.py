@@ -40,6 +40,21 @@ def test_a_silent_process_is_hung_when_it_waits_or_spins_or_for_very_long(silent
     assert is_hung(silent_s, computed_s, waited_s, 60) is hung
 
 
+@pytest.mark.parametrize(
+    ("silent_s", "computed_s", "waited_s", "hung"),
+    [
+        (10, 0, 0, False),
+        (11, 0, 0, True),
+        (11, 1.0, 0, True),
+        (11, 1.2, 0, False),
+        (11, 0, 1.2, False),
+        (61, 60, 0, True),
+    ],
+)
+def test_where_waiting_has_a_limit_of_10_s_work_keeps_the_one_of_60(silent_s, computed_s, waited_s, hung):
+    assert is_hung(silent_s, computed_s, waited_s, 60, 10) is hung
+
+
 SPIN = "while True: pass"
 WAIT_FOR_A_LOCK = "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()"
 WAIT_UNDER_A_NAME = f"open('/proc/self/comm', 'w').write('x) R (x')\n{WAIT_FOR_A_LOCK}"

@@ -28,7 +28,18 @@ from mlbench_faulty_actions import (
     scribble,
     twice,
 )
-from mlbench_faulty_engines import Ageing, Awakened, Lingering, OddZeros, Reluctant, Silence, Unending, Unflushed, Zeros
+from mlbench_faulty_engines import (
+    Ageing,
+    Awakened,
+    Lingering,
+    OddZeros,
+    Reluctant,
+    Silence,
+    Unending,
+    Unflushed,
+    Unready,
+    Zeros,
+)
 from mlbench_faulty_workloads import Misplaced, Steady, Uncountable, Unscorable
 
 from mlbench import (
@@ -118,6 +129,13 @@ class NeverClosing(Faulty):
         return Unending()
 
 
+class NeverReady(Faulty):
+    """Does not return from its warm-up."""
+
+    def engine(self, model, plan):
+        return Unready(self._happen)
+
+
 class NeverLeaving(Faulty):
     """Answers everything, and keeps Python from ending."""
 
@@ -149,7 +167,7 @@ def mlbench_backends():
     replies = lose, fail, nan, twice, count_in_floats, empty_samples
     faulty = [Faulty(f.__name__, f) for f in endings + replies + lies]
     faulty += [NeverClosing("never_closing", None), NeverFlushing("never_flushing", None)]
-    faulty.append(NeverLeaving("never_leaving", None))
+    faulty += [NeverLeaving("never_leaving", None), NeverReady("never_ready", None)]
     refusing = [Refusing(f"refusing_{where}", None) for where in ("enter", "warm_up", "submit")]
     others = [Lacking("lacking", None), Sluggish("sluggish", None), Mortal("mortal", crash)]
     return [*faulty, *refusing, *others, Flooding("flooding", None), Odd("odd", pass_by), Mute("mute", None)]

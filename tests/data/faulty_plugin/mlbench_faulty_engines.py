@@ -78,6 +78,13 @@ class Unending(Engine):
         time.sleep(3600)
 
 
+class Unready(Zeros):
+    """Does not return from its warm-up."""
+
+    def warm_up(self, samples):
+        time.sleep(3600)
+
+
 class Lingering(Engine):
     """Leaves a thread behind that Python waits for at its end."""
 
