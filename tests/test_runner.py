@@ -145,7 +145,7 @@ def test_a_forged_outcome_is_log_text(faulty_run, tmp_path):
 
 
 def test_a_byte_in_an_error_that_is_no_text_costs_no_run(faulty_run):
-    record, printed = faulty_run("misspell")
+    record, printed = faulty_run("misspell", **WHOLE)
     assert (record.status, record.verdict.is_valid) == ("completed", False)
     assert "RuntimeError: no file na" in printed
 
