@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         GenerationStatistics,
         PrefillCounts,
     )
+    from mlbench.contracts.tunable import Tunable
     from mlbench.contracts.workload import NoOptions, Profile, Variant, Weights, Workload
     from mlbench.errors import (
         DataError,
@@ -113,6 +114,7 @@ __all__ = [
     "TensorSpec",
     "Tokens",
     "Tolerance",
+    "Tunable",
     "UnavailableError",
     "UsageError",
     "Variant",
@@ -149,6 +151,7 @@ _IMPORTED_WHEN_USED = {
         *("BatchStatistics", "CacheCounts", "DecodeCounts", "EngineStatistics", "GenerationStatistics"),
         *("PrefillCounts",),
     ),
+    "mlbench.contracts.tunable": ("Tunable",),
     "mlbench.contracts.workload": ("NoOptions", "Profile", "Variant", "Weights", "Workload"),
     "mlbench.records.run_record": ("RunRecord",),
     "mlbench.errors": (

@@ -34,7 +34,7 @@ ROOMS = {
     "turns": {"comparison", "records", "rules", "runner"},
     "run_plan": {"discovery", "records", "runner", "suite"},
     "search": {"rules"},
-    "tuner": {"discovery", "records", "rules", "runner", "search", "turns"},
+    "tuner": {"discovery", "execution", "records", "rules", "runner", "search", "tuning", "turns"},
     "api": {"comparison", "discovery", "records", "rules", "run_plan", "runner", "suite"},
     "comparison": {"records"},
     "reports": {"comparison", "records"},

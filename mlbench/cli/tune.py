@@ -1,4 +1,4 @@
-"""``mlbench tune``: the highest rate that holds."""
+"""``mlbench tune``: the highest rate that holds, or the settings with the best result."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.tune_settings import print_settings_plan, tune_settings
 from mlbench.contracts.graph import Precision
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     default="",
     metavar="SCENARIO",
     shell_complete=offer_scenarios,
-    help="One that sends a rate.  [default: the first such one]",
+    help="With a rate: the highest is searched for; without: the best settings.  [default: the first with a rate]",
 )
 @profile_option
 @click.option(
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
 )
-@click.option("--save", is_flag=True, help="Keep the rate for later runs on this machine.")
+@click.option("--save", is_flag=True, help="Keep the rate or the settings for later runs on this machine.")
 @click.option("--plan", "only_plans", is_flag=True, help="Say how long it will take, and run nothing.")
 @click.option("--fresh", is_flag=True, help="Make all runs, also those that an earlier search made.")
 @overrides_option
@@ -95,17 +96,20 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Find the highest rate at which WORKLOAD is valid again and again on a backend.
+    """Find the highest rate at which WORKLOAD is valid again and again on a backend, or its best settings.
 
-    Short probes bracket the rate, then full runs are made until two are valid at one rate: these are stored like all
-    others, under the tag `tune`. The same command goes on where it was left off, with the runs that are there.
-    Exit status: 0 when a rate was found, 1 otherwise, 2 for wrong usage, before anything is measured.
+    In Server, short probes bracket the rate, then full runs are made until two are valid at one rate. In a scenario
+    without a rate, short probes vary one setting after another, and the best are measured in full, in turns with those
+    of today. The full runs are stored like all others, under the tag `tune`. The same command goes on where it was left
+    off, with the runs that are there. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong
+    usage, before anything is measured.
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.folders import tuned_settings_file
     from mlbench.rules.tiers import Tier
     from mlbench.tuner.own_limits import settings_of_limits
+    from mlbench.tuner.settings_plan import plan_settings, searches_settings
     from mlbench.tuner.tune_plan import TuneRequest, plan_tune
     from mlbench.tuner.tuned_settings import check_place
 
@@ -125,8 +129,14 @@ def command(
         overrides=overrides,
         results=results,
     )
-    plan = plan_tune(request, plugins)
     budget_s = float("inf") if budget is None else 60 * budget
+    if searches_settings(request, plugins):
+        of_settings = plan_settings(request, plugins)
+        if only_plans:
+            print_settings_plan(of_settings, as_json=as_json)
+            return 0
+        return tune_settings(of_settings, plugins, budget_s=budget_s, fresh=fresh, save=save, as_json=as_json)
+    plan = plan_tune(request, plugins)
     if only_plans:
         _print_plan(plan, plugins, as_json=as_json, fresh=fresh)
         return 0

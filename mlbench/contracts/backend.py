@@ -13,6 +13,7 @@ from annotated_types import Ge
 
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
+from mlbench.contracts.tunable import Tunable
 from mlbench.contracts.workload import NoOptions
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class EnginePlan:
     """How an engine will be fed. Fields other than ``precision`` guide batching; a native engine may ignore them."""
 
     precision: Precision = Precision.FP32
-    batching: Batching = "fixed"
+    batching: Annotated[Batching, Tunable(("dynamic", "bucketed", "fixed"), programs="batch")] = "fixed"
     """How samples become batches. ``inline``: answer on the caller's thread, a query at a time. ``dynamic``: take what
     waits, up to a batch, after at most ``max_wait_us``. ``bucketed``: the same, the samples of a query sorted by
     length. ``fixed``: the same, each batch filled up by repeating its last sample, for runtimes with static shapes.
@@ -67,12 +68,12 @@ class EnginePlan:
     ``anew``: measure again, and keep that."""
     max_wait_us: Annotated[int, Ge(0)] = 0
     """How long a dynamic batch waits for more samples, in microseconds."""
-    workers: Size = 1
+    workers: Annotated[Size, Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True, programs="batch")] = 1
     """Threads that run batches, each with executables of its own; generation has one."""
-    instances: Size | Literal["auto"] = 1
+    instances: Annotated[Size | Literal["auto"], Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True)] = 1
     """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
     ``auto``: chosen in Offline by a short measured sweep."""
-    prefill_tokens: Size = 512
+    prefill_tokens: Annotated[Size, Tunable((128, 256, 512, 1024, 2048), programs="generation")] = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
     answers are not held up."""
 

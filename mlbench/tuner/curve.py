@@ -11,8 +11,9 @@ from mlbench.errors import InvalidRunError, UsageError
 from mlbench.records.run_record import RunRecord
 from mlbench.runner import ResolvedRequest, resolve
 from mlbench.search.curve_rates import curve_rates
-from mlbench.tuner.find_rate import RunMaker, samples_per_s
+from mlbench.tuner.find_rate import samples_per_s
 from mlbench.tuner.stored_trials import StoredTrials
+from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
 from mlbench.tuner.trial_runs import asking, check_completed
 from mlbench.tuner.tune_plan import AROUND_S, SEARCHED, TunePlan, TuneRequest, plan_tune
 
@@ -100,23 +101,19 @@ def measure_curve(  # noqa: PLR0913 - a curve has these parts
         InvalidRunError: the run with all samples at once failed, or completed nothing.
         MlbenchError: as `run_benchmark`.
     """
-    stored, found, made = StoredTrials(fresh=fresh), list[RunRecord](), 0
+    maker, found = TrialMaker(make, StoredTrials(fresh=fresh), budget_s), list[RunRecord]()
 
     def measure(point: _PlannedPoint) -> bool:
-        nonlocal made, budget_s
-        record = stored.find(point.request)
-        if is_made := record is None:
-            if point.seconds + AROUND_S > budget_s:
-                return False
-            record = make(point.request, point.what, point.seconds)
-            budget_s -= (record.duration_ns or 0) / 1e9
-        made += is_made
+        try:
+            record, is_stored = maker.record(point.request, point.what, point.seconds)
+        except OverBudgetError:
+            return False
         found.append(record)
-        on_point(record, not is_made)
+        on_point(record, is_stored)
         return True
 
     is_all = all(map(measure, _at_once(plan, plugins))) and all(map(measure, _at_rates(plan, plugins, found)))
-    return CurveOutcome(records=tuple(found), made=made, missing=0 if is_all else plan.runs - len(found))
+    return CurveOutcome(records=tuple(found), made=maker.made, missing=0 if is_all else plan.runs - len(found))
 
 
 def left_of(plan: CurvePlan, plugins: Plugins, *, fresh: bool = False) -> CurveLeft:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
@@ -12,8 +11,9 @@ from mlbench.records.run_record import RunRecord
 from mlbench.runner import ResolvedRequest
 from mlbench.search.rate_search import Found, NotFound, Observation, RateSearch, RateTrial
 from mlbench.tuner.stored_trials import StoredTrials
+from mlbench.tuner.trial_maker import OverBudgetError, RunMaker, TrialMaker
 from mlbench.tuner.trial_runs import TrialRuns, check_completed
-from mlbench.tuner.tune_plan import AROUND_S, TunePlan
+from mlbench.tuner.tune_plan import TunePlan
 
 _BEGIN = 0.75
 """The first probe's share of the throughput with everything at once."""
@@ -23,13 +23,6 @@ _MOST = 1.1
 
 _BEGIN_ALONE = 0.6
 """The same share of the rate one at a time, where only that is known."""
-
-
-class RunMaker(Protocol):
-    """Makes a run."""
-
-    def __call__(self, request: ResolvedRequest, what: str, seconds: float) -> RunRecord:
-        """Make a run that is expected to send queries for so long; ``what`` says what it is for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,32 +62,24 @@ def find_rate(  # noqa: PLR0913 - a search has these parts
         InvalidRunError: a run failed, or is INVALID for a reason that no rate changes.
         MlbenchError: as `run_benchmark`.
     """
-    return _Tune(plan, TrialRuns(plan, plugins), make, budget_s, StoredTrials(fresh=fresh), on_observation).carry_out()
-
-
-class _OverBudgetError(Exception):
-    pass
+    maker = TrialMaker(make, StoredTrials(fresh=fresh), budget_s)
+    return _Tune(plan, TrialRuns(plan, plugins), maker, on_observation).carry_out()
 
 
 class _Tune:
     """A search while it is carried out."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a search has these parts
+    def __init__(
         self,
         plan: TunePlan,
         runs: TrialRuns,
-        make: RunMaker,
-        budget_s: float,
-        stored: StoredTrials,
+        maker: TrialMaker,
         on_observation: Callable[[Observation, bool], None],
     ) -> None:
         self._plan = plan
         self._runs = runs
-        self._make = make
-        self._left_s = budget_s
-        self._stored = stored
+        self._maker = maker
         self._on_observation = on_observation
-        self._made = 0
         self._records: dict[str, RunRecord] = {}
 
     def carry_out(self) -> TuneOutcome:
@@ -103,7 +88,7 @@ class _Tune:
             search = self._begin()
             while isinstance(step := search.next_step(), RateTrial):
                 search = search.with_observation(self._try(step, search))
-        except _OverBudgetError:
+        except OverBudgetError:
             found = search.proven() if search else None
             return self._outcome(found, "the budget is used up; the same command goes on from here", search)
         reason = step.reason if isinstance(step, NotFound) else ""
@@ -111,7 +96,7 @@ class _Tune:
 
     def _outcome(self, found: Found | None, reason: str, search: RateSearch | None) -> TuneOutcome:
         records = tuple(self._records[each.run_id] for each in found.runs) if found else ()
-        return TuneOutcome(found=found, reason=reason, search=search, made=self._made, records=records)
+        return TuneOutcome(found=found, reason=reason, search=search, made=self._maker.made, records=records)
 
     def _begin(self) -> RateSearch:
         """Measure the speeds, and return the search with its first guess."""
@@ -157,16 +142,9 @@ class _Tune:
         """Return the stored run of a request, or make it; and which of the two.
 
         Raises:
-            _OverBudgetError: there is no time to make it.
+            OverBudgetError: there is no time to make it.
         """
-        record = self._stored.find(request)
-        is_stored = record is not None
-        if record is None:
-            if seconds + AROUND_S > self._left_s:
-                raise _OverBudgetError
-            record = self._make(request, what, seconds)
-            self._made += 1
-            self._left_s -= (record.duration_ns or 0) / 1e9
+        record, is_stored = self._maker.record(request, what, seconds)
         self._records[record.run_id] = record
         return record, is_stored
 

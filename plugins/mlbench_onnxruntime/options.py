@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
+from mlbench import Tunable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxRuntimeOptions:
@@ -22,9 +24,9 @@ class OnnxRuntimeOptions:
     """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Threads per operator; 0: one per physical core, shared out among ``execution.workers``."""
-    optimization: Literal["none", "basic", "extended", "all"] = "all"
+    optimization: Annotated[Literal["none", "basic", "extended", "all"], Tunable(("basic", "extended", "all"))] = "all"
     """How far a session rewrites the graph when it loads."""
-    spinning: bool = False
+    spinning: Annotated[bool, Tunable((False, True))] = False
     """Idle worker threads busy-wait (spin) instead of sleeping: a faster start, at the cost of all other threads."""
     per_channel: bool = True
     """int8: a scale per output channel of a weight, instead of one per weight."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
+from mlbench.contracts.tunable import Tunable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchOptions:
@@ -17,12 +19,12 @@ class TorchOptions:
     the CPU."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Threads per operator on the CPU; 0: one per physical core, shared out among ``execution.workers``."""
-    compile: bool = False
+    compile: Annotated[bool, Tunable((False, True))] = False
     """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
     shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes."""
     compile_mode: str = "default"
     """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
-    channels_last: bool = True
+    channels_last: Annotated[bool, Tunable((False, True))] = True
     """Keep images with their channels innermost, where an input's layout says that it holds images."""
     cuda_graphs: bool = True
     """On a GPU, record calls of graphs with state (a language model's decode steps), and replay them."""

@@ -1,0 +1,126 @@
+"""``mlbench tune`` in a scenario without a rate: the settings with the best result."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mlbench.cli.output import echo_json, echo_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlbench.discovery import Plugins
+    from mlbench.records.run_record import RunRecord
+    from mlbench.tuner.find_settings import SettingsOutcome, TriedSettings
+    from mlbench.tuner.settings_plan import SettingsPlan
+
+
+def print_settings_plan(plan: SettingsPlan, *, as_json: bool) -> None:
+    """Print what a search varies and how long it takes."""
+    from mlbench.reports.tune_settings import settings_json, settings_plan_line
+
+    if as_json:
+        varied = {knob.key: list(knob.values) for knob in plan.knobs}
+        echo_json(settings_json({"usual_s": plan.usual_s, "runs": plan.trials, "varies": varied}))
+        return
+    keys = [knob.key for knob in plan.knobs]
+    echo_line(settings_plan_line(_name(plan), usual_s=plan.usual_s, keys=keys, trials=plan.trials))
+
+
+def tune_settings(
+    plan: SettingsPlan, plugins: Plugins, *, budget_s: float, fresh: bool, save: bool, as_json: bool
+) -> int:
+    """Carry out a search, print what it found, and return the exit status."""
+    from mlbench.cli.run_maker import ProgressingMaker
+    from mlbench.errors import UsageError
+    from mlbench.folders import tuned_settings_file
+    from mlbench.records.run_folder import make_results_folder
+    from mlbench.reports.tune_settings import settings_text, settings_trial_line
+    from mlbench.reports.units import rough_time
+    from mlbench.tuner.find_settings import find_settings
+    from mlbench.tuner.tuned_settings import check_place
+
+    if budget_s < plan.usual_s / 2:
+        raise UsageError(
+            f"--budget {budget_s / 60:g} is too short: the search usually takes {rough_time(plan.usual_s)}.",
+            hint="Give at least half of that, or a shorter --tier.",
+        )
+    if save:
+        check_place(tuned_settings_file())
+
+    def show(tried: TriedSettings) -> None:
+        what = settings_text(tried.trial.settings, plan.start)
+        line = settings_trial_line(
+            what, tried.record, is_full=tried.trial.is_full, is_stored=tried.is_stored, reason=tried.reason
+        )
+        echo_line(line, to_stderr=True)
+
+    make_results_folder(plan.base.results)
+    maker = ProgressingMaker(plugins)
+    outcome = find_settings(plan, plugins, maker, budget_s=budget_s, fresh=fresh, on_trial=show)
+    saved = _save(plan, outcome) if save and outcome.best else None
+    _print(plan, outcome, saved, as_json=as_json)
+    return 0 if outcome.best else 1
+
+
+def _name(plan: SettingsPlan) -> str:
+    base = plan.base
+    return f"{base.workload} {base.backend} {base.scenario} {base.precision}"
+
+
+def _save(plan: SettingsPlan, outcome: SettingsOutcome) -> Path | None:
+    """Keep the settings, and return the file; None where today's are the best and nothing was kept before."""
+    from mlbench.folders import tuned_settings_file
+    from mlbench.tuner.settings_plan import values_to_save
+    from mlbench.tuner.tuned_settings import save_entry
+
+    assert outcome.best
+    values = values_to_save(plan, outcome.best.settings)
+    if not values:
+        return None
+    names = ("workload", "backend", "scenario", "profile", "precision")
+    how = {
+        "by": "mlbench tune",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tier": str(plan.base.tier),
+        "runs": [each.run_id for each in outcome.records_of(outcome.best)],
+    }
+    file = tuned_settings_file()
+    save_entry(file, {name: str(getattr(plan.base, name)) for name in names}, values, how)
+    return file
+
+
+def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, as_json: bool) -> None:
+    from mlbench.reports.console import DISCLAIMER
+    from mlbench.reports.tune_settings import found_settings_lines, settings_json, settings_text
+
+    best = outcome.best
+    of_best, of_start = _records(plan, outcome)
+    if as_json:
+        facts = {
+            "settings": dict(best.settings) if best else None,
+            "changed": {key: value for key, value in best.settings.items() if value != plan.start[key]} if best else {},
+            "results": [each.result.value for each in of_best if each.result],
+            "results_today": [each.result.value for each in of_start if each.result],
+            "runs": [each.run_id for each in of_best],
+            "made": outcome.made,
+            "saved": str(saved) if saved else None,
+        }
+        echo_json(settings_json(facts))
+        return
+    if not best:
+        reason = "no settings gave a result that counts" if outcome.finalists else "the budget is used up"
+        echo_line(f"No settings were found: {reason}; the same command goes on from here.", to_stderr=True)
+        return
+    for line in found_settings_lines(_name(plan), settings_text(best.settings, plan.start), of_best, of_start):
+        echo_line(line)
+    echo_line(f"  saved in   {saved}: later runs use it" if saved else "  --save keeps what differs for later runs.")
+    echo_line(DISCLAIMER)
+
+
+def _records(plan: SettingsPlan, outcome: SettingsOutcome) -> tuple[tuple[RunRecord, ...], tuple[RunRecord, ...]]:
+    """Return the full runs of the best settings and those of today's."""
+    best = outcome.records_of(outcome.best) if outcome.best else ()
+    start = next((each for each in outcome.finalists if each.settings == plan.start), None)
+    return best, outcome.records_of(start) if start else ()
