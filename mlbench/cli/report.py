@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import across_option, margin_option, results_option
+from mlbench.cli.options import across_option, filter_options, margin_option, results_option
 from mlbench.cli.output import echo, echo_line
 
 if TYPE_CHECKING:
     from mlbench.records.run_record import RunRecord
+    from mlbench.records.selection import Filter
     from mlbench.reports.summary import Summary
 
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--price", type=click.Path(path_type=Path), metavar="FILE", help="The prices for --cost; see `mlbench cost`."
 )
+@filter_options
 @across_option
 @margin_option
 @results_option
@@ -43,13 +45,15 @@ def command(
     markdown: bool,
     priced_runs: tuple[str, ...],
     price: Path | None,
+    wanted: Filter,
     across: tuple[str, ...],
     margin: float,
     results: Path,
 ) -> None:
     """Report on RUNS: each a run, a folder of runs, a baseline or a tag; by default all of the results folder.
 
-    The file needs no network and no other file. Combinations with three or more runs get a trend chart.
+    The file needs no network and no other file. With --compare, filters apply to each side.
+    Combinations with three or more runs get a trend chart.
     """
     from mlbench.comparison.compare import compare
     from mlbench.comparison.cost import compute_cost
@@ -69,12 +73,12 @@ def command(
     if bool(priced_runs) != bool(price):
         given, other = ("--cost", "--price FILE") if priced_runs else ("--price", "--cost INSTANCE=RUNS")
         raise UsageError(f"{given} is given without {other.split()[0]}.", hint=f"Add {other}.")
-    found = _select_sides(results, runs, sides)
+    found = _select_sides(results, runs, sides, wanted)
     summary = summarise(found)
     history = runs_like(results, summary.runs) if sides else []
     comparison = compare(found["base"], found["new"], across=across, margin=margin, history=history) if sides else None
     steps = {each.points[step.index].run_id for each in histories_of(summary.runs) for step in each.steps}
-    title = _title(runs, sides, summary)
+    title = _title(runs, sides, wanted, summary)
     cost = compute_cost(priced_runs, price, results) if price else None
     content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost)
     text = summary_markdown(content) if markdown else html_page(content)
@@ -85,23 +89,29 @@ def command(
         echo(text, newline=False)
 
 
-def _select_sides(results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None) -> dict[str, list[RunRecord]]:
-    """Return the records of both sides of a comparison, or of all that was named, under one empty name."""
-    from mlbench.records.selection import load_records, records_named
+def _select_sides(
+    results: Path, runs: tuple[str, ...], sides: tuple[str, str] | None, wanted: Filter
+) -> dict[str, list[RunRecord]]:
+    """Return the filtered records of each side of a comparison, or of all that was named, under one empty name."""
+    from mlbench.records.selection import select_records
 
     if sides:
-        return {side: records_named(results, name) for side, name in zip(("base", "new"), sides, strict=True)}
-    if not runs:
-        return {"": load_records(results)}
-    return {"": [record for name in runs for record in records_named(results, name)]}
+        return {
+            side: select_records(results, [name], wanted) for side, name in zip(("base", "new"), sides, strict=True)
+        }
+    return {"": select_records(results, runs, wanted)}
 
 
-def _title(runs: tuple[str, ...], sides: tuple[str, str] | None, summary: Summary) -> str:
-    """Return what was requested: folder names without their path; for a single run its description."""
-    if sides:
-        base, new = (Path(side).name for side in sides)
-        return f"{new} against {base}"
-    if len(summary.runs) == 1:
+def _title(runs: tuple[str, ...], sides: tuple[str, str] | None, wanted: Filter, summary: Summary) -> str:
+    """Return what was requested: folder names without their path, and the filter; for a single run its description."""
+    if len(summary.runs) == 1 and not sides:
         (run,) = summary.runs
         return f"{run.workload} on {run.backend}, {run.scenario}"
-    return ", ".join(Path(run).name for run in runs) or "All runs"
+    if sides:
+        base, new = (Path(side).name for side in sides)
+        title = f"{new} against {base}"
+    else:
+        title = ", ".join(Path(run).name for run in runs) or "All runs"
+    parts = [each for each in (wanted.workload, wanted.backend, wanted.scenario, wanted.tier) if each]
+    newest = [f"newest {wanted.newest}"] if wanted.newest else []
+    return f"{title}: {', '.join([*parts, *newest])}" if parts or newest else title

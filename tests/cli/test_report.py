@@ -60,6 +60,31 @@ def test_without_names_all_runs_are_in_it(mlbench, store):
     assert "All 10 runs are valid and accurate." in mlbench("report", "--markdown").stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--workload", "resnet50"], ("# All runs: resnet50\n", "All 10 runs are valid")),
+        (["--newest", "3"], ("# All runs: newest 3\n", "All 3 runs are valid")),
+        (["good", "--scenario", "Offline", "--newest", "2"], ("# good: Offline, newest 2\n", "All 2 runs are valid")),
+    ],
+)
+def test_a_report_takes_the_filters_of_table_and_show(mlbench, store, options, told):
+    store("good", 100)
+    store("other", 90)
+    printed = mlbench("report", *options, "--markdown").stdout
+    assert printed.startswith(told[0])
+    assert told[1] in printed
+
+
+def test_a_filter_that_matches_no_run_of_a_side_is_refused_in_one_line(mlbench, store, tmp_path):
+    store("good", 100)
+    store("bad", 90)
+    file = tmp_path / "change.html"
+    done = mlbench("report", "--compare", "good", "bad", "--workload", "bert", "-o", file)
+    assert (done.exit_code, file.exists()) == (2, False)
+    assert "none of 5 runs has workload 'bert'." in done.stderr
+
+
 def test_a_comparison_names_what_got_slower(mlbench, store, drawn, tmp_path):
     store("old", 100)
     store("new", 40)
