@@ -65,7 +65,8 @@ def compare(workload: str, backend: str, overrides: dict[str, str], results: Pat
     rates = {settings: rate(plan, settings, plugins) for settings in grid}
     grid_s = time.monotonic() - began_s
     best = sorted(grid, key=rates.__getitem__, reverse=True)[:BEST]
-    again = {settings: list[float]() for settings in (*best, plan.start, outcome.best.settings)}
+    repeated: list[KnobValues] = [*best, plan.start, outcome.best.settings]
+    again: dict[KnobValues, list[float]] = {settings: [] for settings in repeated}
     for _ in range(AGAIN):
         for settings, found in again.items():
             found.append(rate(plan, settings, plugins))
@@ -77,7 +78,8 @@ def compare(workload: str, backend: str, overrides: dict[str, str], results: Pat
         f"today {today:,.5g}: {tuned / today:.3f} of it; {search_s:.0f} s of {grid_s:.0f} s: {search_s / grid_s:.2f}"
     )
     print(f"  found {dict(outcome.best.settings)}")
-    print(f"  best  {dict(max(best, key=lambda each: statistics.mean(again[each])))}", flush=True)
+    winner = max(best, key=lambda each: statistics.mean(again[each]))
+    print(f"  best  {dict(winner)}", flush=True)
 
 
 def main() -> None:
