@@ -133,8 +133,8 @@ def test_a_plan_runs_nothing(tmp_path):
         (["gptj", "--budget", "0.1"], "--budget 0.1 is too short: the search takes at least"),
         (["gptj", "--budget", "nan"], "nan"),
         (
-            ["gptj", "--scenario", "Offline"],
-            "Offline sends no rate, so there is none to tune. Such a scenario: Server.",
+            ["gptj", "--scenario", "Offline", "--limit", "latency=1s"],
+            "Offline is not judged by a latency, so --limit has no meaning there.",
         ),
         (["3d-unet"], "3d-unet has no scenario with a rate"),
         (["3d-unet", "--scenario", "Server"], "the rules do not define 3d-unet in Server"),
