@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.backend import Backend, EnginePlan
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings, Scenario
-from mlbench.contracts.workload import Profile, Weights
+from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.documents import open_to_write
 from mlbench.errors import MlbenchError, StorageError, UnavailableError, UsageError, describe_error
@@ -45,6 +45,8 @@ Listener = Callable[[Mapping[str, Any]], None]
 
 LOG_FILE = "log.txt"
 """In the run folder: the output of the run's process."""
+
+_MEASURE = "mlbench.measurement.measure:measure"
 
 _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be valid."""
@@ -202,7 +204,7 @@ def run_benchmark(
         UnstoredRunError: it was measured, and cannot be stored; the error has the record.
         TakenError: another process has the claim.
     """
-    begun = _Begun.now(request, plugins.scenario(request.scenario))
+    begun = _Begun.now(request, plugins)
     remove_abandoned(request.results)
     with RunFolder.create(request.results, begun.run_id, claim) as folder:
         stages = StageTimes()
@@ -241,7 +243,7 @@ def _measure(begun: _Begun, folder: RunFolder, on_progress: Listener, stages: St
 
     try:
         return call_isolated(
-            ChildFunction("mlbench.measurement.measure:measure", RunOutcome),
+            ChildFunction(_MEASURE, RunOutcome, begun.modules),
             begun.job(folder.path),
             log,
             _limits(begun.request.settings),
@@ -260,19 +262,22 @@ class _Begun:
     request: ResolvedRequest
     scenario: Scenario
     run_id: str
+    modules: Sequence[str]
+    """What its process loads that takes long to import."""
     created: datetime
     started_ns: int
     environment: Environment
     ceilings: Ceilings | None
 
     @classmethod
-    def now(cls, request: ResolvedRequest, scenario: Scenario) -> Self:
+    def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
         """Return the facts of a run that begins now."""
         created, environment = datetime.now(UTC), observe_environment()
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         return cls(
             request=request,
-            scenario=scenario,
+            scenario=plugins.scenario(request.scenario),
+            modules=_modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
             run_id=new_run_id(created, *names),
             created=created,
             started_ns=time.monotonic_ns(),
@@ -354,6 +359,12 @@ class _Begun:
             return share_of(outcome.work, self.request.precision, outcome.runtime, self.ceilings, instances)
         except Exception as error:  # a backend's facts may be anything
             return None, describe_error(error)
+
+
+def _modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
+    """Return the modules that a run's process is forked with."""
+    of_networks = workload.preload if backend.preload else ()
+    return (_MEASURE.partition(":")[0], *backend.preload, *of_networks)
 
 
 def _storable(value: object) -> Any:

@@ -166,6 +166,11 @@ BROKEN = {
     "options that are a dictionary": (with_class("options = {'threads': 1}"), "options is a dict, no instance"),
     "options that are a class": (with_class("from mlbench import NoOptions as options"), "the class NoOptions"),
     "a tuning file that is missing": (with_class("tuning = __import__('pathlib').Path('no.toml')"), "where no file"),
+    "modules to load that are text": (with_class("preload = 'torch'"), "preload is a str, no sequence of names"),
+    "modules to load that are none": (
+        with_class("preload = ('torch; x',)"),
+        "preload has 'torch; x', no name of a module",
+    ),
     "a tuning file that is text": (with_class("tuning = 'no.toml'"), "tuning is a str, no Path"),
     "probe raises": (probing("raise OSError('no driver')"), "probe() raised OSError: no driver"),
     "probe exits": (probing("import sys; sys.exit(0)"), "probe() raised SystemExit: 0"),

@@ -88,6 +88,10 @@ class Backend(ABC):
     """A frozen dataclass with default values."""
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    preload: Sequence[str] = ()
+    """Modules of its runtime that take long to import. Each run of a command is a fork of a process that has imported
+    them and done nothing else. So importing them must start no thread, open no device, and read nothing that a run
+    sets; leave out what does."""
 
     @abstractmethod
     def probe(self) -> Probe:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -59,6 +60,9 @@ class Workload(ABC):
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
     sources: Path | None = None
     """A TOML file of official files: where they are, and how they are recognised (see `mlbench.fetching.sources`)."""
+    preload: Sequence[str] = ()
+    """Modules besides `Backend.preload` that building its networks loads; a backend that has none needs none of these.
+    The same holds for them."""
     is_default: bool = True
     """Whether it is among those that run where the user names none."""
     mini_server_latency_ms: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ def check_backend(backend: Any) -> None:
     text(backend.title, "title")
     _check_options(backend.options)
     _check_file(backend.tuning, "tuning")
+    _check_preload(backend.preload)
 
 
 def check_workload(workload: Any) -> None:
@@ -72,6 +73,7 @@ def check_workload(workload: Any) -> None:
     _check_options(workload.options)
     _check_file(workload.tuning, "tuning")
     _check_file(workload.sources, "sources")
+    _check_preload(workload.preload)
 
 
 def check_scenario(scenario: Any) -> None:
@@ -125,3 +127,11 @@ def _check_options(options: object) -> None:
 def _check_file(file: object, what: str) -> None:
     demand(file is None or isinstance(file, Path), f"{what} is {kind_of(file)}, no Path")
     demand(file is None or typing.cast(Path, file).is_file(), f"{what} is {file}, where no file is")
+
+
+def _check_preload(modules: object) -> None:
+    is_sequence = isinstance(modules, Sequence) and not isinstance(modules, str)
+    demand(is_sequence, f"preload is {kind_of(modules)}, no sequence of names")
+    for module in typing.cast(Sequence[object], modules):
+        name = text(module, "a name in preload")
+        demand(all(part.isidentifier() for part in name.split(".")), f"preload has {name[:80]!r}, no name of a module")

@@ -1,7 +1,9 @@
-"""The child's side of isolation: ``python -P -m mlbench.execution.child module:function descriptor``."""
+"""The child's side of isolation: ``python -P -m mlbench.execution.child module:function descriptor``, or forked."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import faulthandler
 import importlib
 import inspect
@@ -12,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, NoReturn, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
@@ -22,14 +24,22 @@ from mlbench.execution.supervisor import die_with_parent
 from mlbench.execution.wire import Sender
 
 
-def main() -> int:
-    """Run the function on the request from standard input; report to the parent how it went."""
+def main(path: str, descriptor: int) -> int:
+    """Run a function on the request from standard input; report to the parent how it went.
+
+    Args:
+        path: the function: ``module:function``.
+        descriptor: of the pipe to the parent.
+
+    Returns:
+        The status to exit with.
+    """
     faulthandler.enable()
     die_with_parent()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    module, _, function = sys.argv[1].partition(":")
+    module, _, function = path.partition(":")
     key, request = _read_start()
-    channel = Channel(Sender(int(sys.argv[2]), key))
+    channel = Channel(Sender(descriptor, key))
     try:
         called = getattr(importlib.import_module(module), function)
         channel.outcome(_as_values(called(_as_annotated(called, request), channel)))
@@ -62,5 +72,14 @@ def _as_values(answer: Any) -> Any:
     return to_jsonable_python(answer) if is_model else answer
 
 
+def leave(status: int) -> NoReturn:
+    """End this process as always, but for freeing each object, which takes long once a framework was imported."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed, or the disk is full
+            stream.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main(sys.argv[1], int(sys.argv[2])))

@@ -95,6 +95,8 @@ class ChildFunction(Generic[_Answer]):
 
     path: str
     answer: type[_Answer]
+    modules: Sequence[str] = ()
+    """What it loads that takes long to import, and may be imported before a process is forked."""
 
 
 def call_isolated(
@@ -104,11 +106,12 @@ def call_isolated(
     limits: ProcessLimits,
     on_progress: OnProgress = lambda progress: None,
 ) -> _Answer | Failure:
-    """Run a function in a fresh interpreter, and return its answer or how it failed.
+    """Run a function in a process of its own, and return its answer or how it failed.
 
     The child's output goes to ``log``, up to a bound, and so does data on its pipe that is not a message.
     ``on_progress`` is given each `Channel.progress`. When this returns, all processes that the child started have
-    ended too.
+    ended too. The process is a fresh interpreter; for a function with ``modules`` it is a fork of one that has only
+    imported them, which later calls share (`fork_server`).
 
     Raises:
         MlbenchError: the child raised one; the same class, message and hint. A `GraphError` is a failure instead: it
@@ -118,7 +121,8 @@ def call_isolated(
     """
     key, oom_kills = new_key(), oom_kills_so_far()
     try:
-        process = SupervisedProcess(function.path, {"key": key, "request": to_jsonable_python(request)}, log)
+        start = {"key": key, "request": to_jsonable_python(request)}
+        process = SupervisedProcess(function.path, start, log, function.modules)
     except OSError as error:
         raise UsageError(f"the run's process cannot be started: {error.strerror}.", hint=_ROOM_HINT) from None
     with process:

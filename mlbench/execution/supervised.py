@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import secrets
 import socket
@@ -11,17 +12,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from mlbench.execution import supervisor
 from mlbench.execution.bounded_log import BoundedLog
+from mlbench.execution.fork_server import ForkedSupervisor, ForkRequest, fork_server
 from mlbench.execution.usage import process_tree
 
 if TYPE_CHECKING:
     import psutil
+
+logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 16
 _MARK = "MLBENCH_RUN_MARK"
@@ -33,13 +37,14 @@ _END_WITHIN_S = supervisor.END_WITHIN_S + 5.0
 class SupervisedProcess:
     """Runs ``mlbench.execution.child`` for a function; all its descendants are gone when this context is left."""
 
-    def __init__(self, function: str, start: Mapping[str, Any], log: Path) -> None:
+    def __init__(self, function: str, start: Mapping[str, Any], log: Path, modules: Sequence[str] = ()) -> None:
         """Start it.
 
         Args:
             function: ``module:function``.
             start: given to the child on its standard input.
             log: gets what it prints, up to a bound.
+            modules: which it loads; with any it is a fork of a process that has imported them, where that works.
 
         Raises:
             OSError: it cannot be started.
@@ -52,19 +57,10 @@ class SupervisedProcess:
         """Can be read when the child has ended; see `note_end`."""
         self.control.setblocking(False)
         self._mark = secrets.token_hex(16)
-        child = [sys.executable, "-P", "-m", "mlbench.execution.child", function, str(write_end)]
-        numbers = [str(theirs.fileno()), str(write_end)]
         try:
             with theirs, _nameless_file(json.dumps(start).encode()) as stdin:
-                self._supervisor = subprocess.Popen(
-                    [sys.executable, "-I", "-S", supervisor.__file__, *numbers, *child],
-                    stdin=stdin,
-                    stdout=self.log.fileno(),
-                    stderr=self.log.fileno(),
-                    pass_fds=[theirs.fileno(), write_end],
-                    env={**os.environ, _MARK: self._mark},
-                    start_new_session=True,
-                )
+                descriptors = (stdin.fileno(), self.log.fileno(), theirs.fileno(), write_end)
+                self._supervisor = self._fork(function, modules, descriptors) or self._spawn(function, descriptors)
         except BaseException:
             self._close()
             raise
@@ -76,6 +72,37 @@ class SupervisedProcess:
         """How the child ended, as `subprocess` has it; None: it has not, or its supervisor could not say."""
         self._end_by_s = float("inf")
         self._seen: list[psutil.Process] = []
+
+    def _fork(self, function: str, modules: Sequence[str], descriptors: Sequence[int]) -> ForkedSupervisor | None:
+        """Start it from a process that has imported some modules; None where that is not possible."""
+        server = fork_server(modules)
+        environment = {**os.environ, _MARK: self._mark}
+        try:
+            request = ForkRequest(function=function, environment=environment, folder=os.getcwd())
+            return server.start(request, descriptors) if server else None
+        except OSError:
+            logger.warning(
+                "a run's process is a new interpreter and no fork of one with %s", ", ".join(modules), exc_info=True
+            )
+            return None
+
+    def _spawn(self, function: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+        """Start it in a new interpreter.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        stdin, log, control, messages = descriptors
+        child = [sys.executable, "-P", "-m", "mlbench.execution.child", function, str(messages)]
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", supervisor.__file__, str(control), str(messages), *child],
+            stdin=stdin,
+            stdout=log,
+            stderr=log,
+            pass_fds=[control, messages],
+            env={**os.environ, _MARK: self._mark},
+            start_new_session=True,
+        )
 
     def tree(self) -> list[psutil.Process]:
         """Return the supervisor, and all processes below it; when it is gone, those that were there last."""

@@ -2,10 +2,10 @@
 
     python -I -S supervisor.py <control socket> <message pipe> <program> <arguments>
 
-Started as a file and without site packages, since it should cost nothing: it imports from the standard library only. It
-starts the program in a session of its own, and is the kernel's *subreaper* for it: processes whose parents end, in
-whatever session, become the supervisor's children and not those of process 1. So no descendant can escape, and only
-descendants of this run are ever signalled.
+Started as a file and without site packages, since it should cost nothing: it imports from the standard library only; or
+forked, by a process that has imported what the run needs (`supervise`). It starts the program in a session of its own,
+and is the kernel's *subreaper* for it: processes whose parents end, in whatever session, become the supervisor's
+children and not those of process 1. So no descendant can escape, and only descendants of this run are ever signalled.
 
 The end comes with the program's own end, or with the end of the control socket: the parent closed it, or died. Then all
 descendants are stopped, so that none starts another, and killed. The program's wait status goes to the parent. The
@@ -148,20 +148,38 @@ class _Supervisor:
 
     def __init__(self, control: int) -> None:
         self._control = control
-        self._wakeups, wake = os.pipe()
-        for descriptor in (self._wakeups, wake):
+        self._wakeups, self._wake = os.pipe()
+        for descriptor in (self._wakeups, self._wake):
             os.set_blocking(descriptor, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake)
+        signal.set_wakeup_fd(self._wake)
         self._program = 0
         self._status: int | None = None
 
-    def start(self, command: Sequence[str]) -> None:
-        """Start the program."""
+    def start(self) -> bool:
+        """Fork the program's process, and return whether this is it."""
         supervisor = os.getpid()
         self._program = os.fork()
-        if not self._program:
-            _become(command, supervisor)
+        if self._program:
+            return False
+        try:
+            self._leave(supervisor)
+        except OSError as error:
+            os.write(2, f"the run's process cannot be started: {error.strerror}\n".encode())
+            os._exit(_NOT_STARTED)
+        return True
+
+    def _leave(self, supervisor: int) -> None:
+        """Be a process in a session of its own: what it does to its process group leaves the supervisor alone."""
+        os.setsid()
+        die_with_parent()
+        signal.set_wakeup_fd(-1)
+        for descriptor in (self._wakeups, self._wake, self._control):
+            os.close(descriptor)
+        for number in (signal.SIGCHLD, *_RESTORED):
+            signal.signal(number, signal.SIG_DFL)
+        if os.getppid() != supervisor:  # it died before its end was noticed here
+            os._exit(_NOT_STARTED)
 
     def wait(self) -> None:
         """Wait until the program has ended, or the parent asks for it."""
@@ -200,37 +218,41 @@ def _signal(processes: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _become(command: Sequence[str], supervisor: int) -> NoReturn:
-    """Become the program, in a session of its own: what it does to its process group leaves the supervisor alone."""
-    try:
-        os.setsid()
-        die_with_parent()
-        for number in _RESTORED:
-            signal.signal(number, signal.SIG_DFL)
-        if os.getppid() == supervisor:  # else it died before that was asked for
-            os.execv(command[0], list(command))
-    except OSError as error:
-        os.write(2, f"{command[0]} cannot be started: {error.strerror}\n".encode())
-    finally:  # whatever happens, this copy of the supervisor ends here
-        os._exit(_NOT_STARTED)
+def supervise(control: int, messages: int) -> None:
+    """Fork, and return in the new process; this one watches over it, and ends here.
 
-
-def main(arguments: Sequence[str]) -> None:
-    """Run the program, and leave none of its processes."""
-    control, messages, *command = arguments
+    Args:
+        control: descriptor of the socket to the parent.
+        messages: descriptor of the program's pipe, which this process must not hold open.
+    """
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    os.set_inheritable(int(control), False)
+    os.set_inheritable(control, False)
     with contextlib.suppress(OSError):  # then escaped processes are found by the variable
         adopt_orphans()
-    supervisor = _Supervisor(int(control))
-    supervisor.start(command)
-    os.close(int(messages))  # or the parent would never see the end of it
+    supervisor = _Supervisor(control)
+    if supervisor.start():
+        return
     try:
+        os.close(messages)  # or the parent would never see the end of it
         supervisor.wait()
     finally:
-        supervisor.end_all()
-        supervisor.report()
+        try:
+            supervisor.end_all()
+            supervisor.report()
+        finally:  # whatever happens, this copy of the process ends here
+            os._exit(0)
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run the program, and leave none of its processes."""
+    control, messages, *command = arguments
+    supervise(int(control), int(messages))
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]} cannot be started: {error.strerror}\n".encode())
+    os._exit(_NOT_STARTED)
 
 
 if __name__ == "__main__":

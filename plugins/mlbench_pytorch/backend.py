@@ -16,6 +16,7 @@ class PyTorch(TorchBackend):
 
     name = "pytorch"
     title = "torch modules, eager or torch.compile"
+    preload = ("torch",)
 
     def probe(self) -> Probe:
         """Look for the distribution and for device files; torch itself stays unloaded."""

@@ -200,10 +200,22 @@ def sleep_a_while(payload, channel):
     return {}
 
 
+MODULES: tuple[str, ...] = ()
+"""With which the child is forked; none: it is a new interpreter."""
+
+
+@pytest.fixture(autouse=True, params=[(), ("tabnanny",)], ids=["a new interpreter", "a fork"])
+def modules(request, monkeypatch):
+    """Start each child both ways."""
+    monkeypatch.setattr(sys.modules[__name__], "MODULES", request.param)
+
+
+def in_child(function, answer=dict):
+    return ChildFunction(f"{HERE.stem}:{function.__name__}", answer, MODULES)
+
+
 def isolated(function, tmp_path, payload=(), limits=LIMITS):
-    return call_isolated(
-        ChildFunction(f"{HERE.stem}:{function.__name__}", dict), dict(payload), tmp_path / "log.txt", limits
-    )
+    return call_isolated(in_child(function), dict(payload), tmp_path / "log.txt", limits)
 
 
 @pytest.fixture(autouse=True)
@@ -214,30 +226,26 @@ def importable(monkeypatch):
 
 def test_the_outcome_of_a_child_comes_back_and_its_progress_is_heard(tmp_path):
     heard = []
-    outcome = call_isolated(
-        ChildFunction(f"{HERE.stem}:add", dict), {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append
-    )
+    outcome = call_isolated(in_child(add), {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS, heard.append)
     assert outcome == {"sum": 3}
     assert heard == [{"stage": "add", "terms": 2}]
 
 
 def test_a_request_arrives_as_the_function_takes_it_and_its_answer_as_it_was_made(tmp_path):
     order = Order(tmp_path / "x", (GraphCalls(graph="g", shapes={"x": [4, 3]}, count=41),))
-    function = ChildFunction(f"{HERE.stem}:bill", Bill)
+    function = in_child(bill, Bill)
     assert call_isolated(function, order, tmp_path / "log.txt", LIMITS) == Bill(42)
 
 
 def test_an_answer_of_another_form_is_refused_by_the_field(tmp_path):
-    function = ChildFunction(f"{HERE.stem}:add", Bill)
+    function = in_child(add, Bill)
     with pytest.raises(InvalidRunError, match="returned an invalid Bill: total: Field required"):
         call_isolated(function, {"a": 1, "b": 2}, tmp_path / "log.txt", LIMITS)
 
 
 def test_steps_of_a_batch_are_heard_in_their_stage_but_not_every_one(tmp_path):
     heard = []
-    call_isolated(
-        ChildFunction(f"{Path(__file__).stem}:take_steps", dict), {}, tmp_path / "log.txt", LIMITS, heard.append
-    )
+    call_isolated(in_child(take_steps), {}, tmp_path / "log.txt", LIMITS, heard.append)
     assert heard[:2] == [{"stage": "warm-up"}, {"stage": "warm-up", "step": 1, "steps": 1000}]
     assert len(heard) < 20
 
@@ -360,7 +368,7 @@ def test_nothing_outlives_a_parent_that_is_killed(tmp_path):
     script = (
         "import sys; from pathlib import Path;"
         "from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated;"
-        f"leaving = ChildFunction('{HERE.stem}:leave_processes_behind', dict);"
+        f"leaving = ChildFunction('{HERE.stem}:leave_processes_behind', dict, {MODULES});"
         "call_isolated(leaving, {'tells': sys.argv[1]}, Path(sys.argv[2]),"
         "ProcessLimits(stage_timeout_s=600, memory_bytes=2**40))"
     )
@@ -388,9 +396,7 @@ def test_where_no_process_can_be_started_a_line_says_so(tmp_path):
 @pytest.mark.parametrize("size", [0, 10, 2**24], ids=["none", "some", "16 MiB in a line"])
 def test_what_is_on_the_pipe_and_no_message_is_log_text_and_the_outcome_arrives(tmp_path, size):
     stages = []
-    outcome = call_isolated(
-        ChildFunction(f"{HERE.stem}:write_strays", dict), {"bytes": size}, tmp_path / "log.txt", LIMITS, stages.append
-    )
+    outcome = call_isolated(in_child(write_strays), {"bytes": size}, tmp_path / "log.txt", LIMITS, stages.append)
     assert outcome == {"sum": 3, "long": "y" * 200_000}
     assert stages == [{"stage": "load"}, {"stage": "compile"}]
     log = (tmp_path / "log.txt").read_bytes()

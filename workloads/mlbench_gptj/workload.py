@@ -40,6 +40,7 @@ class GptJ(ProfiledWorkload):
     options = GptJOptions()
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
+    preload = ("transformers.modeling_utils",)
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: Articles, targets: tuple[Target, ...]

@@ -38,6 +38,7 @@ class Llama2(ProfiledWorkload):
     options = Llama2Options()
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
+    preload = ("transformers.modeling_utils",)
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: Conversations, targets: tuple[Target, ...]

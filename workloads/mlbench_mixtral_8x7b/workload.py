@@ -41,6 +41,7 @@ class Mixtral(ProfiledWorkload):
     mini_options = ("run_unprotected",)
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
+    preload = ("transformers.modeling_utils",)
 
     def build_metric(
         self, variant: Variant, profile: LanguageProfile, dataset: MixedPrompts, targets: tuple[Target, ...]

@@ -36,6 +36,7 @@ class ResNet50(ProfiledWorkload):
     options = ResNet50Options()
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
+    preload = ("torchvision.models.resnet",)
     mini_server_latency_ms = 100
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 

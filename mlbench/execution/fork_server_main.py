@@ -1,0 +1,111 @@
+"""A process that has imported what runs need, and forks for each: ``python -P -m ... <socket> <modules>``.
+
+It imports and forks; it computes nothing and has no threads of its own, so that a fork is as good as a new interpreter.
+It ends when the other side closes the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mlbench.execution import child
+from mlbench.execution.fork_server import DESCRIPTORS, FORKED, HEADER, REFUSES, START, ForkRequest
+from mlbench.execution.supervisor import adopt_orphans, collect_ended, end_descendants, supervise
+
+_END_WITHIN_S = 10.0
+ASKS_NO_DEVICE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""Has torch ask whether there is a GPU without opening it. Of the server alone: a run has its own environment."""
+DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/accel", "/dev/shm")
+"""Files of accelerators, and memory that is shared with other processes."""
+_FLAGS = socket.MSG_WAITALL | socket.MSG_CMSG_CLOEXEC
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Import, and fork as requested."""
+    number, *modules = arguments
+    line = socket.socket(fileno=int(number))
+    adopt_orphans()
+    os.environ.update(ASKS_NO_DEVICE)
+    for module in modules:
+        with contextlib.suppress(Exception):  # the run itself imports it too, and says why it cannot
+            importlib.import_module(module)
+    if threading.active_count() > 1 or _has_opened_a_device():
+        os._exit(REFUSES)
+    gc.collect()
+    gc.freeze()  # the collector writes into all that it looks at, which would make each fork copy it
+    supervisors: set[int] = set()
+    while True:
+        header, descriptors, _, _ = socket.recv_fds(line, HEADER.size, DESCRIPTORS, _FLAGS)
+        if len(header) < HEADER.size:
+            os._exit(0)  # nothing was started that would be there to be cleaned up
+        kind, value = HEADER.unpack(header)
+        if kind != START:
+            _release(value, supervisors)
+            continue
+        request = ForkRequest(**json.loads(line.recv(value, socket.MSG_WAITALL)))
+        try:
+            pid, error = os.fork(), 0
+        except OSError as failed:
+            pid, error = 0, failed.errno or 1
+        if not pid and not error:
+            line.close()
+            _run(request, descriptors)
+        supervisors.add(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        line.sendall(FORKED.pack(pid, error))
+
+
+def _has_opened_a_device() -> bool:
+    """Return whether an import opened an accelerator, whose driver does not survive a fork."""
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing is closed
+            if os.readlink(f"/proc/self/fd/{number}").startswith(DEVICES):
+                return True
+    return False
+
+
+def _run(request: ForkRequest, descriptors: Sequence[int]) -> NoReturn:
+    """Be the supervisor, which ends here, and the run's process below it."""
+    os.setsid()
+    stdin, log, control, messages = descriptors
+    for source, target in ((stdin, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(stdin)
+    os.close(log)
+    supervise(control, messages)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # as in every interpreter
+        signal.signal(ignored, signal.SIG_IGN)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    os.chdir(request.folder)
+    sys.argv[1:] = [request.function, str(messages)]
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+    child.leave(child.main(request.function, messages))
+
+
+def _release(pid: int, supervisors: set[int]) -> None:
+    """Reap a supervisor that has ended, and end what is below this process and no supervisor: it was left behind."""
+    supervisors.discard(pid)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    if not supervisors and collect_ended(lambda pid, status: None):
+        end_descendants(_END_WITHIN_S)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

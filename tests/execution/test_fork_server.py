@@ -1,0 +1,142 @@
+"""Runs' processes that are forks of one that has imported what they need."""
+
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlbench.execution import fork_server
+from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated
+
+HERE = Path(__file__)
+LIMITS = ProcessLimits(stage_timeout_s=60, memory_bytes=8 * 2**30)
+THREADED = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+
+
+def look(asked, channel):
+    """Return what this process started with."""
+    import numpy
+
+    return {
+        "server": psutil.Process(os.getppid()).ppid(),
+        "imported": sorted({"tabnanny", "threaded", "sqlite3"} & set(sys.modules)),
+        "folder": os.getcwd(),
+        "variable": os.environ.get(asked["variable"]),
+        "torch_asks": os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"),
+        "random": [float(numpy.random.random()), os.urandom(1)[0]],
+        "descriptors": len(os.listdir("/proc/self/fd")),
+    }
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    """Let the child import this file and the modules of a test, and end the servers after each."""
+    monkeypatch.setenv("PYTHONPATH", f"{HERE.parent}:{tmp_path}")
+    yield
+    fork_server.close_servers()
+
+
+@pytest.fixture
+def start(tmp_path):
+    def start(*modules, variable="MLBENCH_X"):
+        function = ChildFunction(f"{HERE.stem}:look", dict, modules)
+        return call_isolated(function, {"variable": variable}, tmp_path / "log.txt", LIMITS)
+
+    return start
+
+
+def test_what_is_imported_once_is_there_in_each_process_and_nothing_else_is_shared(start):
+    first, second = start("tabnanny"), start("tabnanny")
+    assert first["server"] == second["server"] != os.getpid()
+    assert first["imported"] == second["imported"] == ["tabnanny"]
+    assert first["random"] != second["random"]
+    assert first["descriptors"] == second["descriptors"]
+    assert second["torch_asks"] is None
+
+
+def test_other_modules_have_a_server_of_their_own(start):
+    assert start("tabnanny")["imported"] == ["tabnanny"]
+    assert start("sqlite3")["imported"] == ["sqlite3"]
+
+
+def test_only_a_few_servers_are_kept(start):
+    servers = [start("tabnanny", f"of_no_module_{number}")["server"] for number in range(4)]
+    assert [psutil.pid_exists(pid) for pid in servers] == [False, True, True, True]
+
+
+def test_a_process_has_the_folder_and_the_variables_of_its_request(start, monkeypatch, tmp_path):
+    server = start("tabnanny")["server"]
+    monkeypatch.setenv("MLBENCH_X", "of the second")
+    monkeypatch.chdir(tmp_path)
+    second = start("tabnanny")
+    assert (second["variable"], second["folder"], second["server"]) == ("of the second", str(tmp_path), server)
+
+
+def test_a_variable_that_an_import_may_have_read_needs_another_server(start, monkeypatch):
+    server = start("tabnanny")["server"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    second = start("tabnanny", variable="OMP_NUM_THREADS")
+    assert second["variable"] == "1"
+    assert second["server"] != server
+    assert not psutil.pid_exists(server)
+
+
+def test_other_cores_need_another_server(start):
+    allowed, server = os.sched_getaffinity(0), start("tabnanny")["server"]
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        assert start("tabnanny")["server"] != server
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [THREADED, "made = open('/dev/shm/mlbench-test', 'w')\n"],
+    ids=["starts a thread", "opens a device"],
+)
+def test_a_module_after_whose_import_no_fork_is_safe_is_imported_by_each_process_itself(
+    start, tmp_path, caplog, source
+):
+    (tmp_path / "threaded.py").write_text(source)
+    try:
+        for _ in range(2):
+            found = start("threaded", "tabnanny")
+            assert (found["server"], found["imported"]) == (os.getpid(), [])
+    finally:
+        Path("/dev/shm/mlbench-test").unlink(missing_ok=True)
+    (warning,) = caplog.records
+    assert "no fork of one with threaded, tabnanny" in warning.getMessage()
+    assert "starts a thread or opens a device" in str(warning.exc_info[1])
+
+
+def test_a_module_that_cannot_be_imported_is_left_to_the_run(start, tmp_path):
+    (tmp_path / "broken.py").write_text("raise RuntimeError")
+    assert start("no_such_module", "broken", "tabnanny")["imported"] == ["tabnanny"]
+
+
+def test_a_server_that_was_killed_is_replaced(start):
+    server = start("tabnanny")["server"]
+    descriptor = os.pidfd_open(server)
+    os.kill(server, signal.SIGKILL)
+    assert select.select([descriptor], [], [], 60)[0]
+    found = start("tabnanny")
+    assert found["imported"] == ["tabnanny"]
+    assert found["server"] != server
+
+
+def test_a_server_ends_with_the_process_that_started_it():
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        server = fork_server.fork_server(["tabnanny"])
+        os.write(write_end, str(server._process.pid).encode())
+        signal.pause()
+    descriptor = os.pidfd_open(int(os.read(read_end, 16)))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert select.select([descriptor], [], [], 60)[0]
