@@ -76,7 +76,7 @@ def test_a_fetch_that_is_killed_ends_with_the_same_files_and_fetches_hardly_a_by
     with start(file, tmp_path / "whole") as unharmed:
         assert unharmed.wait() == 0, unharmed.stderr.read()
     total, server.sent_bytes = server.sent_bytes, 0
-    running = {}
+    running = {"until": 10**12}
 
     def kill_at(sent):
         if sent >= running["until"]:
@@ -86,10 +86,10 @@ def test_a_fetch_that_is_killed_ends_with_the_same_files_and_fetches_hardly_a_by
     server.on_block = kill_at
     data, killed, twice_bytes, resumed = tmp_path / "killed", 0, 0, 0
     for moment in [*sorted(rng.randrange(total) for _ in range(KILLS)), 10**12]:
-        running["until"] = max(moment, server.sent_bytes + 1)
         there, asked = stored_bytes(data), len(server.requests)
         with start(file, data) as process:
             running["process"] = process
+            running["until"] = max(moment, server.sent_bytes + 1)  # not earlier: the server still sends to the last one
             killed += process.wait() != 0
             process.stderr.read()
         for path, first in server.requests[asked:]:
