@@ -35,7 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "query": "SQL over stored runs and published results.",
         "export": "Stored runs as one Parquet or CSV file.",
         "import": "Results of an official submission tree, as stored runs.",
-        "submit": "Submission trees: check every result of one, own or anybody's.",
+        "submit": "Submissions: what a system owes, and every result of a tree checked.",
     },
     "Extend": {
         "check": "Check a backend, or a workload.",

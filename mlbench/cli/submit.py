@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.submit_plan import command as plan
 
 if TYPE_CHECKING:
     from mlbench.submission.checking.findings import TreeFinding
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 @click.group("submit")
 def command() -> None:
     """Submission trees, as MLCommons' submission checker v4.1 reads them."""
+
+
+command.add_command(plan)
 
 
 @command.command("check")

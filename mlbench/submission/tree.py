@@ -186,14 +186,19 @@ def _hint(root: Path) -> str:
     return f"{divisions[0]} holds no <submitter>/{RESULTS}/<system>/<model>/<scenario>."
 
 
-def _benchmarks() -> Mapping[str, Benchmark]:
-    """Return the names of model folders: those of LoadGen, with the variant where there are several."""
+def official_benchmarks() -> dict[str, Benchmark]:
+    """Return what there is to submit, by model folder: LoadGen's name, with the variant where there are several."""
     known = {}
     for name in official_workloads():
         rules = official_rules(name)
         for variant in rules.variants:
             folder = f"{name}-{variant}" if len(rules.variants) > 1 else name
             known[folder] = Benchmark(rules=rules, variant=variant)
+    return known
+
+
+def _benchmarks() -> Mapping[str, Benchmark]:
+    known = official_benchmarks()
     others = {"resnet": known["resnet50"], "mobilenet": known["resnet50"], "ssd-resnet34": known["retinanet"]}
     return {**known, **others}
 

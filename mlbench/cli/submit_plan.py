@@ -1,0 +1,171 @@
+"""``mlbench submit plan``: the entries that a system owes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.completions import offer_backends
+from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_json, echo_line, terminal_width
+from mlbench.rules.official import Category
+
+if TYPE_CHECKING:
+    from mlbench.records.expected_cost import ExpectedTime
+    from mlbench.records.run_record import RunRecord
+    from mlbench.runner import RunRequest
+    from mlbench.submission.planning import PlannedEntry
+
+
+@click.command("plan")
+@click.argument("runs", nargs=-1, metavar="[RUNS]...")
+@click.option(
+    "--category",
+    "categories",
+    type=click.Choice([each.value for each in Category]),
+    multiple=True,
+    help="Of the system; may be given twice.  [default: both]",
+)
+@click.option("--backend", shell_complete=offer_backends, help="Of the missing runs.  [default: the best available]")
+@click.option("--machine", metavar="HASH", help="The system's, as in a record.  [default: this machine's]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a suite of missing runs.")
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def command(
+    runs: tuple[str, ...],
+    categories: tuple[str, ...],
+    backend: str | None,
+    machine: str | None,
+    output: Path | None,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Print what a system owes in the closed division: which of RUNS serve an entry, and what is missing.
+
+    RUNS are runs, folders or tags; none: all of the results folder. An entry is served by the newest run of the full
+    profile in tier valid that follows the official rules, with the accuracy of the entry. Times are those of earlier
+    runs of the kind, or the least that the rules allow. Exit status: 0 when no run is missing, 1 otherwise.
+    """
+    from mlbench.discovery import Plugins
+    from mlbench.records.environment import observe_environment
+    from mlbench.submission.planning import missing_runs, owed_entries, plan_entry
+
+    plugins = Plugins.discover()
+    chosen = (plugins.backend(backend) if backend else plugins.best_backend(None)).name
+    of = [Category(each) for each in dict.fromkeys(categories)] or [*Category]
+    records, here = _records(results, runs), machine or observe_environment().machine
+    plan = [plan_entry(owed, records, here) for owed in owed_entries(of)]
+    requests = [_request(*each, chosen, results) for each in missing_runs(plan)]
+    if output:
+        _write_suite(output, requests)
+    times = _times(requests, results)
+    if as_json:
+        echo_json(_json(plan, requests, times))
+    else:
+        _print(plan, times)
+        if output and requests:
+            echo_line(f"mlbench run --suite {output} makes them.")
+    return 1 if requests else 0
+
+
+def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
+    from mlbench.errors import UsageError
+    from mlbench.records.selection import Filter, select_records
+
+    try:
+        return select_records(results, names, Filter())
+    except UsageError:
+        if names:
+            raise
+        return []  # there is no run yet
+
+
+def _request(workload: str, scenario: str, backend: str, results: Path) -> RunRequest:
+    from mlbench.contracts.workload import Profile
+    from mlbench.rules.tiers import Tier
+    from mlbench.runner import RunRequest
+
+    return RunRequest(
+        workload=workload, backend=backend, scenario=scenario, profile=Profile.FULL, tier=Tier.VALID, results=results
+    )
+
+
+def _times(requests: Sequence[RunRequest], results: Path) -> list[ExpectedTime]:
+    from mlbench.expected_times import KnownTimes, newest_runs
+
+    known = KnownTimes(record for _, record in newest_runs(results))
+    return [known.expect(each) for each in requests]
+
+
+def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from mlbench.reports.console import short_ids
+
+    runs = {each.nearest.run_id: each.nearest for each in plan if each.nearest}
+    names = dict(zip(runs, short_ids([*runs.values()]), strict=True))
+    table = Table("category", "entry", "scenario", "tests", "run")
+    for each in plan:
+        owed = each.owed
+        tests = " ".join(test.removeprefix("TEST") for test in owed.tests) or "-"
+        found = " ".join(filter(None, (names.get(each.nearest.run_id) if each.nearest else "", each.obstacle)))
+        table.add_row("+".join(owed.categories), owed.model, owed.scenario, tests, found)
+    Console(width=terminal_width() or 160).print(table)
+    for line in _sums(plan, times):
+        echo_line(line)
+
+
+def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterator[str]:
+    """Yield what each category has, and what the runs and the compliance tests take."""
+    from mlbench.records.expected_cost import Basis
+    from mlbench.reports.units import plural, rough_time
+    from mlbench.submission.planning import least_time_of_tests_s, owed_tests
+
+    for category in Category:
+        if of := [each for each in plan if category in each.owed.categories]:
+            served = sum(bool(each.run) for each in of)
+            yield f"{category}: {served} of {len(of)} entries have a run."
+    if times:
+        words = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.NOTHING: "more than"}
+        word, seconds = words[max(each.basis for each in times)], sum(each.seconds for each in times)
+        yield f"{plural(len(times), 'run')} missing: {word} {rough_time(seconds)}."
+    yield f"{plural(len(owed_tests(plan)), 'compliance test')}: more than {rough_time(least_time_of_tests_s(plan))}."
+
+
+def _json(plan: Sequence[PlannedEntry], requests: Sequence[RunRequest], times: Sequence[ExpectedTime]) -> str:
+    from mlbench.submission.planning import least_time_of_tests_s
+
+    entries = [
+        {
+            "categories": [*each.owed.categories],
+            "model": each.owed.model,
+            "scenario": each.owed.scenario,
+            "variant": each.owed.variant,
+            "tests": [*each.owed.tests],
+            "run": each.run.run_id if each.run else None,
+            "nearest": each.nearest.run_id if each.nearest else None,
+            "obstacle": each.obstacle,
+        }
+        for each in plan
+    ]
+    missing = [
+        {"workload": each.workload, "backend": each.backend, "scenario": each.scenario, "expected_s": time.seconds}
+        for each, time in zip(requests, times, strict=True)
+    ]
+    facts = {"entries": entries, "missing": missing, "tests_least_s": least_time_of_tests_s(plan)}
+    return json.dumps(facts, indent=2)
+
+
+def _write_suite(file: Path, requests: Sequence[RunRequest]) -> None:
+    from mlbench.records.whole_file import write_whole
+
+    lines = ["# What a submission lacks, by mlbench submit plan", 'name = "submission"']
+    for each in requests:
+        lines += ["", "[[runs]]", f'workload = "{each.workload}"', f'backend = "{each.backend}"']
+        lines += [f'scenario = "{each.scenario}"', f'profile = "{each.profile}"', f'tier = "{each.tier}"']
+    write_whole(file, "\n".join([*lines, ""]))

@@ -1,0 +1,126 @@
+"""The entries that a system owes in the closed division, and which stored runs serve them.
+
+An entry is a model in one scenario. A system of a category owes every scenario of each model that it enters, and each
+entry owes its compliance tests. Source: submission checker v4.1, ``get_required``; ``v4_1.toml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.records.run_record import RunRecord
+from mlbench.rules.official import Category
+from mlbench.rules.tiers import Tier
+from mlbench.submission.checking.required import required_scenarios
+from mlbench.submission.tree import official_benchmarks
+
+_OF_TOKENS = ("TEST06",)
+"""They send a number of samples, however long that takes."""
+_OFFICIAL = {"profile": Profile.FULL, "tier": Tier.VALID, "weights": Weights.TRAINED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedEntry:
+    """A model in one scenario."""
+
+    categories: Sequence[Category]
+    """Those that require it; one result serves both."""
+    model: str
+    """The model's folder: ``bert-99.9``."""
+    scenario: str
+    workload: str
+    """LoadGen's name of the model: ``bert``."""
+    variant: str
+    """The accuracy that it must have: ``99.9``."""
+    tests: Sequence[str]
+    """Its compliance tests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedEntry:
+    """An entry, and the run that serves it."""
+
+    owed: OwedEntry
+    run: RunRecord | None
+    """The newest run that serves it; None: there is none."""
+    nearest: RunRecord | None
+    """The newest of those that come nearest to serving it; None: there is no run of the model in the scenario."""
+    obstacle: str
+    """What keeps that one from serving it; empty where it does."""
+
+
+def owed_entries(categories: Sequence[Category]) -> list[OwedEntry]:
+    """Return all entries that a system of these categories can make, in the order of the rules."""
+    found = []
+    for model, benchmark in official_benchmarks().items():
+        rules = benchmark.rules
+        for scenario in required_scenarios(benchmark, categories):
+            of = [each for each in categories if scenario in required_scenarios(benchmark, [each])]
+            found.append(
+                OwedEntry(
+                    categories=of,
+                    model=model,
+                    scenario=scenario,
+                    workload=rules.name,
+                    variant=benchmark.variant,
+                    tests=rules.compliance,
+                )
+            )
+    return found
+
+
+def plan_entry(owed: OwedEntry, runs: Sequence[RunRecord], machine: str) -> PlannedEntry:
+    """Return which of some runs serves an entry of a machine's.
+
+    Args:
+        owed: the entry.
+        runs: of any workload.
+        machine: as `Environment.machine` has it.
+    """
+    best: tuple[int, RunRecord, str] | None = None
+    for run in sorted(runs, key=lambda each: each.created):
+        if (run.workload, run.scenario) != (owed.workload, owed.scenario):
+            continue
+        checks = list(_checks(run, owed, machine))
+        passed = next((number for number, obstacle in enumerate(checks) if obstacle), len(checks))
+        if best is None or passed >= best[0]:
+            best = (passed, run, "".join(checks[passed : passed + 1]))
+    if best is None:
+        return PlannedEntry(owed=owed, run=None, nearest=None, obstacle="no run")
+    _, run, obstacle = best
+    return PlannedEntry(owed=owed, run=None if obstacle else run, nearest=run, obstacle=obstacle)
+
+
+def _checks(run: RunRecord, owed: OwedEntry, machine: str) -> Iterator[str]:
+    """Yield for each demand on a run what keeps it from serving; empty: nothing."""
+    for name, wanted in _OFFICIAL.items():
+        found = getattr(run, name)
+        yield f"{name} {found}" if found != wanted else ""
+    yield "imported from a submission" if run.imported else ""
+    yield "made on another machine" if run.environment.machine != machine else ""
+    yield f"failed: {run.failure.kind if run.failure else run.status}" if run.status != "completed" else ""
+    verdict = run.verdict
+    yield "INVALID" if verdict is None or not verdict.is_valid else ""
+    yield "no accuracy test" if run.accuracy is None else ""
+    targets = run.accuracy.targets if run.accuracy else []
+    missed = [each.score for each in targets if each.name == owed.variant and not each.is_met]
+    yield f"misses {owed.variant} in {', '.join(missed)}" if missed else ""
+    yield "not by the official rules" if verdict is None or not verdict.is_conformant else ""
+
+
+def missing_runs(plan: Sequence[PlannedEntry]) -> list[tuple[str, str]]:
+    """Return the workloads and scenarios without a run; one run may serve the entries of all accuracies."""
+    return [*dict.fromkeys((each.owed.workload, each.owed.scenario) for each in plan if not each.run)]
+
+
+def owed_tests(plan: Sequence[PlannedEntry]) -> list[tuple[str, str, str]]:
+    """Return workload, scenario and name of each compliance test; one serves the entries of all accuracies."""
+    owed = (each.owed for each in plan)
+    return [*dict.fromkeys((each.workload, each.scenario, test) for each in owed for test in each.tests)]
+
+
+def least_time_of_tests_s(plan: Sequence[PlannedEntry]) -> float:
+    """Return the time that all compliance tests take at least: each is as long as a run, but those of tokens."""
+    return sum(test not in _OF_TOKENS for _, _, test in owed_tests(plan)) * Tier.VALID.min_duration_ms / 1000
