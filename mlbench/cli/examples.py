@@ -63,6 +63,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
     "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
     "import": ("mlbench import inference_results_v4.1 --tag official",),
+    "system": ("mlbench system describe -o system.json",),
+    "system describe": ("mlbench system describe --from mine.json -o system.json",),
     "submit": ("mlbench submit plan --category edge", "mlbench submit check inference_results_v4.1"),
     "submit plan": ("mlbench submit plan --category edge", "mlbench submit plan -o missing.toml"),
     "submit check": ("mlbench submit check inference_results_v4.1 --notes",),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline", "history", "cost", "report", "site"),
-    *("fetch", "query", "export", "import", "submit", "published"),
+    *("fetch", "query", "export", "import", "submit", "system", "published"),
     *("demo", "tune", "curve", "settings", "doctor", "check", "roofline", "plugin", "completion"),
 )
 """mlbench's own commands; a plugin's command cannot have one of these names."""

@@ -1,0 +1,65 @@
+"""``mlbench system``: the machine, as a submission describes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from mlbench.cli.output import echo_json, echo_line
+
+
+@click.group("system")
+def command() -> None:
+    """Describe the machine as a submission does."""
+
+
+@command.command("describe")
+@click.option(
+    "--from", "own", type=click.Path(path_type=Path), multiple=True, metavar="FILE", help="Fields of your own."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the description there.")
+def describe(own: tuple[Path, ...], output: Path | None) -> int:
+    """Print systems/<system>.json of this machine: all fields that v4.1 wants, filled where the machine says.
+
+    What only a person knows (cooling, interconnects, who submits) is empty and named on stderr. --from reads a JSON
+    object whose fields replace those found; give it again and again, and keep it. The framework lists what is
+    installed: name what your results use. Exit status: 0 when nothing is left to fill, 1 otherwise.
+    """
+    from mlbench.records.environment import observe_environment
+    from mlbench.records.host_hardware import observe_host_hardware
+    from mlbench.records.whole_file import write_whole
+    from mlbench.submission.system_description import describe_system, empty_fields
+
+    fields: Mapping[str, object] = describe_system(observe_environment(), observe_host_hardware())
+    for file in own:
+        fields = {**fields, **_read_own(file)}
+    text = json.dumps(fields, indent=2, ensure_ascii=False)
+    if output:
+        write_whole(output, f"{text}\n")
+    else:
+        echo_json(text)
+    missing = empty_fields(fields)
+    if missing:
+        echo_line(f"{len(missing)} fields are for you to fill: {', '.join(missing)}.", to_stderr=True)
+    return 1 if missing else 0
+
+
+def _read_own(file: Path) -> Mapping[str, str | int]:
+    """Return a user's fields.
+
+    Raises:
+        DataError: it cannot be read.
+        UsageError: a field is of a kind that the official checker crashes over.
+    """
+    from mlbench.documents import read_json_object
+    from mlbench.errors import UsageError
+    from mlbench.submission.system_fields import TEXT_FIELDS
+
+    fields = read_json_object(file, what="description of a system")
+    for name, value in fields.items():
+        if not isinstance(value, str | int) or (name in TEXT_FIELDS and not isinstance(value, str)):
+            raise UsageError(f"{file}: {name} is {json.dumps(value)[:80]}.", hint="Write it as text in quotes.")
+    return fields
