@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -54,17 +55,24 @@ def main(arguments: Sequence[str]) -> NoReturn:
             _release(value, supervisors)
             continue
         request = ForkRequest(**json.loads(line.recv(value, socket.MSG_WAITALL)))
-        try:
-            pid, error = os.fork(), 0
-        except OSError as failed:
-            pid, error = 0, failed.errno or 1
+        pid, error = _fork()
         if not pid and not error:
             line.close()
             _run(request, descriptors)
-        supervisors.add(pid)
+        supervisors |= {pid} - {0}
         for descriptor in descriptors:
             os.close(descriptor)
         line.sendall(FORKED.pack(pid, error))
+
+
+def _fork() -> tuple[int, int]:
+    """Fork; return the new process, 0 in itself, and the number of the error that kept it from being."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from Python 3.12 on, of the threads of a BLAS, which has its own cure
+        try:
+            return os.fork(), 0
+        except OSError as failed:
+            return 0, failed.errno or 1
 
 
 def _has_opened_a_device() -> bool:
