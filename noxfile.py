@@ -25,7 +25,7 @@ RESOLVE = (
 
 QUICK = "not slow and not gpu and not data"
 
-SIDE_BY_SIDE = ("-n", "3", "--dist", "worksteal")
+SIDE_BY_SIDE = ("-n", "4", "--dist", "worksteal")
 """More processes than the two cores that are expected: many tests wait."""
 
 TEST_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": ""}

@@ -66,7 +66,8 @@ def found_lines(name: str, rate_per_s: float, runs: Sequence[Late], records: Seq
 
 def plan_line(name: str, *, least_s: float, usual_s: float, stored: int) -> str:
     """Return how long a search takes."""
-    there = f"; {plural(stored, 'run')} of earlier searches are there and would be used" if stored else ""
+    verb = "is" if stored == 1 else "are"
+    there = f"; {plural(stored, 'run')} of earlier searches {verb} there and would be used" if stored else ""
     return f"{name}: about {rough_time(usual_s)}, at least {rough_time(least_s)}{there}."
 
 

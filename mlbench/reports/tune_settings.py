@@ -45,7 +45,7 @@ def _results(records: Sequence[RunRecord]) -> str:
         return "none"
     low, high = (quantity(value, results[0].unit) for value in (values[0], values[-1]))
     runs = plural(len(values), "full run")
-    return f"{low} ({runs})" if low == high else f"{low} to {high} over {runs}"
+    return f"{low} ({runs})" if low == high else f"{low.removesuffix(f' {results[0].unit}')} to {high} over {runs}"
 
 
 def settings_plan_line(name: str, *, usual_s: float, keys: Sequence[str], trials: int) -> str:
