@@ -63,6 +63,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
     "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
     "import": ("mlbench import inference_results_v4.1 --tag official",),
+    "audit": ("mlbench audit 3f2a --plan", "mlbench audit 3f2a", "mlbench audit 3f2a --test TEST05"),
     "submit": ("mlbench submit check inference_results_v4.1",),
     "submit check": ("mlbench submit check inference_results_v4.1 --notes",),
     "check": ("mlbench check pytorch", "mlbench check onnxruntime --precision int8 --set backend.threads=2"),

@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "query": "SQL over stored runs and published results.",
         "export": "Stored runs as one Parquet or CSV file.",
         "import": "Results of an official submission tree, as stored runs.",
+        "audit": "A run's compliance tests: TEST01, 04, 05 and 06, with both verdicts.",
         "submit": "Submission trees: check every result of one, own or anybody's.",
     },
     "Extend": {
