@@ -65,6 +65,12 @@ def test_a_tree_with_a_written_test_is_accepted(tree, logs, files, seeds):
     assert [each for each in findings_of(tree) if not each.is_note] == []
 
 
+def test_the_hash_beside_a_shortened_log_is_that_of_the_whole(tmp_path, logs):
+    written = write_test(tmp_path, TestFiles(test="TEST01", performance=SPEED, accuracy="TEST PASS\n"), logs())
+    digest = hashlib.sha256((logs() / "mlperf_log_accuracy.json").read_bytes()).hexdigest()
+    assert (written / "accuracy/accuracy.txt").read_text() == f"hash={digest}\n"
+
+
 def test_scores_that_are_too_far_apart_are_refused(tree, logs):
     files = TestFiles(
         test="TEST01",
