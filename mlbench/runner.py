@@ -32,7 +32,7 @@ from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.records.run_record import FailureRecord, RooflineRecord, RunRecord, SettingRecord
+from mlbench.records.run_record import AuditRecord, FailureRecord, RooflineRecord, RunRecord, SettingRecord
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
@@ -94,6 +94,8 @@ class ResolvedRequest(RunRequest):
     settings: Settings
     accuracy_of: Path | None = None
     """The folder of an earlier run whose accuracy test stands for this run's; None: it makes its own."""
+    audit: AuditRecord | None = None
+    """The compliance test that the run is; None: a run for a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +300,7 @@ class _Begun:
             uncounted="" if self.ceilings else ONCE,
             machine=f"{self.environment.machine} {self.environment.allowance.model_dump_json()}",
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
+            audit=request.audit.test if request.audit else "",
         )
 
     def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:
@@ -341,6 +344,7 @@ class _Begun:
                 "mlbench_version": __version__,
                 "precision": self.request.precision,
                 "tag": self.request.tag,
+                "audit": self.request.audit,
                 "repeat": self.request.repeat,
                 "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
                 "environment": environment,

@@ -40,8 +40,10 @@ ROOMS = {
     "reports": {"comparison", "records"},
     "scaffold": set(),
     "submission": {"loadgen", "records", "rules"},
+    "auditing": {"discovery", "loadgen", "measurement", "records", "rules", "runner", "submission", "tuning"},
     "conformance": {"discovery", "execution", "loadgen", "scoring", "setting_descriptions", "toolkit", "tuning"},
     "cli": {
+        "auditing",
         "comparison",
         "conformance",
         "discovery",

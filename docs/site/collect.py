@@ -17,6 +17,7 @@ SECTIONS = {
         "docs/reading-a-result.md",
         "docs/reports.md",
         "docs/submission-trees.md",
+        "docs/audit.md",
         "docs/tuning.md",
         "docs/data.md",
         "docs/benchmarking-a-server.md",

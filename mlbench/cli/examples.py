@@ -63,6 +63,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
     "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
     "import": ("mlbench import inference_results_v4.1 --tag official",),
+    "audit": ("mlbench audit 3f2a --plan", "mlbench audit 3f2a", "mlbench audit 3f2a --test TEST05"),
     "system": ("mlbench system describe -o system.json",),
     "system describe": ("mlbench system describe --from mine.json -o system.json",),
     "submit": ("mlbench submit plan --category edge", "mlbench submit check inference_results_v4.1"),

@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "query": "SQL over stored runs and published results.",
         "export": "Stored runs as one Parquet or CSV file.",
         "import": "Results of an official submission tree, as stored runs.",
+        "audit": "A run's compliance tests: TEST01, 04, 05 and 06, with both verdicts.",
         "system": "This machine as a submission describes it, and what you must add.",
         "submit": "Submissions: what a system owes, and every result of a tree checked.",
     },

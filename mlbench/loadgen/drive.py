@@ -13,6 +13,7 @@ import mlperf_loadgen
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine
 from mlbench.errors import DataError, MlbenchError, describe_error
+from mlbench.loadgen.audit_file import hand_over
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.lateness import LateCount
 from mlbench.loadgen.ledger import Ledger
@@ -112,9 +113,10 @@ def _start(test: Test, sut: Sut, qsl: Qsl, dataset: Dataset, folder: Path) -> No
     fast_sut = mlperf_loadgen.ConstructFastSUT(sut.issue, sut.flush)  # plain lists: a third of the cost per sample
     library = mlperf_loadgen.ConstructQSL(dataset.count, min(loaded, dataset.count), qsl.load, qsl.unload)
     try:
-        mlperf_loadgen.StartTestWithLogSettings(
-            fast_sut, library, loadgen_settings(test, dataset.count), _log_settings(folder), "no audit file"
-        )
+        with hand_over(test.audit) as audit_file:
+            mlperf_loadgen.StartTestWithLogSettings(
+                fast_sut, library, loadgen_settings(test, dataset.count), _log_settings(folder), audit_file
+            )
     finally:
         mlperf_loadgen.DestroyQSL(library)
         mlperf_loadgen.DestroyFastSUT(fast_sut)

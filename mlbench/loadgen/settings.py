@@ -65,6 +65,8 @@ class Test:
     equal_issue: bool = False
     longest_answer: int = 1
     """Tokens in an answer at most."""
+    audit: str = ""
+    """Text of the ``audit.config`` under which a performance test runs; empty: none."""
 
     @property
     def patience_s(self) -> float:
@@ -119,6 +121,8 @@ def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettin
     settings.qsl_rng_seed = test.seeds.qsl
     settings.sample_index_rng_seed = test.seeds.sample_index
     settings.schedule_rng_seed = test.seeds.schedule
+    for name in ("qsl", "sample_index", "schedule"):  # a LoadGen that reads test05 from the file takes these
+        setattr(settings, f"test05_{name}_rng_seed", getattr(test.seeds, name))
     settings.accuracy_log_rng_seed = test.seeds.accuracy_log
     settings.accuracy_log_sampling_target = 0 if is_accuracy else load.reply_checks
     settings.min_duration_ms = load.min_duration_ms

@@ -23,6 +23,7 @@ from mlbench.execution.stage_times import WARM_UP
 from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
+from mlbench.measurement.audited import audit_text, audited_limits
 from mlbench.measurement.instance_sweep import choose_instances
 from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.judging import judge_run
@@ -66,7 +67,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         model.program.listener = channel.step
     metric = job.workload.metric(job.variant, dataset) if spec.wants_accuracy else None
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    limits = with_own_limits(by_rules, job.load)
+    limits = audited_limits(with_own_limits(by_rules, job.load), job)
     metering, facts = Metering.from_request(spec.power, plugins), PluginFacts()
     kept = KeptBatch.find(job, model, plugins)
     job = kept.apply(job, plugins)
@@ -286,6 +287,8 @@ class _Tests:
     ) -> Traffic:
         """Let LoadGen drive the engine; its logs are in the run folder, under the mode's name."""
         test = test_of(self.job, self.model, self.limits, load, mode)
+        if mode is Mode.PERFORMANCE:
+            test = dataclasses.replace(test, audit=audit_text(self.job))
         self.channel.progress(mode)
         callbacks = callbacks_to(self.channel, mode, test, self.ready.dataset.count)
         folder = self.job.folder / mode

@@ -21,6 +21,7 @@ from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
+from mlbench.measurement.audited import audited_limits
 from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_work
 from mlbench.measurement.job import Job
 from mlbench.measurement.judging import Judgement, judge_run
@@ -87,7 +88,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
     issued = _count_in_log(detail, "result_query_count") * _count_in_log(detail, "generated_samples_per_query")
     created, duration_ns = _times(record, second, folder)
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    limits = with_own_limits(by_rules, job.load)
+    limits = audited_limits(with_own_limits(by_rules, job.load), job)
     judgement = _judge_again(record, job, dataset, detail, limits)
     weights, fingerprints = _fingerprints(record, job, dataset)
     work = derive_work(record, job, detail, issued)
@@ -152,6 +153,7 @@ def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plu
         folder=str(folder),
         wants_accuracy=wants_accuracy,
         uncounted="no run is made",
+        audit=record.audit.test if record.audit else "",
     )
     try:
         return Job.of_spec(spec, plugins)

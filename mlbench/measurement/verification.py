@@ -26,6 +26,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "format": "how the record is written, which every reader checks",
     "mlbench_version": _ONLY_THE_RECORD,
     "tag": _ONLY_THE_RECORD,
+    "audit": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
     "environment": "the machine at the time of the run; it may have changed",

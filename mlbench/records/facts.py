@@ -72,9 +72,11 @@ IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
     **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
     "settings": _settings,
     "variant": lambda record: record.imported.variant if record.imported else "none",
+    "audit": lambda record: f"{record.audit.test} of {record.audit.of}" if record.audit else "none",
 }
 """Facts that make runs repeats of each other. Settings are those set by hand; the others follow from the rest. The
-variant is the accuracy variant that an imported result was submitted for."""
+variant is the accuracy variant that an imported result was submitted for; the audit is the compliance test that a run
+is."""
 
 CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,

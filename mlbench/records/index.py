@@ -31,7 +31,7 @@ from mlbench.records.run_record import FORMAT, RunRecord
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 5
+VERSION = 6
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000

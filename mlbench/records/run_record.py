@@ -254,6 +254,14 @@ class ImportRecord(Stored):
     """The submitter's description of the system; empty where the tree has none."""
 
 
+class AuditRecord(Stored):
+    """A run that is a compliance test of another run, and no result."""
+
+    test: Literal["TEST01", "TEST04", "TEST05", "TEST06"]
+    of: str
+    """Id of the run that it audits."""
+
+
 def _utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
@@ -301,6 +309,9 @@ class RunRecord(Stored):
 
     imported: ImportRecord | None = None
     """Source of an imported run; null: a run of mlbench."""
+
+    audit: AuditRecord | None = None
+    """The compliance test that the run is; null: a run for a result."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None

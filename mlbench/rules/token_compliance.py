@@ -6,7 +6,7 @@ Source: MLPerf Inference v4.1, compliance/nvidia/TEST06/run_verification.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from mlbench.contracts.metric import LoggedReply
@@ -120,6 +120,32 @@ def verify_test06(
         end=Fault.END not in found,
         length=Fault.LENGTH not in found,
     )
+
+
+def verify_official_test06(
+    replies: Iterable[LoggedReply], *, has_first: bool, dtype: str = "int64", end_token: int | str = 2
+) -> TokenCompliance:
+    """Return what the official script says of a run's replies, blind spots included.
+
+    Its check of the end passes always where the token was given on the command line, which leaves it text; the first
+    element of an answer is never looked at. Its check of the first token passes where none was reported at all.
+
+    Args:
+        replies: of the accuracy log.
+        has_first: whether first tokens were reported.
+        dtype: how a token is stored.
+        end_token: as the script has it: 2 by default, a text where it was given.
+    """
+    form = TokenForm(dtype=dtype)
+    first = end = length = True
+    for reply in replies:
+        tokens = form.tokens(reply)
+        is_whole = len(reply.data) % _item_bytes(form) == 0
+        begun = None if reply.token_data is None else form.tokens(replace(reply, data=reply.token_data))
+        first &= is_whole and begun is not None and all(one == other for one, other in zip(tokens, begun, strict=False))
+        end &= is_whole and not (len(tokens) > 2 and all(token == end_token for token in tokens[-2:]))
+        length &= is_whole and reply.token_count == len(tokens)
+    return TokenCompliance(first_token=first if has_first else None, end=end, length=length)
 
 
 def _item_bytes(form: TokenForm) -> int:

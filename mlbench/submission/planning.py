@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.records.run_record import RunRecord
+from mlbench.rules.audit_config import OF_TOKENS
 from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
 from mlbench.submission.checking.required import required_scenarios
 from mlbench.submission.tree import official_benchmarks
 
-_OF_TOKENS = ("TEST06",)
-"""They send a number of samples, however long that takes."""
 _OFFICIAL = {"profile": Profile.FULL, "tier": Tier.VALID, "weights": Weights.TRAINED}
 
 
@@ -122,5 +121,5 @@ def owed_tests(plan: Sequence[PlannedEntry]) -> list[tuple[str, str, str]]:
 
 
 def least_time_of_tests_s(plan: Sequence[PlannedEntry]) -> float:
-    """Return the time that all compliance tests take at least: each is as long as a run, but those of tokens."""
-    return sum(test not in _OF_TOKENS for _, _, test in owed_tests(plan)) * Tier.VALID.min_duration_ms / 1000
+    """Return the time that all compliance tests take at least: each is as long as a run, but that of tokens."""
+    return sum(test != OF_TOKENS for _, _, test in owed_tests(plan)) * Tier.VALID.min_duration_ms / 1000

@@ -141,6 +141,7 @@ def variations(run):
     traffic = run.scenario_facts.model_dump() | {"percentile": 0.5}
     fields |= {
         "variant": {"imported": {**variant, "description": {}}},
+        "audit": {"audit": {"test": "TEST04", "of": "another"}},
         "hardware": {"environment": quota},
         "clocks": {"environment": clocks},
         "traffic": {"scenario_facts": traffic},

@@ -1,0 +1,1 @@
+"""Compliance tests of stored runs: which are owed, their runs, their verdicts."""

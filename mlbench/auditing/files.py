@@ -1,0 +1,42 @@
+"""The files of a test as a submission has them, in the test's run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlbench.auditing.verdicts import AuditVerdict
+from mlbench.loadgen.settings import Mode
+from mlbench.rules.audit_config import OF_TOKENS
+from mlbench.submission.compliance_files import TestFiles, write_test
+
+
+def write_files(verdict: AuditVerdict) -> Path | None:
+    """Write ``TEST01/`` and so on, as a tree's folder ``compliance`` has it; None where the test has no logs.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    if verdict.performance is None and verdict.replies is None:
+        return None
+    files = TestFiles(
+        test=verdict.test,
+        performance="" if verdict.test == OF_TOKENS else performance_text(verdict),
+        accuracy=verdict.replies.text if verdict.replies else "",
+        scores=verdict.replies.scores if verdict.replies else None,
+    )
+    return write_test(verdict.folder, files, verdict.folder / Mode.PERFORMANCE)
+
+
+def performance_text(verdict: AuditVerdict) -> str:
+    """Return ``verify_performance.txt``. It passes where ours does, problems with the test's run included."""
+    found = verdict.performance
+    if found is None:
+        return "Verifying performance.\nTEST FAIL: there is no result to compare\n"
+    passed = found.passed and not verdict.problems
+    return (
+        "Verifying performance.\n"
+        f"reference score = {found.reference:.12g}\n"
+        f"test score = {found.measured:.12g}\n"
+        f"change = {found.change:+.2%}, limit {found.margin:.0%}\n"
+        f"TEST {'PASS' if passed else 'FAIL'}\n"
+    )

@@ -1,0 +1,131 @@
+"""Which compliance tests a stored run owes, and whether it can be audited at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.contracts.rules import Tokens
+from mlbench.discovery import Plugins
+from mlbench.errors import UsageError
+from mlbench.measurement.verification import verify
+from mlbench.records.environment import observe_environment
+from mlbench.records.facts import CONDITIONS
+from mlbench.records.run_folder import find_run, runs_in
+from mlbench.records.run_record import RunRecord, read
+from mlbench.rules.audit_config import OF_TOKENS
+from mlbench.rules.own import rules_of
+from mlbench.rules.tiers import Tier
+
+AUDITS = ".audits"
+"""The folder of a results folder that holds the tests, by the run that they audit. Its name begins with a dot, so that
+nothing that reads results finds them."""
+
+_TEST06_S = 60.0
+_NOT_REPEATED = ("accuracy", "score")
+"""Stages of a run that its tests do not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTest:
+    """One test, before it runs."""
+
+    test: str
+    is_owed: bool
+    """Whether the closed division demands it of the workload."""
+    seconds: float
+    """How long it takes, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """The tests of one run."""
+
+    record: RunRecord
+    folder: Path
+    """The run folder."""
+    place: Path
+    """Where the run folders of its tests are."""
+    tests: tuple[PlannedTest, ...]
+
+    @property
+    def stored(self) -> list[Path]:
+        """Return the run folders of tests made so far, oldest first."""
+        return runs_in(self.place)
+
+
+def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins) -> AuditPlan:
+    """Return which tests a run is to be put to.
+
+    Args:
+        results: the results folder.
+        name: the run, as every command takes it.
+        tests: by name; none: all that the workload owes.
+        plugins: must hold the run's.
+
+    Raises:
+        UsageError: no such run, or one that cannot be audited.
+        MlbenchError: a plugin of the run is missing here.
+    """
+    folder = find_run(results, name).resolve()
+    record = read(folder)
+    _check_kind(record)
+    rules = rules_of(plugins.workload(record.workload))
+    if OF_TOKENS in tests and rules.tokens is not Tokens.MEASURED:
+        raise UsageError(f"{OF_TOKENS} is about tokens, and {record.workload} answers with none.")
+    if not tests and not rules.compliance:
+        raise UsageError(
+            f"{record.workload} owes no compliance test at v4.1.", hint="Name one with --test to run it all the same."
+        )
+    _check_machine(record)
+    _check_logs(record, folder, plugins)
+    return AuditPlan(
+        record=record,
+        folder=folder,
+        place=folder.parent / AUDITS / record.run_id,
+        tests=tuple(
+            PlannedTest(test=test, is_owed=test in rules.compliance, seconds=_seconds(record, test))
+            for test in dict.fromkeys(tests or rules.compliance)
+        ),
+    )
+
+
+def _check_kind(record: RunRecord) -> None:
+    run = f"run {record.run_id}"
+    if record.audit:
+        raise UsageError(f"{run} is itself {record.audit.test} of {record.audit.of}.", hint="Name the run it audits.")
+    if record.imported:
+        raise UsageError(f"{run} was imported: its engine is not here.", hint="See `mlbench submit check`.")
+    if Tier(record.tier) is not Tier.VALID:
+        raise UsageError(f"{run} is of tier {record.tier}; only one of tier valid is audited.", hint="--tier valid.")
+    if not record.verdict:
+        raise UsageError(f"{run} has no result to audit: it failed.", hint="See `mlbench show`.")
+    if not record.verdict.is_valid:
+        broken = ", ".join(rule.rule for rule in record.verdict.rules if rule.required and not rule.passed)
+        raise UsageError(f"{run} is INVALID by {broken}.", hint="See `mlbench show`.")
+    if not record.accuracy:
+        raise UsageError(f"{run} has no accuracy test to compare with.", hint="Make one with trained weights.")
+
+
+def _check_machine(record: RunRecord) -> None:
+    here, name = record.model_copy(update={"environment": observe_environment()}), "hardware"
+    if CONDITIONS[name](here) != CONDITIONS[name](record):
+        raise UsageError(
+            f"run {record.run_id} was made on {CONDITIONS[name](record)}, and this is {CONDITIONS[name](here)}.",
+            hint="Audit it where it was made.",
+        )
+
+
+def _check_logs(record: RunRecord, folder: Path, plugins: Plugins) -> None:
+    if found := verify(record, folder, plugins).differences:
+        raise UsageError(
+            f"run {record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
+        )
+
+
+def _seconds(record: RunRecord, test: str) -> float:
+    if test == OF_TOKENS:
+        return _TEST06_S
+    spent = sum(each for stage, each in record.stages_ns.items() if stage not in _NOT_REPEATED)
+    return (spent or record.duration_ns or 0) / 1e9

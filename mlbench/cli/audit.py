@@ -1,0 +1,92 @@
+"""``mlbench audit``: a run's compliance tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.completions import offer_runs
+from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_json, echo_wrapped
+
+if TYPE_CHECKING:
+    from mlbench.auditing.audit import Audit
+    from mlbench.auditing.plan import AuditPlan
+    from mlbench.auditing.verdicts import AuditVerdict
+
+_TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
+
+
+@click.command("audit")
+@click.argument("run", shell_complete=offer_runs)
+@click.option(
+    "--test",
+    "tests",
+    multiple=True,
+    type=click.Choice(_TESTS),
+    help="A test; may be given more than once.  [default: all that the workload owes]",
+)
+@click.option("--plan", "only_plans", is_flag=True, help="Say which tests will run and how long, and run nothing.")
+@results_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
+def command(run: str, tests: tuple[str, ...], only_plans: bool, results: Path, as_json: bool) -> int:
+    """Put RUN, a valid run of tier valid, to the compliance tests that the closed division demands.
+
+    Each test runs the same engine once more under LoadGen's official audit configuration, and is kept, whatever comes
+    out. Its verdict stands beside the one of the official script, which does not see everything. Exit status: 0 when
+    all tests made now pass, 1 otherwise, 2 for a run that cannot be audited.
+    """
+    from mlbench.auditing.audit import audit, judge_stored
+    from mlbench.auditing.plan import plan_audit
+    from mlbench.cli.run_maker import ProgressingMaker
+    from mlbench.discovery import Plugins
+    from mlbench.reports.audit import plan_lines
+
+    plugins = Plugins.discover()
+    plan = plan_audit(results, run, tests, plugins)
+    if only_plans:
+        earlier = tuple(judge_stored(plan, plugins))
+        if as_json:
+            echo_json(_plan_json(plan, earlier))
+            return 0
+        for line in plan_lines(plan):
+            echo_wrapped(line, 4)
+        _print(plan, earlier, is_earlier=True)
+        return 0
+    for line in plan_lines(plan):
+        echo_wrapped(line, 4, to_stderr=True)
+    found = audit(plan, plugins, ProgressingMaker(plugins))
+    if as_json:
+        echo_json(_audit_json(found))
+    else:
+        _print(plan, found.earlier, is_earlier=True)
+        _print(plan, found.made)
+    return 0 if found.passed else 1
+
+
+def _print(plan: AuditPlan, verdicts: tuple[AuditVerdict, ...], *, is_earlier: bool = False) -> None:
+    from mlbench.reports.audit import verdict_lines
+
+    unit = "ns" if plan.record.result and not plan.record.result.higher_is_better else "samples/s"
+    for verdict in verdicts:
+        for line in verdict_lines(verdict, unit, is_earlier=is_earlier):
+            echo_wrapped(line, 4)
+
+
+def _plan_json(plan: AuditPlan, earlier: tuple[AuditVerdict, ...]) -> str:
+    tests = [dataclasses.asdict(each) for each in plan.tests]
+    return json.dumps({"run": plan.record.run_id, "tests": tests, "earlier": _verdicts_json(earlier)}, indent=2)
+
+
+def _audit_json(found: Audit) -> str:
+    made, earlier = _verdicts_json(found.made), _verdicts_json(found.earlier)
+    run = found.plan.record.run_id
+    return json.dumps({"run": run, "passed": found.passed, "made": made, "earlier": earlier}, indent=2)
+
+
+def _verdicts_json(verdicts: tuple[AuditVerdict, ...]) -> list[object]:
+    return [dataclasses.asdict(each) | {"folder": str(each.folder)} for each in verdicts]

@@ -1,0 +1,24 @@
+"""What is different in a run that is a compliance test of another run."""
+
+from __future__ import annotations
+
+from mlbench.measurement.job import Job
+from mlbench.rules.audit_config import AuditConfig, audit_config
+from mlbench.rules.own import rules_of
+from mlbench.rules.tiers import RunLimits
+
+
+def audited_limits(limits: RunLimits, job: Job) -> RunLimits:
+    """Return the limits of the test that a job is; the same where it is none."""
+    config = _config_of(job)
+    return config.limits(limits) if config else limits
+
+
+def audit_text(job: Job) -> str:
+    """Return the text of LoadGen's ``audit.config``; empty where a job is no test."""
+    config = _config_of(job)
+    return config.text if config else ""
+
+
+def _config_of(job: Job) -> AuditConfig | None:
+    return audit_config(job.spec.audit, rules_of(job.workload).name) if job.spec.audit else None

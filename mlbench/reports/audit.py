@@ -1,0 +1,47 @@
+"""Verdicts on compliance tests, as lines and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlbench.reports.units import percent, plural, quantity, rough_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlbench.auditing.plan import AuditPlan
+    from mlbench.auditing.verdicts import AuditVerdict
+
+_WORDS = {True: "passes", False: "FAILS"}
+_PLURAL = {True: "pass", False: "FAIL"}
+
+
+def plan_lines(plan: AuditPlan) -> Iterator[str]:
+    """Yield which tests are to run, and how long they take."""
+    total_s = sum(each.seconds for each in plan.tests)
+    count = plural(len(plan.tests), "test")
+    yield f"{plan.record.run_id}: {count}, {rough_time(total_s)} in all"
+    for each in plan.tests:
+        owed = "" if each.is_owed else "; the closed division does not ask for it"
+        yield f"  {each.test}: {rough_time(each.seconds)}{owed}"
+
+
+def verdict_lines(verdict: AuditVerdict, unit: str, *, is_earlier: bool = False) -> Iterator[str]:
+    """Yield a test's verdict, with the official one beside it, and what they rest on."""
+    earlier = "earlier, " if is_earlier else ""
+    official = "passes" if verdict.official_passed else "fails"
+    yield (
+        f"{verdict.test} {_WORDS[verdict.passed]} ({earlier}run {verdict.repeat}; official script: {official})"
+        f"  [{verdict.run_id}]"
+    )
+    if found := verdict.performance:
+        word = "better" if found.change > 0 else "worse"
+        yield (
+            f"  performance {_WORDS[found.passed]}: {quantity(found.measured, unit)}, "
+            f"{percent(abs(found.change))} {word} than the run's {quantity(found.reference, unit)}; "
+            f"limit {percent(found.margin)}, official {percent(found.official_margin)}"
+        )
+    if replies := verdict.replies:
+        yield f"  replies {_PLURAL[replies.passed]}: {'; '.join(replies.findings)}"
+    for problem in verdict.problems:
+        yield f"  {problem}"

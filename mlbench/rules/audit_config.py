@@ -1,0 +1,77 @@
+"""How LoadGen runs a compliance test: the official ``audit.config``, and the limits of a run under it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+from mlbench.rules.official import SEEDS
+from mlbench.rules.tiers import RunLimits
+
+OF_OUTPUTS, OF_REPEATS, OF_SEEDS, OF_TOKENS = "TEST01", "TEST04", "TEST05", "TEST06"
+TESTS = (OF_OUTPUTS, OF_REPEATS, OF_SEEDS, OF_TOKENS)
+
+_LOGGED = "accuracy_log_sampling_target"
+_USUAL_TARGET = 4096
+"""How many replies TEST01 logs of a workload that has no official number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditConfig:
+    """The configuration of one test."""
+
+    test: str
+    values: Mapping[str, int]
+    """LoadGen's keys."""
+
+    @property
+    def text(self) -> str:
+        """Return the file."""
+        return "".join(f"*.*.{key} = {value}\n" for key, value in self.values.items())
+
+    @property
+    def sampling_target(self) -> int:
+        """Return how many replies LoadGen logs, about; 0: the test is not about replies."""
+        return self.values.get(_LOGGED, 0)
+
+    def limits(self, limits: RunLimits) -> RunLimits:
+        """Return the limits that hold in the test instead of a run's: other seeds, or counts of its own."""
+        if self.test == OF_SEEDS:
+            return replace(limits, seeds=SEEDS.test05)
+        if self.test != OF_TOKENS:
+            return limits
+        count = self.values["min_query_count"]
+        return replace(
+            limits,
+            min_duration_ms=self.values["min_duration"],
+            min_query_count=count if limits.offline_min_samples is None else limits.min_query_count,
+            offline_min_samples=None if limits.offline_min_samples is None else count,
+            equal_issue=bool(self.values["sample_concatenate_permutation"]),
+        )
+
+
+def audit_config(test: str, workload: str) -> AuditConfig:
+    """Return the configuration of a test for a workload, by LoadGen's name of it.
+
+    Raises:
+        KeyError: there is no such test.
+    """
+    configs, targets = _tables()
+    values = dict(configs[test])
+    if test == OF_OUTPUTS:
+        values[_LOGGED] = targets.get(workload, _USUAL_TARGET)
+    return AuditConfig(test=test, values=values)
+
+
+@cache
+def _tables() -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, int]]:
+    """Return LoadGen's values by test, and TEST01's sampling target by workload."""
+    text = resources.files("mlbench.rules").joinpath("compliance.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    configs = {
+        test: {key: value for key, value in row.items() if key != "source"} for test, row in table["config"].items()
+    }
+    return configs, {name: value for name, value in table["sampling_target"].items() if name != "source"}
