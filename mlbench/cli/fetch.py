@@ -43,13 +43,15 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     from mlbench.discovery import Plugins as _Plugins
     from mlbench.fetching.local_files import check_paths
     from mlbench.fetching.lock_file import LockFile
+    from mlbench.fetching.own_sources import sources_of
     from mlbench.fetching.plan import check_room, plan_workload
-    from mlbench.fetching.sources import read_sources
     from mlbench.folders import data_folder
 
     data, chosen = data_folder(), choose_workloads(workloads, _Plugins.discover())
-    sources = {each.name: read_sources(each.sources) for each in chosen if each.sources}
+    sources = {each.name: sources_of(each, data) for each in chosen}
     plans = [plan_workload(name, found, LockFile.read(data)) for name, found in sources.items()]
+    for name in sources:
+        print_own_sources(name, data)
     if as_json:
         echo_json(json.dumps([dataclasses.asdict(plan) for plan in plans], indent=2))
     elif only_plan:
@@ -104,6 +106,14 @@ def print_terms(plan: WorkloadPlan) -> None:
     licences = dict.fromkeys(each.licence for each in plan.artifacts if each.licence and not each.is_there)
     if licences:
         echo_line(f"{plan.workload}: licences and terms: {'; '.join(licences)}", to_stderr=True)
+
+
+def print_own_sources(workload: str, data: Path) -> None:
+    """Say where a data folder has its own list of a workload's sources."""
+    from mlbench.fetching.own_sources import own_sources
+
+    if (path := own_sources(workload, data)).exists():
+        echo_line(f"{workload}: addresses and checksums are those of {path}", to_stderr=True)
 
 
 def print_plans(plans: Sequence[WorkloadPlan], data: Path) -> None:

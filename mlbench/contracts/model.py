@@ -51,3 +51,5 @@ class Model:
     """A hash of the weights, or of the seed they were drawn from; kept in the record."""
     files: Path | None = None
     """The folder a native engine loads (a Hugging Face directory), where there is one."""
+    deviations: tuple[str, ...] = ()
+    """Where the files of a full profile are not the official ones: ``planes 8, not 64``. Such a run is not official."""

@@ -93,7 +93,14 @@ class Fetch:
         """Return whether the files of an artifact that is complete have the sizes that were recorded."""
         prefix = f"{self.workload}/{artifact.destination.partition('{')[0]}"
         found = [entry for path, entry in self.lock.files.items() if path.startswith(prefix)]
-        return all(self._size_of(each.path) == each.size_bytes for each in found)
+        files = () if artifact.unpack else artifact.remote_files()
+        return all(self._size_of(each.path) == each.size_bytes for each in found) and all(map(self._is_the_one, files))
+
+    def _is_the_one(self, file: RemoteFile) -> bool:
+        """Return whether a file's recorded checksum is the published one: the list may have changed."""
+        entry = self.lock.files.get(f"{self.workload}/{file.path}")
+        known = entry.checksum if entry else None
+        return not known or known.algorithm != algorithm_of(file.digests) or not file.digests or known in file.digests
 
     def _size_of(self, path: str) -> int:
         """Return the bytes of a file or folder, without other recorded files in that folder."""
@@ -170,7 +177,7 @@ class Fetch:
         if not os.path.lexists(path):
             return False
         entry = self.lock.files.get(f"{self.workload}/{file.path}")
-        if entry and size_of(path) == entry.size_bytes:
+        if entry and size_of(path) == entry.size_bytes and self._is_the_one(file):
             return True
         wanted = file.digests or ((pinned,) if pinned else ())
         try:

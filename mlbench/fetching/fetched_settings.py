@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.fetching.lock_file import LOCK_FILE, LockFile
-from mlbench.fetching.sources import WorkloadSources, read_sources
+from mlbench.fetching.own_sources import sources_of
+from mlbench.fetching.sources import WorkloadSources
 
 if TYPE_CHECKING:
     from mlbench.contracts.workload import Workload
@@ -17,11 +18,11 @@ def fetched_settings(workload: Workload, data: Path) -> Mapping[str, str]:
     """Return paths by setting, ``workload.weights`` for one, of what is complete in the data folder.
 
     Raises:
-        DataError: the workload's ``sources.toml`` or the record of the data folder is malformed.
+        DataError: the workload's list of sources or the record of the data folder is malformed.
     """
     if not workload.sources or not (data / LOCK_FILE).exists():
         return {}
-    sources, lock, folder = read_sources(workload.sources), LockFile.read(data), data / workload.name
+    sources, lock, folder = sources_of(workload, data), LockFile.read(data), data / workload.name
     return {
         f"workload.{name}": str(folder / path)
         for name, path in sources.settings.items()

@@ -100,6 +100,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             token_answers=token_answers(job, model, limits),
             scores=accuracy.scores if accuracy else None,
             targets=metric.targets if metric else (),
+            deviations=model.deviations,
             unscored_reason=unscored,
             output_difference=accuracy.output_difference if accuracy else None,
         )

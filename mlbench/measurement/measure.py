@@ -39,7 +39,7 @@ from mlbench.measurement.spot_check import spot_check
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import RunLimits, limits_of, with_own_limits
+from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         model.program.listener = channel.step
     metric = job.workload.metric(job.variant, dataset) if spec.wants_accuracy else None
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    limits = audited_limits(with_own_limits(by_rules, job.load), job)
+    limits = audited_limits(with_own_limits(fit_to(by_rules, dataset, model), job.load), job)
     metering, facts = Metering.from_request(spec.power, plugins), PluginFacts()
     kept = KeptBatch.find(job, model, plugins)
     job = kept.apply(job, plugins)

@@ -36,7 +36,7 @@ from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord
 from mlbench.records.scenario_record import ScenarioRecord
-from mlbench.rules.tiers import RunLimits, Tier, limits_of, with_own_limits
+from mlbench.rules.tiers import RunLimits, Tier, fit_to, limits_of, with_own_limits
 
 UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
 """Rules about the engine's behaviour during or right after the test; not in any log."""
@@ -88,7 +88,8 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
     issued = _count_in_log(detail, "result_query_count") * _count_in_log(detail, "generated_samples_per_query")
     created, duration_ns = _times(record, second, folder)
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    limits = audited_limits(with_own_limits(by_rules, job.load), job)
+    fitting = fit_to(by_rules, dataset, job.workload.model(job.variant))
+    limits = audited_limits(with_own_limits(fitting, job.load), job)
     judgement = _judge_again(record, job, dataset, detail, limits)
     weights, fingerprints = _fingerprints(record, job, dataset)
     work = derive_work(record, job, detail, issued)

@@ -28,7 +28,13 @@ SHORT_PRECISION = "in"
 def one_line(record: RunRecord) -> str:
     """Return a run in one line: what ran, its result, its validity and accuracy."""
     found = f"{result(record)}{percentile_beside(record)}"
-    return f"{_name(record)}: {found}, {standing(record)}, {accuracy(record)}  [{record.run_id}]"
+    return f"{_name(record)}: {found}, {standing(record)}, {accuracy(record)}{_not_official(record)}  [{record.run_id}]"
+
+
+def _not_official(record: RunRecord) -> str:
+    """Return that the files are a smaller set; empty for others."""
+    rules = record.verdict.rules if record.verdict else []
+    return ", a smaller set than the official one" if any(each.rule == "official_files" for each in rules) else ""
 
 
 def result(record: RunRecord) -> str:

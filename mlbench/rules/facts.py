@@ -97,6 +97,8 @@ class RunFacts:
     """Whether LoadGen was configured to send every sample equally often; None: only its log says so."""
     equal_issue_unknown: str = ""
     """Why neither may say so; empty: if neither says so, it was not done."""
+    deviations: Sequence[str] = ()
+    """Where the files of the full profile are not the official ones: ``planes 8, not 64``."""
     output_difference: OutputDifference | None = None
     """Difference of the accuracy run's outputs from the fp32 model's; None: there are no reference outputs."""
 

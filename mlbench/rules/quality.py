@@ -18,6 +18,22 @@ NAMED = 10
 """Most samples named in a fix."""
 
 
+def official_files(facts: RunFacts) -> RuleResult | None:
+    """The files of the full profile are the official ones; a smaller set of their form is only reported."""
+    if not facts.deviations:
+        return None
+    return RuleResult(
+        rule="official_files",
+        measured=f"a smaller set: {'; '.join(facts.deviations)}",
+        limit="the official ones",
+        unit="",
+        passed=False,
+        fix="No run of it is official: leave out workload.smaller, and fetch the official files.",
+        source="MLPerf Inference v4.1 rules: the models and data sets are given",
+        required=False,
+    )
+
+
 def replies_sound(facts: RunFacts) -> RuleResult | None:
     """Every sample of the performance run was answered once, in the promised form."""
     if facts.reply_faults is None:

@@ -25,6 +25,7 @@ from mlbench.rules.own import rules_of
 
 if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
+    from mlbench.contracts.model import Model
     from mlbench.contracts.scenario import LoadSettings, Scenario
     from mlbench.contracts.workload import Workload
 
@@ -106,6 +107,13 @@ def limits_of(workload: Workload, dataset: Dataset, scenario: Scenario, tier: Ti
             dataset.count if is_mini else rules.samples or dataset.count,
         ),
     )
+
+
+def fit_to(limits: RunLimits, dataset: Dataset, model: Model) -> RunLimits:
+    """Return the limits of a run: of a set smaller than the official one no more samples are asked than it has."""
+    if not model.deviations:
+        return limits
+    return replace(limits, performance_sample_count=min(limits.performance_sample_count, dataset.count))
 
 
 def run_length(workload: Workload, scenario: Scenario, tier: Tier) -> tuple[int, int]:

@@ -32,7 +32,14 @@ from mlbench.rules.loadgen_rules import (
     seeds,
     token_latencies,
 )
-from mlbench.rules.quality import accuracy, output_difference, replies_agree, replies_sound, reply_difference
+from mlbench.rules.quality import (
+    accuracy,
+    official_files,
+    output_difference,
+    replies_agree,
+    replies_sound,
+    reply_difference,
+)
 from mlbench.rules.tiers import Tier
 from mlbench.rules.timing import early_stopping, latency_limit, min_duration, min_queries, offline_samples, tpot, ttft
 
@@ -52,6 +59,7 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     performance_sample_count,
     equal_issue,
     pass_order,
+    official_files,
     replies_sound,
     replies_agree,
     reply_difference,
@@ -117,6 +125,7 @@ def _is_official_setup(facts: RunFacts) -> bool:
         and facts.scenario.name in facts.rules.scenarios
         and facts.rules.is_official
         and facts.workload == facts.rules.name
+        and not facts.deviations
     )
 
 

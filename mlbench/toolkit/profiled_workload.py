@@ -49,6 +49,7 @@ class ProfiledWorkload(Workload):
             program=program,
             weights_fingerprint=self.weights_fingerprint(graphs, program),
             files=profile.folder if variant.weights is Weights.TRAINED else None,
+            deviations=profile.deviations,
         )
 
     def metric(self, variant: Variant, dataset: Any) -> Metric | None:
@@ -58,7 +59,8 @@ class ProfiledWorkload(Workload):
         if variant.weights is Weights.RANDOM:
             return None
         if variant.profile is Profile.FULL:
-            return self.build_metric(variant, self.profile(variant), dataset, rules_of(self).targets)
+            full = self._full(variant)
+            return self.build_metric(variant, full, dataset, full.targets(rules_of(self).targets))
         mini = self._mini(variant)
         rules = self.rules
         targets = mini.targets(rules) if isinstance(rules, str) else mini.own_targets(rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from mlbench.contracts.workload import Weights
 from mlbench.errors import DataError, UsageError
 from mlbench.rules.official import rescaled_targets
 from mlbench.toolkit.mini_folder import DESCRIPTION, MiniFolder, read_mini
+from mlbench.toolkit.official_form import FileForm, read_form
 from mlbench.toolkit.output_references import read_output_reference
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class ProfileParts(ABC):
     @abstractmethod
     def graphs(self, weights: Weights) -> Mapping[str, Graph]:
         """Return the graphs by name, with the profile's weights or random ones."""
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where its files are not the official ones: ``planes 8, not 64``."""
+        return ()
 
 
 class OneGraph(ProfileParts):
@@ -134,6 +140,25 @@ class UserFilesProfile(ProfileParts):
     A subclass is constructed with the workload's options and the kind of weights.
     """
 
+    official: ClassVar[Any] = None
+    """Sizes and checksums of the official files: a frozen dataclass. None: there are no smaller sets of their form."""
+    options: Any
+    """With ``smaller``, where ``official`` is set."""
+
+    @property
+    def form(self) -> FileForm[Any]:
+        """What the files are like; raises `DataError` where a smaller set describes itself wrongly."""
+        return read_form(self.official, getattr(self.options, "smaller", None))
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where the files are not the official ones; nothing for random weights, which come from no file."""
+        return self.form.deviations
+
+    def targets(self, official: Sequence[Target]) -> tuple[Target, ...]:
+        """Return what the scores must reach."""
+        return self.form.targets(official)
+
     @abstractmethod
     def check(self) -> None:
         """Raise `UsageError` for options that are missing, would not be read, or do not fit together."""
@@ -152,8 +177,8 @@ def check_files(workload: str, weights: Weights, options: Any, needs: Mapping[st
         UsageError: a file is missing or would not be read.
     """
     if weights is Weights.RANDOM:
-        if options.weights:
-            raise UsageError("random weights do not come from a file.", hint="Leave out workload.weights.")
+        if given := next((name for name in ("weights", "smaller") if getattr(options, name, None)), ""):
+            raise UsageError("random weights do not come from a file.", hint=f"Leave out workload.{given}.")
         return
     for name, what in needs.items():
         if not getattr(options, name):

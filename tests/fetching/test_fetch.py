@@ -12,8 +12,6 @@ import pytest
 from mlbench.contracts.workload import Workload
 from mlbench.errors import DataError, StorageError, UsageError
 from mlbench.fetching.data_folder import only_fetch
-from mlbench.fetching.download import Downloader
-from mlbench.fetching.fetch import Fetch
 from mlbench.fetching.fetched_settings import fetched_settings
 from mlbench.fetching.lock_file import LOCK_FILE
 from mlbench.fetching.plan import check_room, plan_workload
@@ -42,33 +40,6 @@ def numbers(folder):
 def spell(folder, destination):
     """Make something of what was fetched; named by the lists of sources below."""
     destination.write_text(" ".join(map(str, numbers(folder))))
-
-
-@pytest.fixture
-def fetch(tmp_path, server):
-    """Fetch what a list of sources says, with ``URL`` for the server's address; return what a person must bring."""
-
-    def run(text, *, given=()):
-        file = tmp_path / "sources.toml"
-        file.write_text(f'round = "v4.1"\n{text.replace("URL", server.url)}')
-        with only_fetch(tmp_path / "data") as lock:
-            quick = Downloader(folder=tmp_path, pause=lambda seconds: None, stall_s=30)
-            job = Fetch(
-                workload="w",
-                sources=read_sources(file),
-                data=tmp_path / "data",
-                lock=lock,
-                given=given,
-                downloader=quick,
-            )
-            return [each.id for each in job.run()]
-
-    return run
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "data" / "w"
 
 
 def entry(name, body):

@@ -29,20 +29,47 @@ if TYPE_CHECKING:
 
     from mlbench_bert.workload import BertOptions
 
-DATA_MD5 = "3e85deb501d4e538b6bc56f786231552"
-VOCABULARY_MD5 = "64800d5d8528ce344256daf115d4965e"
-TORCH_MD5 = "00fbcbfaebfa20d87ac9885120a6e9b4"
-"""model.pytorch, fp32, zenodo record 3733896."""
-ONNX_MD5 = "819b25b19cd8e59080c10892689750ca"
-"""model.onnx, fp32, opset 11, zenodo record 3733910."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are."""
+
+    windows_in_data: int
+    windows: Windows
+    architecture: Architecture
+    data_md5: str
+    vocabulary_md5: str
+    torch_md5: str
+    """model.pytorch, fp32, zenodo record 3733896."""
+    onnx_md5: str
+    """model.onnx, fp32, opset 11, zenodo record 3733910."""
+
+
+OFFICIAL = OfficialFiles(
+    windows_in_data=OFFICIAL_WINDOWS,
+    windows=Windows(),
+    architecture=Architecture(),
+    data_md5="3e85deb501d4e538b6bc56f786231552",
+    vocabulary_md5="64800d5d8528ce344256daf115d4965e",
+    torch_md5="00fbcbfaebfa20d87ac9885120a6e9b4",
+    onnx_md5="819b25b19cd8e59080c10892689750ca",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FullProfile(UserFilesProfile, OneGraph):
     """BERT-large with the files a user names."""
 
+    official = OFFICIAL
+
     options: BertOptions
     weights: Weights
+
+    @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
 
     def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""
@@ -68,7 +95,7 @@ class FullProfile(UserFilesProfile, OneGraph):
         """What feeds the graph and reads its logits; the ONNX checkpoint takes 384 tokens, no fewer."""
         if self._is_onnx:
             return Reading(outputs=OFFICIAL_ONNX_OUTPUTS, largest=Windows().tokens, multiple=Windows().tokens)
-        return Reading(outputs=OUTPUTS, largest=Windows().tokens)
+        return Reading(outputs=OUTPUTS, largest=self.files.windows.tokens)
 
     def graph(self, weights: Weights) -> Graph:
         """Return the network, with the user's checkpoint or random weights."""
@@ -76,9 +103,11 @@ class FullProfile(UserFilesProfile, OneGraph):
         if weights is Weights.RANDOM:
             return random_reader(Architecture(), Windows().tokens, calibrate)
         assert self.options.weights is not None
+        files, weights_file = self.files, Path(self.options.weights)
         if self._is_onnx:
-            return official_onnx_reader(Path(self.options.weights), calibrate, md5=ONNX_MD5)
-        return build_reader(Architecture(), Windows().tokens, Path(self.options.weights), calibrate, md5=TORCH_MD5)
+            return official_onnx_reader(weights_file, calibrate, md5=files.onnx_md5)
+        tokens = files.windows.tokens
+        return build_reader(files.architecture, tokens, weights_file, calibrate, md5=files.torch_md5)
 
     @property
     def _is_onnx(self) -> bool:
@@ -86,12 +115,13 @@ class FullProfile(UserFilesProfile, OneGraph):
 
     def _questions(self) -> SquadWindows:
         assert self.options.data is not None and self.options.vocab is not None
+        files = self.files
         return SquadWindows(
-            verify_file(Path(self.options.data), md5=DATA_MD5, what="SQuAD file"),
-            verify_file(Path(self.options.vocab), md5=VOCABULARY_MD5, what="vocabulary"),
-            vocabulary_size=Architecture().vocabulary,
-            windows=Windows(),
-            count=OFFICIAL_WINDOWS,
+            verify_file(Path(self.options.data), md5=files.data_md5, what="SQuAD file"),
+            verify_file(Path(self.options.vocab), md5=files.vocabulary_md5, what="vocabulary"),
+            vocabulary_size=files.architecture.vocabulary,
+            windows=files.windows,
+            count=files.windows_in_data,
         )
 
     def _calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:

@@ -27,6 +27,8 @@ class BertOptions:
     """model.pytorch, or model.onnx (fp32, opset 11)."""
     calibration: Path | None = None
     """One of the two official lists, of feature indices or of question ids; without it nothing can be quantised."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
 
 
 class Bert(ProfiledWorkload):

@@ -31,21 +31,36 @@ TOKENIZER_SIZES = (50257, *VOCABULARIES)
 _DECIDES = ("n_positions", "n_embd", "n_layer", "n_head", "rotary_dim", "bos_token_id", "eos_token_id")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are; ``config.json`` says the rest."""
+
+    articles: int
+
+
 @dataclass(frozen=True, slots=True)
 class FullProfile(LanguageFilesProfile):
     """GPT-J 6B, fine-tuned to summarise, with the files a user names."""
 
     workload = "gptj"
     network = NETWORK
-    config = OFFICIAL_CONFIG
+    official = OfficialFiles(articles=OFFICIAL_ARTICLES)
+    official_config = OFFICIAL_CONFIG
 
     options: GptJOptions
     weights: Weights
 
     @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
+
+    @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:
         """What decides the model; the size of the vocabulary depends on whether a padding token was added."""
-        return {"vocab_size": VOCABULARIES, **{name: (self.config[name],) for name in _DECIDES}}
+        sizes = (self.config["vocab_size"],) if self.options.smaller else VOCABULARIES
+        return {"vocab_size": sizes, **{name: (self.config[name],) for name in _DECIDES}}
 
     def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""
@@ -70,10 +85,12 @@ class FullProfile(LanguageFilesProfile):
         """Open the official articles; where none are given, random prompts."""
         if self.options.data is None:
             return random_articles(vocabulary=self.config["vocab_size"])
-        return Articles(Path(self.options.data), self.tokenizer(), count=OFFICIAL_ARTICLES)
+        return Articles(Path(self.options.data), self.tokenizer(), count=self.files.articles)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer from its own folder, or from that of the weights."""
         folder = self.options.tokenizer or self.options.weights
         assert folder
-        return read_tokenizer(Path(folder), sizes=TOKENIZER_SIZES, end=END, end_id=self.config["eos_token_id"])
+        config = self.config
+        sizes = range(1, config["vocab_size"] + 1) if self.options.smaller else TOKENIZER_SIZES
+        return read_tokenizer(Path(folder), sizes=sizes, end=END, end_id=config["eos_token_id"])

@@ -24,27 +24,49 @@ if TYPE_CHECKING:
 END = "</s>"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are; ``config.json`` says the rest."""
+
+    conversations: int
+    longest_prompt: int
+    """Tokens."""
+    max_new_tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class FullProfile(LanguageFilesProfile):
     """Llama 2 70B Chat with the files a user names."""
 
     workload = "llama2-70b"
     network = NETWORK
-    config = OFFICIAL_CONFIG
+    official = OfficialFiles(
+        conversations=OFFICIAL_CONVERSATIONS, longest_prompt=LONGEST_PROMPT, max_new_tokens=MAX_NEW_TOKENS
+    )
+    official_config = OFFICIAL_CONFIG
 
     options: Llama2Options
     weights: Weights
 
     @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
+
+    @property
     def program(self) -> TokenProgram:
         """How answers are generated."""
-        return conversing(positions=LONGEST_PROMPT + MAX_NEW_TOKENS)
+        files = self.files
+        positions = files.longest_prompt + files.max_new_tokens
+        return conversing(positions=positions, max_new_tokens=files.max_new_tokens)
 
     def dataset(self) -> Dataset:
         """Open the official table; where none is given, random prompts."""
         if self.options.data is None:
             return random_conversations(vocabulary=self.config["vocab_size"])
-        return Conversations(Path(self.options.data), longest=LONGEST_PROMPT, count=OFFICIAL_CONVERSATIONS)
+        files = self.files
+        return Conversations(Path(self.options.data), longest=files.longest_prompt, count=files.conversations)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that comes with the weights."""

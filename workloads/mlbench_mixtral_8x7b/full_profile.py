@@ -22,8 +22,18 @@ if TYPE_CHECKING:
     from mlbench_mixtral_8x7b.workload import MixtralOptions
 
 END = "</s>"
-DATA_MD5 = "78823c13e0e73e518872105c4b09628b"
-"""2024.06.06_mixtral_15k_v4.pkl."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are; ``config.json`` says the rest."""
+
+    samples: int
+    longest_prompt: int
+    """Tokens."""
+    max_new_tokens: int
+    data_md5: str
+    """2024.06.06_mixtral_15k_v4.pkl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +42,38 @@ class FullProfile(LanguageFilesProfile):
 
     workload = "mixtral-8x7b"
     network = NETWORK
-    config = OFFICIAL_CONFIG
+    official = OfficialFiles(
+        samples=OFFICIAL_SAMPLES,
+        longest_prompt=LONGEST_PROMPT,
+        max_new_tokens=MAX_NEW_TOKENS,
+        data_md5="78823c13e0e73e518872105c4b09628b",
+    )
+    official_config = OFFICIAL_CONFIG
 
     options: MixtralOptions
     weights: Weights
 
     @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
+
+    @property
     def program(self) -> TokenProgram:
         """How answers are generated."""
-        return answering(positions=LONGEST_PROMPT + MAX_NEW_TOKENS)
+        files = self.files
+        positions = files.longest_prompt + files.max_new_tokens
+        return answering(positions=positions, max_new_tokens=files.max_new_tokens)
 
     def dataset(self) -> Dataset:
         """Open the official table; where none is given, random prompts."""
         if self.options.data is None:
             return random_mixture(vocabulary=self.config["vocab_size"])
-        data = Path(self.options.data)
+        data, files = Path(self.options.data), self.files
         if data.suffix != ".json":
-            verify_file(data, md5=DATA_MD5, what="data set")
-        return MixedPrompts(data, count=OFFICIAL_SAMPLES)
+            verify_file(data, md5=files.data_md5, what="data set")
+        return MixedPrompts(data, longest=files.longest_prompt, count=files.samples)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that comes with the weights."""

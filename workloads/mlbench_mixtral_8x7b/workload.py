@@ -25,6 +25,8 @@ class MixtralOptions:
     """2024.06.06_mixtral_15k_v4.pkl, or the same table as JSON."""
     weights: Path | None = None
     """The Hugging Face folder Mixtral-8x7B-Instruct-v0.1, with safetensors and tokenizer.json."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
     layers: Annotated[int, Ge(0), Le(32)] = 0
     """Random weights only: so many layers of the 32, each of which takes 5.8 GB in fp32; 0: all, 187 GB."""
     run_unprotected: bool = False

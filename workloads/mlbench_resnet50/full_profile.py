@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,27 +23,48 @@ from mlbench_resnet50.graphs import (
     official_onnx_classifier,
     random_classifier,
 )
-from mlbench_resnet50.preprocessing import prepare_for_onnx, prepare_for_torchvision
+from mlbench_resnet50.preprocessing import SHORTER_SIDE, prepare_for_onnx, prepare_for_torchvision
 from mlbench_resnet50.program import Classification, labels_from_classes, labels_from_logits
 
 if TYPE_CHECKING:
     from mlbench_resnet50.workload import ResNet50Options
 
-TORCHVISION_MD5 = "9e9c86b324d80e65229fab49b8d9a8e8"
-"""resnet50-19c8e357.pth, zenodo record 4588417."""
 
-ONNX_MD5 = "f6a4da60cd5f084d97efc2c1ddb10beb"
-"""resnet50_v1.onnx, opset 11, zenodo record 4735647."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are."""
 
-ARCHITECTURE = Architecture(planes=64, classes=1000, image_size=224)
+    architecture: Architecture
+    shorter_side: int
+    """To which torchvision's recipe resizes images, in pixels."""
+    torchvision_md5: str
+    """resnet50-19c8e357.pth, zenodo record 4588417."""
+    onnx_md5: str
+    """resnet50_v1.onnx, opset 11, zenodo record 4735647."""
+
+
+OFFICIAL = OfficialFiles(
+    architecture=Architecture(planes=64, classes=1000, image_size=224),
+    shorter_side=SHORTER_SIDE,
+    torchvision_md5="9e9c86b324d80e65229fab49b8d9a8e8",
+    onnx_md5="f6a4da60cd5f084d97efc2c1ddb10beb",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
+    official = OFFICIAL
+
     options: ResNet50Options
     weights: Weights
+
+    @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
 
     @property
     def is_onnx(self) -> bool:
@@ -52,7 +74,10 @@ class FullProfile(UserFilesProfile, OneGraph):
     @property
     def prepare(self) -> Prepare:
         """The family's preprocessing."""
-        return prepare_for_onnx if self.is_onnx else prepare_for_torchvision
+        if self.is_onnx:
+            return prepare_for_onnx
+        files = self.files
+        return partial(prepare_for_torchvision, shorter_side=files.shorter_side, size=files.architecture.image_size)
 
     @property
     def program(self) -> Classification:
@@ -73,19 +98,19 @@ class FullProfile(UserFilesProfile, OneGraph):
     def dataset(self) -> PreparedImages:
         """Open ImageNet; without a path, noise in its shape."""
         if self.options.data is None:
-            return random_images(ARCHITECTURE.image_size)
-        folder = Path(self.options.data)
-        return image_folder(folder, self.prepare, size=ARCHITECTURE.image_size, classes=ARCHITECTURE.classes)
+            return random_images(self.files.architecture.image_size)
+        folder, sizes = Path(self.options.data), self.files.architecture
+        return image_folder(folder, self.prepare, size=sizes.image_size, classes=sizes.classes)
 
     def graph(self, weights: Weights) -> Graph:
         """Return the network, with the official weights or random ones."""
         if weights is Weights.RANDOM:
-            return random_classifier(ARCHITECTURE, self.calibration_inputs)
+            return random_classifier(self.files.architecture, self.calibration_inputs)
         assert self.options.weights is not None
-        file = Path(self.options.weights)
+        file, files = Path(self.options.weights), self.files
         if self.is_onnx:
-            return official_onnx_classifier(file, self.calibration_inputs, md5=ONNX_MD5)
-        return build_classifier(ARCHITECTURE, file, self.calibration_inputs, md5=TORCHVISION_MD5)
+            return official_onnx_classifier(file, self.calibration_inputs, md5=files.onnx_md5)
+        return build_classifier(files.architecture, file, self.calibration_inputs, md5=files.torchvision_md5)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""

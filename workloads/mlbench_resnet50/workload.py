@@ -25,6 +25,8 @@ class ResNet50Options:
     """resnet50-19c8e357.pth (torchvision) or resnet50_v1.onnx (opset 11); each has its own preprocessing."""
     calibration: Path | None = None
     """One of the two official lists of 500 validation images; without it nothing can be quantised."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
 
 
 class ResNet50(ProfiledWorkload):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mlbench.documents import read_bytes, read_json_object
+from mlbench.documents import JsonObject, read_bytes, read_json_object
 from mlbench.errors import DataError
 
 INDEX = "model.safetensors.index.json"
@@ -31,14 +33,29 @@ def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None
     Raises:
         DataError: the file is missing or damaged, or a value differs.
     """
-    path = folder / "config.json"
-    config = read_json_object(path, what="model description")
-    if isinstance(rope := config.get("rope_parameters"), dict):
-        config = {**rope, **config}  # where transformers 5 keeps rope_theta
+    path, config = folder / "config.json", read_config(folder)
     for key, values in wanted.items():
-        if config.get(key) not in tuple(values):  # config values may be unhashable lists
+        if config[key] not in tuple(values):  # config values may be unhashable lists
             allowed = " or ".join(map(str, values))
-            raise DataError(f"{path} has {key} = {config.get(key)}, expected {allowed}.")
+            raise DataError(f"{path} has {key} = {config[key]}, expected {allowed}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """What a ``config.json`` says."""
+
+    values: JsonObject
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values.get(name)
+
+
+def read_config(folder: Path) -> ModelDescription:
+    """Return what a folder's ``config.json`` says; raises `DataError` where it is missing or damaged."""
+    config = read_json_object(folder / "config.json", what="model description")
+    rope = config.get("rope_parameters")
+    inner = rope if isinstance(rope, dict) else {}  # where transformers 5 keeps rope_theta
+    return ModelDescription({**inner, **config})
 
 
 def weight_files(folder: Path) -> list[Path]:

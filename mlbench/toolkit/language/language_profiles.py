@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mlbench.contracts.workload import Weights
 from mlbench.documents import read_json_object
 from mlbench.errors import UsageError
-from mlbench.toolkit.language.hugging_face import check_config, weights_fingerprint
+from mlbench.toolkit.language.hugging_face import (
+    ModelDescription,
+    check_config,
+    read_config,
+    weights_fingerprint,
+)
 from mlbench.toolkit.language.token_program import TokenProgram
 from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE
+from mlbench.toolkit.official_form import list_deviations
 from mlbench.toolkit.profiles import ProfileParts, ShippedProfile, UserFilesProfile, check_files
 
 if TYPE_CHECKING:
@@ -82,20 +88,36 @@ class ShippedLanguageProfile(ShippedProfile, LanguageProfile):
 class LanguageFilesProfile(UserFilesProfile, LanguageProfile):
     """The full profile of a language workload: the Hugging Face folder that the options name, or random weights.
 
-    The options have ``data``, ``weights`` and ``layers``: so many instead of all, 0 for all, with random weights only.
+    The options have ``data``, ``weights``, ``smaller`` and ``layers``: so many of random weights, 0 for all.
     """
 
     workload: ClassVar[str]
     """Its name."""
-    config: ClassVar[Config]
+    official_config: ClassVar[Config]
     """The official ``config.json``, as far as it decides the model."""
     options: Any
     weights: Weights
 
     @property
+    def config(self) -> ModelDescription:
+        """The official configuration; of a smaller set what its folder says.
+
+        Raises:
+            DataError: that folder's ``config.json`` is missing or damaged.
+        """
+        if not self.options.smaller or not self.folder:
+            return ModelDescription(self.official_config)
+        return read_config(self.folder)
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where files and configuration are not the official ones."""
+        return (*self.form.deviations, *list_deviations(self.official_config, self.config.values))
+
+    @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:
         """What the ``config.json`` of the user's folder may say."""
-        return {name: (value,) for name, value in self.config.items()}
+        return {name: (self.config[name],) for name in self.official_config}
 
     @property
     def folder(self) -> Path | None:
@@ -104,7 +126,7 @@ class LanguageFilesProfile(UserFilesProfile, LanguageProfile):
 
     def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""
-        layers, most_layers = self.options.layers, self.config[self.network.layers]
+        layers, most_layers = self.options.layers, self.official_config[self.network.layers]
         if self.weights is Weights.TRAINED and layers:
             raise UsageError("trained weights have all their layers.", hint="Leave out workload.layers.")
         if not 0 <= layers <= most_layers:
@@ -119,8 +141,8 @@ class LanguageFilesProfile(UserFilesProfile, LanguageProfile):
         """
         decoding = self.program.decoding
         if weights is Weights.RANDOM:
-            layers = self.options.layers or self.config[self.network.layers]
-            return self.network.random_graphs({**self.config, self.network.layers: layers}, decoding)
+            layers = self.options.layers or self.official_config[self.network.layers]
+            return self.network.random_graphs({**self.official_config, self.network.layers: layers}, decoding)
         assert self.folder
         check_config(self.folder, self.allowed_config)
         return self.network.build_graphs(self.folder, decoding, fingerprint=weights_fingerprint(self.folder))

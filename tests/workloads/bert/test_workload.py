@@ -1,6 +1,7 @@
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,13 @@ class TestFilesInTheOfficialForm:
         tokens = (GOLDEN / "vocab.txt").read_text().splitlines()
         vocab.write_text("\n".join([*tokens, *(f"[unused{number}]" for number in range(4, 30522 - 298 + 4))]) + "\n")
         calibration.write_text("3\n15\n")
-        monkeypatch.setattr(full_profile, "DATA_MD5", hashlib.md5(data.read_bytes()).hexdigest())
-        monkeypatch.setattr(full_profile, "VOCABULARY_MD5", hashlib.md5(vocab.read_bytes()).hexdigest())
-        monkeypatch.setattr(full_profile, "OFFICIAL_WINDOWS", 16)
+        own = replace(
+            full_profile.OFFICIAL,
+            data_md5=hashlib.md5(data.read_bytes()).hexdigest(),
+            vocabulary_md5=hashlib.md5(vocab.read_bytes()).hexdigest(),
+            windows_in_data=16,
+        )
+        monkeypatch.setattr(full_profile.FullProfile, "official", own)
         return {"data": data, "vocab": vocab, "calibration": calibration}
 
     def test_questions_are_scored_against_the_official_reference(self, paths):

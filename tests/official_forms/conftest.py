@@ -1,0 +1,53 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+from scripted_server import ScriptedServer
+
+from mlbench.cli import main
+from mlbench.records.run_record import read
+
+
+@pytest.fixture(scope="module")
+def server():
+    running = ScriptedServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data folder of its own, which is all that a run is told."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLBENCH_DATA", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def fetch(server, data, tmp_path_factory):
+    """Publish a small set and fetch it; return what `mlbench fetch` printed."""
+
+    def run(small_set):
+        downloads = tmp_path_factory.mktemp("downloads")
+        small_set.publish(server, data, downloads)
+        done = CliRunner().invoke(main, ["fetch", small_set.workload.name, "--from", str(downloads)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    return run
+
+
+@pytest.fixture
+def run_full(data, tmp_path):
+    """Run a full profile with nothing but the data folder, and return the record and what was printed."""
+
+    def run(workload, backend, *more):
+        results = tmp_path / "results"
+        arguments = ["run", workload, "--profile", "full", "--backend", backend, "--scenario", "Offline", *more]
+        done = CliRunner().invoke(main, [*arguments, "--results", str(results), "--json"])
+        assert done.exit_code == 0, done.stderr
+        (run,) = json.loads(done.stdout)
+        return read(results / run["run_id"]), done.stderr
+
+    return run
