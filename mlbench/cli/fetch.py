@@ -38,9 +38,11 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     """Bring what the full profile of each WORKLOAD reads into the data folder: verified, unpacked, converted.
 
     Without WORKLOAD: all that name official files. Run it again to continue; it does only what is missing. The folder
-    is $MLBENCH_DATA, or the user's data folder; `mlbench doctor` prints it. Exit 1 where a person must bring a file.
+    is $MLBENCH_DATA, or the user's data folder; `mlbench doctor` prints it. Exit status: 0 when all is there, 1 where a
+    person must bring a file, 2 where one is not to be had or not the right one; all others are fetched then too.
     """
     from mlbench.discovery import Plugins as _Plugins
+    from mlbench.errors import UsageError
     from mlbench.fetching.local_files import check_paths
     from mlbench.fetching.lock_file import LockFile
     from mlbench.fetching.own_sources import sources_of
@@ -64,7 +66,7 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
     from mlbench.fetching.data_folder import only_fetch
     from mlbench.fetching.fetch import Fetch
 
-    waiting = []
+    outcomes = {}
     with only_fetch(data) as lock:
         check_room(plans, data, is_manual_included=bool(given))
         with FetchProgress(sum(plan.missing_bytes for plan in plans)) as progress:
@@ -78,11 +80,15 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
                     on_bytes=progress.on_bytes,
                     on_step=progress.on_step,
                 )
-                waiting += [(name, artifact.ask) for artifact in fetch.run()]
-    for name in sources:
-        missing = [ask for waits, ask in waiting if waits == name]
-        echo_line(f"{name}: {'; '.join(missing) if missing else 'complete'}")
-    return 1 if waiting else 0
+                outcomes[name] = fetch.run()
+    for name, outcome in outcomes.items():
+        for each in outcome.failed:
+            echo_line(f"Error: {name}: {each.artifact.id}: {each.error}", to_stderr=True)
+        failed = [f"{each.artifact.id} failed" for each in outcome.failed]
+        echo_line(f"{name}: {'; '.join([*failed, *(each.ask for each in outcome.waiting)]) or 'complete'}")
+    if any(each.failed for each in outcomes.values()):
+        return UsageError.exit_code
+    return 1 if any(each.waiting for each in outcomes.values()) else 0
 
 
 def choose_workloads(names: Sequence[str], plugins: Plugins) -> list[Workload]:

@@ -30,6 +30,23 @@ class _StoppedError(Exception):
     """Another file of the same artifact failed, or the user interrupted."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedArtifact:
+    """An artifact with a file that is not to be had, or not the right one; its files that are complete stay."""
+
+    artifact: Artifact
+    error: DataError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOutcome:
+    """What a fetch left missing."""
+
+    waiting: Sequence[Artifact]
+    """What a person must bring first."""
+    failed: Sequence[FailedArtifact]
+
+
 @dataclass(slots=True, kw_only=True)
 class Fetch:
     """Fetches one workload's artifacts.
@@ -62,14 +79,26 @@ class Fetch:
         """The workload's part of the data folder."""
         return self.data / self.workload
 
-    def run(self) -> list[Artifact]:
-        """Fetch all that is needed and missing; return what a person must bring first.
+    def run(self) -> FetchOutcome:
+        """Fetch all that is needed and missing, and return what is missing then.
+
+        An artifact that fails keeps no other from being fetched, but those that are made of others.
 
         Raises:
-            DataError: a file is not to be had, or not the right one; what is complete stays.
             StorageError: there is no room.
         """
-        return [each for each in self.sources.needed if not self._complete(each)]
+        waiting: list[Artifact] = []
+        failed: list[FailedArtifact] = []
+        for artifact in self.sources.needed:
+            if failed and (artifact.convert or artifact.items):
+                continue
+            self._stopping = threading.Event()
+            try:
+                if not self._complete(artifact):
+                    waiting.append(artifact)
+            except DataError as error:
+                failed.append(FailedArtifact(artifact=artifact, error=error))
+        return FetchOutcome(waiting=waiting, failed=failed)
 
     def _complete(self, artifact: Artifact) -> bool:
         """Fetch an artifact; return whether it is complete now."""

@@ -31,7 +31,10 @@ def fetch(tmp_path, server):
                 given=given,
                 downloader=quick,
             )
-            return [each.id for each in job.run()]
+            outcome = job.run()
+            for each in outcome.failed:
+                raise each.error
+            return [each.id for each in outcome.waiting]
 
     return run
 
