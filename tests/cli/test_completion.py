@@ -153,7 +153,13 @@ def test_completion_imports_nothing_heavy(words, results):
 
 def test_keys_are_those_of_the_backend_and_the_workload_that_were_named(results):
     offered, _ = complete(["run", "gptj", "--backend", "endpoint", "--set", "w"], results)
-    assert offered == ["workload.data=", "workload.weights=", "workload.tokenizer=", "workload.layers="]
+    assert offered == [
+        "workload.data=",
+        "workload.weights=",
+        "workload.tokenizer=",
+        "workload.smaller=",
+        "workload.layers=",
+    ]
     offered, _ = complete(["run", "--backend", "endpoint", "--set", "backend.re"], results)
     assert offered == ["backend.retries="]
 

@@ -40,7 +40,7 @@ MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
 def asked(rules, scenario, mode=Mode.PERFORMANCE, **changes):
     """Return the test that a job of a workload asks for under the official limits."""
     limits = dataclasses.replace(official_limits(official_rules(rules), scenario), **changes)
-    job = SimpleNamespace(scenario=scenario, workload=SimpleNamespace(rules=rules))
+    job = SimpleNamespace(spec=SimpleNamespace(audit=""), scenario=scenario, workload=SimpleNamespace(rules=rules))
     return test_of(job, MODEL, limits, LoadSettings(), mode)
 
 
@@ -156,7 +156,13 @@ def tests_of(tmp_path):
 
     def tests_of(scenario, engine=None, **load):
         load = LoadSettings(**{"min_duration_ms": 60, "min_query_count": 1, **load})
-        job = SimpleNamespace(scenario=scenario, load=load, folder=tmp_path, workload=SimpleNamespace(rules="resnet50"))
+        job = SimpleNamespace(
+            spec=SimpleNamespace(audit=""),
+            scenario=scenario,
+            load=load,
+            folder=tmp_path,
+            workload=SimpleNamespace(rules="resnet50"),
+        )
         limits = dataclasses.replace(official_limits(official_rules("resnet50"), scenario), performance_sample_count=40)
         if limits.offline_min_samples:
             limits = dataclasses.replace(limits, offline_min_samples=40)

@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,10 +62,12 @@ class TestFilesInTheOfficialForm:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "gptj", **config}))
         save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
         shutil.copy(golden / "tokenizer.json", tmp_path)
-        monkeypatch.setattr(full_profile.FullProfile, "config", config)
+        monkeypatch.setattr(full_profile.FullProfile, "official_config", config)
         monkeypatch.setattr(full_profile, "VOCABULARIES", (629,))
         monkeypatch.setattr(full_profile, "TOKENIZER_SIZES", (629,))
-        monkeypatch.setattr(full_profile, "OFFICIAL_ARTICLES", 12)
+        monkeypatch.setattr(
+            full_profile.FullProfile, "official", replace(full_profile.FullProfile.official, articles=12)
+        )
         return {"data": golden / "cnn_eval.json", "weights": tmp_path}
 
     def test_summaries_are_scored_against_the_official_reference(self, options):

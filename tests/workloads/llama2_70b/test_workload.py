@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,10 @@ class TestFilesInTheOfficialForm:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **config}))
         save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
         shutil.copy(golden / "tokenizer.json", tmp_path)
-        monkeypatch.setattr(full_profile.FullProfile, "config", config)
-        monkeypatch.setattr(full_profile, "OFFICIAL_CONVERSATIONS", 4)
+        monkeypatch.setattr(full_profile.FullProfile, "official_config", config)
+        monkeypatch.setattr(
+            full_profile.FullProfile, "official", replace(full_profile.FullProfile.official, conversations=4)
+        )
         return {"data": golden / "pandas_2.2_numpy_2.pkl", "weights": tmp_path}
 
     def test_answers_are_scored_against_the_official_reference(self, options):

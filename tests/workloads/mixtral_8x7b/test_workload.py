@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,8 @@ class TestFilesInTheOfficialForm:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "mixtral", **config}))
         save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
         shutil.copy(golden / "tokenizer.json", tmp_path)
-        monkeypatch.setattr(full_profile.FullProfile, "config", config)
-        monkeypatch.setattr(full_profile, "OFFICIAL_SAMPLES", 1)
+        monkeypatch.setattr(full_profile.FullProfile, "official_config", config)
+        monkeypatch.setattr(full_profile.FullProfile, "official", replace(full_profile.FullProfile.official, samples=1))
         row = {"dataset": "GSM8K", "id": "train.1", "gt_output": "7", "tok_input": [1, 1], "tok_stop_sequence": [2]}
         (tmp_path / "data.json").write_text(json.dumps([row]))
         return {"data": tmp_path / "data.json", "weights": tmp_path, "run_unprotected": True}
