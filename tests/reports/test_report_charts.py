@@ -81,6 +81,13 @@ def test_a_load_has_a_point_for_each_run_that_counts(a_server_run, a_late_run):
     assert [row[2:] for row in rows_of(figure)] == [["100 samples/s", "59.1 ms"], ["200 samples/s", "59.1 ms"]]
 
 
+def test_the_runs_of_a_curve_are_drawn_as_a_curve_alone(a_server_run):
+    runs = [a_server_run(0, value=100.0), a_server_run(1, value=200.0, tag="curve")]
+    (figure,) = load_figures(*drawn(*runs))
+    assert [row[2] for row in rows_of(figure)] == ["100 samples/s"]
+    assert list(load_figures(*drawn(*runs[1:]))) == []
+
+
 def test_a_batch_size_that_nobody_tried_has_no_number(a_server_run, a_run):
     engine = a_server_run().engine
     assert dict(engine.sweep_per_s) == {1: 352.6, 2: 518.8, 4: 243.1, 8: 403.9}

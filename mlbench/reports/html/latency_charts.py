@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlbench.records.run_names import CURVE_TAG
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.html.drawing import Figure, Palette, Row, limit_line, points, svg_of, time_axis
 from mlbench.reports.html.table import table
@@ -161,7 +162,7 @@ def _percentile_axis() -> altair.X:
 
 
 def load_figures(combinations: Sequence[Combination], palette: Palette) -> Iterator[Figure]:
-    """Yield, for each scenario that sends a rate, its latency against its throughput."""
+    """Yield, for each scenario that sends a rate, its latency against its throughput; a curve's runs have their own."""
     served = [each for each in combinations if each.newest.scenario_facts.sends_rate]
     for scenario in dict.fromkeys(each.scenario for each in served):
         figure = _load_figure([each for each in served if each.scenario == scenario], combinations, palette)
@@ -244,7 +245,7 @@ def _describe(ceilings: Sequence[_Ceiling]) -> str:
 
 def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[_RunAtRate]:
     for run in combination.counted:
-        ns = percentiles_of(run, SAMPLE).get(percentile)
+        ns = percentiles_of(run, SAMPLE).get(percentile) if run.tag != CURVE_TAG else None
         if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
             text = f"{combination.series}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
