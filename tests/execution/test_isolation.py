@@ -110,6 +110,16 @@ def read_a_mapped_file(payload, channel):
     return {"read": read, "resident_bytes": resident}
 
 
+def fill_memory(payload, channel):
+    before = resident_bytes(os.getpid())
+    with mmap.mmap(-1, payload["bytes"]) as shared:
+        shared.write(b"x" * payload["bytes"])
+        own = bytearray(b"x" * payload["bytes"])
+        grown = resident_bytes(os.getpid()) - before
+        del own
+    return {"bytes": grown}
+
+
 def fork_a_child(payload, channel):
     pid = os.fork()
     if not pid:
@@ -314,13 +324,9 @@ def test_pages_of_a_mapped_file_are_not_the_runs_memory(tmp_path):
     assert outcome["resident_bytes"] > 2 * limit
 
 
-def test_memory_without_a_file_is_the_runs_own_shared_or_not():
-    before = resident_bytes(os.getpid())
-    with mmap.mmap(-1, 2**26) as shared:
-        shared.write(b"x" * 2**26)
-        own = bytearray(b"x" * 2**26)
-        assert resident_bytes(os.getpid()) - before == pytest.approx(2**27, rel=0.05)
-        del own
+def test_memory_without_a_file_is_the_runs_own_shared_or_not(tmp_path):
+    grown = isolated(fill_memory, tmp_path, {"bytes": 2**26})
+    assert grown["bytes"] == pytest.approx(2**27, rel=0.05)
 
 
 def test_a_run_that_outgrows_its_limit_is_ended_as_out_of_memory(tmp_path):
