@@ -1,6 +1,6 @@
 """Whether the quick tests notice changes of one line that make mlbench lie.
 
-    python benchmarks/mutants.py
+    python benchmarks/mutants.py [--only TEXT] [--jobs 2]
 
 Each mutant of `mutants.toml` is made in a copy of this checkout, and its tests run there. Prints a line for each and
 the number that no test noticed; exit status 1 when there are any.
@@ -15,9 +15,11 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 import click
 
@@ -76,21 +78,36 @@ def run_tests(copy: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
     )
 
 
+def copy_checkout(copy: Path) -> Path:
+    """Copy what the tests read, and return the copy's folder."""
+    for part in PARTS:
+        shutil.copytree(CHECKOUT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for file in ("pyproject.toml", "noxfile.py", "README.md", "CHANGELOG.md", "constraints.txt"):
+        shutil.copy(CHECKOUT / file, copy)
+    return copy
+
+
 @click.command()
 @click.option("--only", default="", help="Mutants whose meaning or file contains this text.")
-def main(only: str) -> None:
+@click.option("--jobs", default=1, type=click.IntRange(1), help="How many are tried side by side.")
+def main(only: str, jobs: int) -> None:
     """Make each mutant and run its tests."""
     chosen = [mutant for mutant in read_mutants() if only in mutant.meaning or only in mutant.file]
     unnoticed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for part in PARTS:
-            shutil.copytree(CHECKOUT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-        for file in ("pyproject.toml", "noxfile.py", "README.md", "CHANGELOG.md", "constraints.txt"):
-            shutil.copy(CHECKOUT / file, copy)
-        for mutant in chosen:
-            with mutated(copy, mutant):
-                done = run_tests(copy, mutant)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(jobs):
+            copies.put(copy_checkout(Path(folder, str(number))))
+
+        def tried(mutant: Mutant) -> subprocess.CompletedProcess[str]:
+            copy = copies.get()
+            try:
+                with mutated(copy, mutant):
+                    return run_tests(copy, mutant)
+            finally:
+                copies.put(copy)
+
+        for mutant, done in zip(chosen, pool.map(tried, chosen), strict=True):
             if done.returncode not in (NO_TEST_FAILED, A_TEST_FAILED):
                 raise click.ClickException(f"the tests of {mutant.file} did not run:\n{done.stdout}{done.stderr}")
             is_unnoticed = done.returncode == NO_TEST_FAILED

@@ -386,14 +386,13 @@ def test_a_reply_that_the_metric_cannot_score_makes_the_run_invalid_and_is_named
     [
         ("resnet50", "SingleStream", "acc", 97),
         ("resnet50", "MultiStream", "acc", 97),
-        ("resnet50", "Offline", "acc", 97),
         ("bert", "Server", "F1", 85),
-        ("bert", "Offline", "F1", 85),
     ],
 )
 def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # noqa: PLR0917 - one per column
     mlbench, tmp_path, backend, workload, scenario, score, least
 ):
+    """In Offline both workloads are run by the tests of the official forms."""
     arguments = ["run", workload, "--backend", backend, "--scenario", scenario, "--json", *SHORT]
     if scenario == "Server":  # as many queries as the tier wants would take half a minute, and longer on a busy machine
         arguments += ["--set", "load.target_qps=10", "--set", "load.min_query_count=20"]
