@@ -53,6 +53,13 @@ def test_offline_expects_more_than_the_rate_that_was_seen():
     assert chosen(OFFLINE, pace_of(), server_load=0.1).target_qps == 1.5 * 400
 
 
+def test_offline_sends_the_samples_that_the_rules_want():
+    """v4.1: 24,576 samples; a scenario of many queries counts those."""
+    assert chosen(OFFLINE, pace_of()).min_query_count == 24_576
+    assert chosen(OFFLINE, pace_of(), min_query_count=7).min_query_count == 7
+    assert chosen(SERVER, pace_of()).min_query_count == official_limits(RULES, SERVER).min_query_count
+
+
 class Clock:
     """A clock that only an engine moves."""
 
