@@ -202,6 +202,14 @@ def kill_in_run(command, number, results):
     process.wait()
 
 
+def test_a_run_that_is_there_is_not_made_again_but_where_all_are_asked_for_afresh(suite_file, tmp_path):
+    text = QUICK.replace('["Offline", "SingleStream"]', '"SingleStream"').replace("repeats = 2", "repeats = 1")
+    words = ["run", "--suite", str(suite_file(text)), "--results", str(tmp_path / "results")]
+    printed = [CliRunner().invoke(main, [*words, *more]).stderr for more in ([], [], ["--fresh"])]
+    assert ["exist already" in each for each in printed] == [False, True, False]
+    assert len(runs_in(tmp_path / "results")) == 2
+
+
 @pytest.mark.slow
 def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(suite_file, tmp_path, plugins):
     file, results = suite_file(QUICK), tmp_path / "results"

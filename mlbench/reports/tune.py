@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.units import plural, quantity, rough_time, three_digits
+from mlbench.reports.units import plural, quantity, rough_time, significant, three_digits
 
 
 class Late(Protocol):
@@ -47,15 +47,19 @@ def trial_line(trial: Late, *, is_stored: bool) -> str:
 
 
 def _late(trial: Late) -> str:
+    return f"{_late_percent(trial)} of {trial.answered:,}"
+
+
+def _late_percent(trial: Late) -> str:
     share = trial.late / trial.answered if trial.answered else 0.0
-    return f"{100 * share:.2g} % of {trial.answered:,}"
+    return f"{significant(100 * share, 2)} %"
 
 
 def found_lines(name: str, rate_per_s: float, runs: Sequence[Late], records: Sequence[RunRecord]) -> Iterator[str]:
     """Yield the answer, what it rests on, and what a reader must know of it."""
     values = sorted(record.result.value or 0.0 for record in records if record.result)
     unit = next(record.result.unit for record in records if record.result)
-    shares = " and ".join(f"{100 * each.late / max(each.answered, 1):.2g} %" for each in runs)
+    shares = " and ".join(map(_late_percent, runs))
     yield f"{name}: {rate_per_s:g}/s holds: {plural(len(runs), 'full run')} at this rate, all valid"
     yield f"  completed  {three_digits(values[0])} to {quantity(values[-1], unit)} over the repeats"
     yield f"  late       {shares} of the queries"

@@ -35,7 +35,7 @@ def look(asked, channel):
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, tmp_path):
     """Let the child import this file and the modules of a test, and end the servers after each."""
-    monkeypatch.setenv("PYTHONPATH", f"{HERE.parent}:{tmp_path}")
+    monkeypatch.setenv("PYTHONPATH", f"{HERE.parent}:{tmp_path}", prepend=os.pathsep)
     yield
     fork_server.close_servers()
 

@@ -231,7 +231,7 @@ def isolated(function, tmp_path, payload=(), limits=LIMITS):
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """Let the child import this file, by its bare name: torch-fidelity installs a package called tests."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE.parent))
+    monkeypatch.setenv("PYTHONPATH", str(HERE.parent), prepend=os.pathsep)
 
 
 def test_the_outcome_of_a_child_comes_back_and_its_progress_is_heard(tmp_path):

@@ -1,5 +1,6 @@
 """The rate of a Server run that was given none: under real LoadGen, over engines of known speed."""
 
+import queue
 import threading
 import time
 from types import SimpleNamespace
@@ -78,6 +79,29 @@ def test_the_first_rate_is_kept_where_it_is_held(tmp_path, single_per_s, rate_pe
     logged = read_detail(tmp_path / "rate" / "mlperf_log_detail.txt").values
     assert logged["requested_server_target_qps"] == pytest.approx(rate_per_s)
     assert logged["result_query_count"] == pytest.approx(rate_per_s, abs=1), "a second of it"
+
+
+class Delayed(AtOnce):
+    """Answers as many as come, each a tenth of a second after it came."""
+
+    def __init__(self):
+        self.waiting = queue.SimpleQueue()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def submit(self, samples, reply):
+        self.waiting.put((time.monotonic() + 0.1, samples, reply))
+
+    def work(self):
+        while True:
+            due_s, samples, reply = self.waiting.get()
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            reply.complete(samples, np.zeros((len(samples), 1), np.float32))
+
+
+def test_a_rate_that_is_answered_late_is_not_held_though_all_are_answered(tmp_path):
+    """A tenth of a second each, where a probe is held to half of 150 ms; the least is a quarter of one at a time's."""
+    found = search_of(Delayed(), tmp_path, limit_ms=150).find_rate(pace_of(1000, 600), LOAD)
+    assert found == pytest.approx(150)
 
 
 class OneAtATime(AtOnce):

@@ -52,7 +52,8 @@ def test_a_stored_trial_is_said_to_be_one():
 
 
 @pytest.mark.parametrize(
-    ("late", "answered", "share"), [(0, 4380, "0 % of 4,380"), (4380, 4380, "1e+02 % of 4,380"), (0, 0, "0 % of 0")]
+    ("late", "answered", "share"),
+    [(0, 4380, "0 % of 4,380"), (5, 10, "50 % of 10"), (4380, 4380, "100 % of 4,380"), (0, 0, "0 % of 0")],
 )
 def test_a_share_is_one_of_the_queries_that_were_answered(late, answered, share):
     assert f": {share} late" in trial_line(Trial(late=late, answered=answered), is_stored=False)
