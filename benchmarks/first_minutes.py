@@ -96,6 +96,7 @@ def carry_out(command: str, folder: Path, environment: dict[str, str], width: in
         ["/bin/sh", "-c", command], cwd=folder, env=environment, stdin=inside, stdout=inside, stderr=inside
     )
     os.close(inside)
+    os.write(terminal, b"\n")  # a question gets its default
     written = b"".join(_read(terminal))
     status = process.wait()
     seconds = time.monotonic() - began_s
