@@ -27,6 +27,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "mlbench_version": _ONLY_THE_RECORD,
     "tag": _ONLY_THE_RECORD,
     "audit": _ONLY_THE_RECORD,
+    "replay": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
     "environment": "the machine at the time of the run; it may have changed",
