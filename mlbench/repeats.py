@@ -39,17 +39,22 @@ def request_of(record: RunRecord) -> RunRequest:
     )
 
 
-def settings_as_stored(record: RunRecord, plugins: Plugins) -> Settings:
+def settings_as_stored(record: RunRecord, plugins: Plugins, chosen: Mapping[str, Setting] = {}) -> Settings:
     """Return the settings that a run had, each from the layer that gave it; ones that are new have their defaults.
 
+    Args:
+        record: of the run.
+        plugins: must hold the run's.
+        chosen: settings that take the place of those that the run left open, see `chosen_by_measuring`.
+
     Raises:
-        UsageError: a setting no longer exists, or no longer takes its value.
+        UsageError: a setting no longer exists, or does not take its value.
         PluginError: the backend's or the workload's plugin is broken.
     """
     backend, workload = plugins.backend(record.backend), plugins.workload(record.workload)
     stored = {key: Setting(each.value, each.layer) for key, each in record.settings.items()}
     try:
-        return restore_settings(stored, backend, workload)
+        return restore_settings({**stored, **chosen}, backend, workload)
     except MlbenchError as error:
         raise UsageError(f"run {record.run_id} cannot be repeated: {error.message}", hint=error.hint) from None
 

@@ -18,7 +18,7 @@ from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.repeats import chosen_by_measuring, request_of, settings_as_stored
 from mlbench.rules.official import SEEDS
 from mlbench.runner import ResolvedRequest, resolve_with
-from mlbench.tuning import Setting, Settings
+from mlbench.tuning import Setting
 from mlbench.version import __version__
 
 TAG = "replay"
@@ -69,7 +69,7 @@ def plan_replay(results: Path, name: str, plugins: Plugins) -> ReplayPlan:
     _check_traffic(record, here)
     _check_devices(record, here)
     chosen = chosen_by_measuring(record)
-    in_force = Settings({**settings.by_key, **{key: Setting(value, TAG) for key, value in chosen.items()}})
+    in_force = settings_as_stored(record, plugins, {key: Setting(value, TAG) for key, value in chosen.items()})
     replay = ReplayRecord.model_validate({"of": record.run_id, "chosen": chosen})
     return ReplayPlan(
         record=record,

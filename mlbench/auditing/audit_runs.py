@@ -13,7 +13,7 @@ from mlbench.records.reading import read_all
 from mlbench.records.run_record import AuditRecord, RunRecord
 from mlbench.repeats import chosen_by_measuring, request_of, settings_as_stored
 from mlbench.runner import ResolvedRequest, resolve_with
-from mlbench.tuning import Setting, Settings
+from mlbench.tuning import Setting
 
 _LAYER = "audit"
 """Where settings come from that the audited run chose by measuring, or that a test needs."""
@@ -52,6 +52,6 @@ def request_of_test(plan: AuditPlan, test: str, plugins: Plugins) -> ResolvedReq
         repeat=1 + sum(bool(each.audit and each.audit.test == test) for each in read_all(plan.stored)[0]),
     )
     chosen = {key: Setting(value, _LAYER) for key, value in chosen_by_measuring(record).items()}
-    settings = Settings({**settings_as_stored(record, plugins).by_key, **chosen})
+    settings = settings_as_stored(record, plugins, chosen)
     audit = AuditRecord.model_validate({"test": test, "of": record.run_id})
     return dataclasses.replace(resolve_with(settings, request, plugins), audit=audit)

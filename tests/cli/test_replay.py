@@ -207,6 +207,14 @@ def test_instances_that_this_machine_has_no_cores_for_are_refused(edited, result
     assert "execution.instances is 4096" in done.stderr
 
 
+def test_a_batch_that_no_run_can_have_chosen_is_refused(edited, results):
+    settings = {"settings/execution.batching": {"value": "dynamic", "layer": "default"}}
+    auto = {"settings/execution.batch": {"value": "auto", "layer": "default"}}
+    done = mlbench("replay", edited({**settings, **auto, "engine": {"batch": -5}}), "--results", results)
+    assert done.exit_code == 2, done.output
+    assert "cannot be repeated: execution.batch is -5" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("changes", "wants_accuracy", "power"),
     [
