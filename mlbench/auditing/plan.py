@@ -102,7 +102,8 @@ def _check_kind(record: RunRecord) -> None:
     if not record.verdict:
         raise UsageError(f"{run} has no result to audit: it failed.", hint="See `mlbench show`.")
     if not record.verdict.is_valid:
-        broken = ", ".join(rule.rule for rule in record.verdict.rules if rule.required and not rule.passed)
+        rules = (rule for rule in record.verdict.rules if rule.required and rule.kind == "performance")
+        broken = ", ".join(rule.rule for rule in rules if not rule.passed)
         raise UsageError(f"{run} is INVALID by {broken}.", hint="See `mlbench show`.")
     if not record.accuracy:
         raise UsageError(f"{run} has no accuracy test to compare with.", hint="Make one with trained weights.")

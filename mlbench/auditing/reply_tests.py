@@ -105,15 +105,21 @@ def _describe(found: OutputCompliance) -> list[str]:
 def _compare_scores(
     record: RunRecord, workload: Workload, sampled: Sequence[LoggedReply], reference: Sequence[LoggedReply]
 ) -> _Scores:
-    """Score the test's replies and the accuracy test's to the same samples, each sample once."""
+    """Score the test's replies and the accuracy test's to the same samples.
+
+    Each sample counts once: of several replies in the test one that differs, where there is one.
+    """
     metric = _metric_of(record, workload)
     if metric is None or not record.accuracy:
         return _Scores(lines=None, findings=("they have no score that could be close",), passed=False)
-    ours = {reply.index: reply for reply in reversed(sampled)}
-    theirs: dict[int, LoggedReply] = {}
+    asked, theirs, ours = {reply.index for reply in sampled}, dict[int, LoggedReply](), dict[int, LoggedReply]()
     for reply in reference:
-        if reply.index in ours:
+        if reply.index in asked:
             theirs.setdefault(reply.index, reply)
+    for reply in sampled:
+        kept, wanted = ours.get(reply.index), theirs.get(reply.index)
+        if kept is None or (wanted and kept.data == wanted.data):
+            ours[reply.index] = reply
     shared = sorted(theirs)
     try:
         one, other = (metric.score([replies[index] for index in shared]) for replies in (theirs, ours))
