@@ -1,8 +1,5 @@
 """Runs that cannot be audited: one line, exit status 2, and no test is made."""
 
-import json
-import shutil
-
 import pytest
 from click.testing import CliRunner
 
@@ -10,13 +7,13 @@ from mlbench.cli import main
 
 
 @pytest.fixture
-def refused(one_run, tmp_path):
+def refused(a_run, tmp_path):
     """Return a function that audits a run of tier valid with changes to its record, and returns what it prints."""
 
     def refused(changes, *options):
-        folder = shutil.copytree(one_run, tmp_path / "results" / one_run.name)
-        file = folder / "record.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"tier": "valid"} | changes))
+        folder = tmp_path / "results" / a_run().run_id
+        folder.mkdir(parents=True)
+        (folder / "record.json").write_text(a_run(**{"tier": "valid", **changes}).text())
         done = CliRunner().invoke(main, ["audit", str(folder), *options])
         assert done.exit_code == 2, done.output
         assert done.stdout == ""
@@ -41,10 +38,14 @@ def test_a_run_that_cannot_be_audited_is_refused(refused, changes, reason):
     assert reason in refused(changes, "--test", "TEST01")
 
 
-def test_an_invalid_run_is_refused_with_the_rules_of_its_performance(refused, one_run):
-    verdict = json.loads((one_run / "record.json").read_text())["verdict"]
-    broken = [each | {"passed": each["rule"] != "min_queries" and each["passed"]} for each in verdict["rules"]]
-    assert "is INVALID by min_queries." in refused({"verdict": verdict | {"is_valid": False, "rules": broken}})
+def test_an_invalid_run_is_refused_with_the_rules_of_its_performance(refused, a_run):
+    verdict = a_run().verdict.model_dump()
+    broken = [
+        each | {"passed": each["rule"] != "loadgen_result" and each["kind"] == "performance"}
+        for each in verdict["rules"]
+    ]
+    assert {each["kind"] for each in broken if not each["passed"]} == {"performance", "accuracy"}
+    assert "is INVALID by loadgen_result." in refused({"verdict": verdict | {"is_valid": False, "rules": broken}})
 
 
 def test_a_run_that_owes_none_and_a_test_that_does_not_fit_are_refused(refused):
@@ -55,5 +56,14 @@ def test_the_test_of_tokens_is_refused_where_there_are_none(refused):
     assert "TEST06 is about tokens" in refused({}, "--test", "TEST06")
 
 
-def test_logs_that_are_not_the_records_are_refused(refused):
-    assert "is not what its logs say" in refused({}, "--test", "TEST01")
+def test_a_run_of_another_machine_is_refused(refused, a_run):
+    environment = a_run().environment.model_dump() | {"machine": "0123456789ab"}
+    assert "was made on " in refused({"environment": environment}, "--test", "TEST01")
+
+
+def test_a_run_that_was_imported_is_refused(refused):
+    imported = {
+        **{"path": "closed/Acme", "log_sha256": "", "division": "closed", "submitter": "Acme", "system": "one"},
+        **{"variant": "99", "description": {}},
+    }
+    assert "was imported: its engine is not here" in refused({"imported": imported}, "--test", "TEST01")
