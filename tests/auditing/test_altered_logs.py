@@ -110,6 +110,13 @@ def test_so_does_a_log_with_a_tenth_of_the_replies(label_verdicts):
     assert re.search(r"at least \d+ replies must be logged", str(label_verdicts["a tenth"]["replies"]["findings"]))
 
 
+def test_scores_of_an_entry_of_99_9_may_be_a_tenth_as_far_apart(label_verdicts, audited, judge_altered):
+    alterations = {"all labels wrong": CLASSIFIER["all labels wrong"]}
+    found = judge_altered(audited, alterations, "--variant", "99.9")["all labels wrong"]
+    assert found["replies"]["findings"][-1].endswith("limit 0.1 %")
+    assert label_verdicts["all labels wrong"]["replies"]["findings"][-1].endswith("limit 1 %")
+
+
 def test_a_test_under_other_seeds_does_not_pass(label_verdicts):
     found = label_verdicts["other seeds"]
     assert not found["passed"]

@@ -56,6 +56,17 @@ def test_the_test_of_tokens_is_refused_where_there_are_none(refused):
     assert "TEST06 is about tokens" in refused({}, "--test", "TEST06")
 
 
+def test_a_variant_that_the_workload_has_not_is_refused(refused):
+    assert "resnet50 has no variant 99.9. It has: 99." in refused({}, "--variant", "99.9")
+
+
+def test_a_variant_that_the_run_misses_is_refused(refused, a_run):
+    accuracy = a_run().accuracy.model_dump()
+    missed = accuracy["targets"][0] | {"name": "99.9", "required": False, "is_met": False}
+    changes = {"accuracy": accuracy | {"targets": [*accuracy["targets"], missed]}}
+    assert "misses 99.9 in acc" in refused(changes, "--variant", "99.9")
+
+
 def test_a_run_of_another_machine_is_refused(refused, a_run):
     environment = a_run().environment.model_dump() | {"machine": "0123456789ab"}
     assert "was made on " in refused({"environment": environment}, "--test", "TEST01")
