@@ -108,7 +108,7 @@ def installed(once, cache):
     def install(folder):
         (folder / "mlbench_brief.py").write_text(PLUGIN)
         info = folder / "mlbench_brief-1.dist-info"
-        info.mkdir()
+        info.mkdir(exist_ok=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlbench-brief\nVersion: 1\n")
         (info / "entry_points.txt").write_text("[mlbench]\nbrief = mlbench_brief\n")
         return str(folder)
@@ -172,7 +172,7 @@ def judge_altered(once, mlbench):
     """
 
     def judge(folder, audited, alterations, options):
-        run = shutil.copytree(audited.folder, folder / "altered" / "-".join(options) / audited.folder.name)
+        run = shutil.copytree(audited.folder, Path(tempfile.mkdtemp(dir=folder)) / audited.folder.name)
         for name, (test, log, change) in alterations.items():
             copy = run.parent / ".audits" / run.name / name
             shutil.copytree(audited.made[test]["folder"], copy)
