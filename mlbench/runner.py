@@ -32,7 +32,14 @@ from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_abandoned
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.records.run_record import AuditRecord, FailureRecord, RooflineRecord, RunRecord, SettingRecord
+from mlbench.records.run_record import (
+    AuditRecord,
+    FailureRecord,
+    ReplayRecord,
+    RooflineRecord,
+    RunRecord,
+    SettingRecord,
+)
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
@@ -96,6 +103,8 @@ class ResolvedRequest(RunRequest):
     """The folder of an earlier run whose accuracy test stands for this run's; None: it makes its own."""
     audit: AuditRecord | None = None
     """The compliance test that the run is; None: a run for a result."""
+    replay: ReplayRecord | None = None
+    """The run that it replays; None: it replays none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +182,12 @@ def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
     Raises:
         MlbenchError: a name or setting is wrong, the backend cannot run here, or does not offer the precision.
     """
-    settings, scenario = settings_of(request, plugins), plugins.scenario(request.scenario)
-    check_demand(settings.fill("execution", EnginePlan()), scenario)
+    return resolve_with(settings_of(request, plugins), request, plugins)
+
+
+def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> ResolvedRequest:
+    """Return a request with its precision and these settings; raises as `resolve`."""
+    check_demand(settings.fill("execution", EnginePlan()), plugins.scenario(request.scenario))
     if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
     probe = plugins.probe(request.backend)
@@ -293,7 +306,7 @@ class _Begun:
         return JobSpec(
             **_request_fields(request),
             precision=request.precision,
-            settings=request.settings.plain(),
+            settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
             power=request.power,
@@ -345,6 +358,7 @@ class _Begun:
                 "precision": self.request.precision,
                 "tag": self.request.tag,
                 "audit": self.request.audit,
+                "replay": self.request.replay,
                 "repeat": self.request.repeat,
                 "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
                 "environment": environment,

@@ -145,6 +145,20 @@ def resolve_settings(  # noqa: PLR0913 - one for each layer
     return Settings(settings)
 
 
+def restore_settings(stored: Mapping[str, Setting], backend: Backend, workload: Workload) -> Settings:
+    """Return settings that a run was once made with; ones that are new since then have their defaults.
+
+    Values stay as they are stored, so that the settings of two runs are equal; `Settings.fill` restores their types.
+
+    Raises:
+        UsageError: a setting no longer exists, or no longer takes its value; the message names it.
+    """
+    fields = dict(fields_of({**CORE_TEMPLATES, "backend": backend.options, "workload": workload.options}))
+    for key, each in stored.items():
+        _check_value(key, each.value, fields, each.layer)
+    return Settings({**{key: Setting(default, "default") for key, (_, default) in fields.items()}, **stored})
+
+
 def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
     """Return the dataclass instance ``template`` with these settings of the command line, named ``<prefix>.<field>``.
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from mlbench.auditing.plan import AuditPlan, PlannedTest
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import NONE
-from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.records.reading import read_all
 from mlbench.records.run_record import AuditRecord, RunRecord
-from mlbench.rules.tiers import Tier
-from mlbench.runner import ResolvedRequest, RunRequest, resolve
-from mlbench.tuning import Setting, Settings
+from mlbench.repeats import chosen_by_measuring, request_of, settings_as_stored
+from mlbench.runner import ResolvedRequest, resolve_with
+from mlbench.tuning import Setting
 
 _LAYER = "audit"
 """Where settings come from that the audited run chose by measuring, or that a test needs."""
@@ -35,50 +32,26 @@ def make_test(plan: AuditPlan, planned: PlannedTest, plugins: Plugins, make: Aud
     Raises:
         MlbenchError: the run cannot be made here.
     """
-    record = make(request_of(plan, planned.test, plugins), planned.test, planned.seconds)
+    record = make(request_of_test(plan, planned.test, plugins), planned.test, planned.seconds)
     return plan.place / record.run_id
 
 
-def request_of(plan: AuditPlan, test: str, plugins: Plugins) -> ResolvedRequest:
+def request_of_test(plan: AuditPlan, test: str, plugins: Plugins) -> ResolvedRequest:
     """Return the request of a test: that of the audited run, with what it chose by measuring settled.
 
     Raises:
-        MlbenchError: its backend cannot run here.
+        MlbenchError: its backend cannot run here, or one of its settings no longer exists.
     """
     record = plan.record
-    request = RunRequest(
-        workload=record.workload,
-        backend=record.backend,
-        scenario=record.scenario,
-        profile=Profile(record.profile),
-        tier=Tier(record.tier),
-        weights=Weights(record.weights),
-        precision=Precision(record.precision),
+    request = dataclasses.replace(
+        request_of(record),
         wants_accuracy=False,
         power=NONE,
         results=plan.place,
         tag=f"audit-{test}",
         repeat=1 + sum(bool(each.audit and each.audit.test == test) for each in read_all(plan.stored)[0]),
     )
-    by_key = {key: Setting(each.value, each.layer) for key, each in record.settings.items()}
-    by_key |= {key: Setting(value, _LAYER) for key, value in _measured_settings(record).items()}
+    chosen = {key: Setting(value, _LAYER) for key, value in chosen_by_measuring(record).items()}
+    settings = settings_as_stored(record, plugins, chosen)
     audit = AuditRecord.model_validate({"test": test, "of": record.run_id})
-    return dataclasses.replace(
-        resolve(request, plugins),
-        settings=Settings(by_key),
-        audit=audit,
-    )
-
-
-def _measured_settings(record: RunRecord) -> Mapping[str, float]:
-    """Return what the audited run left to itself and chose: number of instances, batch, rate."""
-    plain = {key: each.value for key, each in record.settings.items()}
-    found: dict[str, float] = {}
-    if plain.get("execution.instances") == "auto" and record.engine.instances:
-        found["execution.instances"] = record.engine.instances
-    if plain.get("execution.batch") == "auto" and plain.get("execution.batching") != "inline" and record.engine.batch:
-        found["execution.batch"] = record.engine.batch
-    rate_per_s = record.load.get("target_qps")
-    if record.scenario_facts.sends_rate and not plain.get("load.target_qps") and isinstance(rate_per_s, int | float):
-        found["load.target_qps"] = rate_per_s
-    return found
+    return dataclasses.replace(resolve_with(settings, request, plugins), audit=audit)

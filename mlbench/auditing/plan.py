@@ -48,6 +48,8 @@ class AuditPlan:
     place: Path
     """Where the run folders of its tests are."""
     tests: tuple[PlannedTest, ...]
+    variant: str = ""
+    """The accuracy that the entry is for, ``99.9``; empty: the one that the run must reach."""
 
     @property
     def stored(self) -> list[Path]:
@@ -55,7 +57,7 @@ class AuditPlan:
         return runs_in(self.place)
 
 
-def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins) -> AuditPlan:
+def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins, *, variant: str = "") -> AuditPlan:
     """Return which tests a run is to be put to.
 
     Args:
@@ -63,14 +65,16 @@ def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins)
         name: the run, as every command takes it.
         tests: by name; none: all that the workload owes.
         plugins: must hold the run's.
+        variant: by whose margin scores are compared; empty: that of the accuracy which the run must reach.
 
     Raises:
-        UsageError: no such run, or one that cannot be audited.
+        UsageError: no such run, or one that cannot be audited, or misses the variant.
         MlbenchError: a plugin of the run is missing here.
     """
     folder = find_run(results, name).resolve()
     record = read(folder)
     _check_kind(record)
+    _check_variant(record, variant)
     rules = rules_of(plugins.workload(record.workload))
     if OF_TOKENS in tests and rules.tokens is not Tokens.MEASURED:
         raise UsageError(f"{OF_TOKENS} is about tokens, and {record.workload} answers with none.")
@@ -88,6 +92,7 @@ def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins)
             PlannedTest(test=test, is_owed=test in rules.compliance, seconds=_seconds(record, test))
             for test in dict.fromkeys(tests or rules.compliance)
         ),
+        variant=variant,
     )
 
 
@@ -102,10 +107,21 @@ def _check_kind(record: RunRecord) -> None:
     if not record.verdict:
         raise UsageError(f"{run} has no result to audit: it failed.", hint="See `mlbench show`.")
     if not record.verdict.is_valid:
-        broken = ", ".join(rule.rule for rule in record.verdict.rules if rule.required and not rule.passed)
+        rules = (rule for rule in record.verdict.rules if rule.required and rule.kind == "performance")
+        broken = ", ".join(rule.rule for rule in rules if not rule.passed)
         raise UsageError(f"{run} is INVALID by {broken}.", hint="See `mlbench show`.")
     if not record.accuracy:
         raise UsageError(f"{run} has no accuracy test to compare with.", hint="Make one with trained weights.")
+
+
+def _check_variant(record: RunRecord, variant: str) -> None:
+    assert record.accuracy
+    targets = record.accuracy.targets
+    known = list(dict.fromkeys(each.name for each in targets))
+    if variant and variant not in known:
+        raise UsageError(f"{record.workload} has no variant {variant}.", hint=f"It has: {', '.join(known)}.")
+    if missed := [each.score for each in targets if each.name == variant and not each.is_met]:
+        raise UsageError(f"run {record.run_id} misses {variant} in {', '.join(missed)}.", hint="See `mlbench show`.")
 
 
 def _check_machine(record: RunRecord) -> None:

@@ -65,7 +65,7 @@ def judge_outputs(plan: AuditPlan, folder: Path, plugins: Plugins) -> ReplyVerdi
     sampled = read_accuracy(folder / Mode.PERFORMANCE / ACCURACY_LOG)
     target = audit_config(OF_OUTPUTS, rules_of(workload).name).sampling_target
     found = compare_outputs(sampled, reference, least=_least_logged(folder, target))
-    scores = _compare_scores(plan.record, workload, sampled, reference) if found.differing and sampled else None
+    scores = _compare_scores(plan, workload, sampled, reference) if found.differing and sampled else None
     passed = found.passed or bool(found.is_complete and scores and scores.passed)
     return ReplyVerdict(
         passed=passed,
@@ -103,17 +103,23 @@ def _describe(found: OutputCompliance) -> list[str]:
 
 
 def _compare_scores(
-    record: RunRecord, workload: Workload, sampled: Sequence[LoggedReply], reference: Sequence[LoggedReply]
+    plan: AuditPlan, workload: Workload, sampled: Sequence[LoggedReply], reference: Sequence[LoggedReply]
 ) -> _Scores:
-    """Score the test's replies and the accuracy test's to the same samples, each sample once."""
-    metric = _metric_of(record, workload)
-    if metric is None or not record.accuracy:
+    """Score the test's replies and the accuracy test's to the same samples.
+
+    Each sample counts once: of several replies in the test one that differs, where there is one.
+    """
+    metric, accuracy = _metric_of(plan.record, workload), plan.record.accuracy
+    if metric is None or not accuracy:
         return _Scores(lines=None, findings=("they have no score that could be close",), passed=False)
-    ours = {reply.index: reply for reply in reversed(sampled)}
-    theirs: dict[int, LoggedReply] = {}
+    asked, theirs, ours = {reply.index for reply in sampled}, dict[int, LoggedReply](), dict[int, LoggedReply]()
     for reply in reference:
-        if reply.index in ours:
+        if reply.index in asked:
             theirs.setdefault(reply.index, reply)
+    for reply in sampled:
+        kept, wanted = ours.get(reply.index), theirs.get(reply.index)
+        if kept is None or (wanted and kept.data == wanted.data):
+            ours[reply.index] = reply
     shared = sorted(theirs)
     try:
         one, other = (metric.score([replies[index] for index in shared]) for replies in (theirs, ours))
@@ -122,7 +128,7 @@ def _compare_scores(
         reason = f"their scores cannot be compared: {describe_error(error)}"
         return _Scores(lines=None, findings=(reason,), passed=False)
     findings, passed = [], True
-    required = [each for each in record.accuracy.targets if each.required]
+    required = [each for each in accuracy.targets if (each.name == plan.variant if plan.variant else each.required)]
     for target in required:
         base, new = one[target.score], other[target.score]
         limit = score_difference_percent(target.score, target.name)

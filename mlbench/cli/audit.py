@@ -30,10 +30,18 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
     type=click.Choice(_TESTS),
     help="A test; may be given more than once.  [default: all that the workload owes]",
 )
+@click.option(
+    "--variant",
+    type=click.Choice(["99", "99.9"]),
+    default=None,
+    help="The accuracy of the entry: of 99.9 scores may be a tenth as far apart.  [default: what the run must reach]",
+)
 @click.option("--plan", "only_plans", is_flag=True, help="Say which tests will run and how long, and run nothing.")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
-def command(run: str, tests: tuple[str, ...], only_plans: bool, results: Path, as_json: bool) -> int:
+def command(
+    run: str, tests: tuple[str, ...], variant: str | None, only_plans: bool, results: Path, as_json: bool
+) -> int:
     """Put RUN, a valid run of tier valid, to the compliance tests that the closed division demands.
 
     Each test runs the same engine once more under LoadGen's official audit configuration, and is kept, whatever comes
@@ -47,7 +55,7 @@ def command(run: str, tests: tuple[str, ...], only_plans: bool, results: Path, a
     from mlbench.reports.audit import plan_lines
 
     plugins = Plugins.discover()
-    plan = plan_audit(results, run, tests, plugins)
+    plan = plan_audit(results, run, tests, plugins, variant=variant or "")
     if only_plans:
         earlier = tuple(judge_stored(plan, plugins))
         if as_json:

@@ -75,7 +75,7 @@ def command(
     else:
         ours, *others = (records_named(results, name) for name in (base, *new))
         sides = [ours, *(without_those_of(ours, each) for each in others)]
-    question = _Question(
+    question = Question(
         names=(base, *new), across=across, margin=margin, accuracy_margin=accuracy_margin, results=results
     )
     comparisons = question.compare(sides)
@@ -83,15 +83,15 @@ def command(
         comparisons = question.measure(comparisons, question.plan(sides, comparisons, wants_all=True), pairs)
     if as_json or markdown:
         _print_for_programs(question, comparisons, as_json=as_json)
-        return 0
-    _print(question, comparisons)
-    if not measures and not pairs:
-        _offer(question, sides, comparisons)
+    elif measures or pairs:
+        _print(question, comparisons)
+    else:
+        print_and_offer(question, sides, comparisons)
     return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class Question:
     """What was asked for."""
 
     names: tuple[str, ...]
@@ -152,6 +152,14 @@ class _Question:
         return shlex.join(["mlbench", "compare", *self.names, *facts, "--measure", str(OFFERED)])
 
 
+def print_and_offer(
+    question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]
+) -> None:
+    """Print comparisons, and which command measures what is missing for a verdict."""
+    _print(question, comparisons)
+    _offer(question, sides, comparisons)
+
+
 def _with_speeds(comparison: Comparison, measured: Comparison) -> Comparison:
     """Return a comparison with the speeds of another one, where that has them."""
     speeds = {cell.key: cell.speeds for cell in measured.cells}
@@ -159,7 +167,7 @@ def _with_speeds(comparison: Comparison, measured: Comparison) -> Comparison:
     return replace(comparison, cells=cells)
 
 
-def _offer(question: _Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
+def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison]) -> None:
     """Say what is missing for a verdict and which command measures it; on a terminal, ask whether to do it now."""
     from mlbench.expected_times import KnownTimes
     from mlbench.reports.preflight import spell_time
@@ -181,7 +189,7 @@ def _has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _print(question: _Question, comparisons: Sequence[Comparison]) -> None:
+def _print(question: Question, comparisons: Sequence[Comparison]) -> None:
     from mlbench.reports.comparison import comparison_notes, print_comparison
     from mlbench.reports.sides import sides_lines
 
@@ -194,7 +202,7 @@ def _print(question: _Question, comparisons: Sequence[Comparison]) -> None:
         echo_wrapped(f"  {note}", 4)
 
 
-def _print_for_programs(question: _Question, comparisons: Sequence[Comparison], *, as_json: bool) -> None:
+def _print_for_programs(question: Question, comparisons: Sequence[Comparison], *, as_json: bool) -> None:
     from mlbench.reports.comparison import comparison_json, comparison_markdown
 
     base, *names = question.names
@@ -206,7 +214,7 @@ def _print_for_programs(question: _Question, comparisons: Sequence[Comparison], 
     echo("\n".join(comparison_markdown(each, title=f"{name} against {base}") for name, each in pages))
 
 
-def _new_sides(question: _Question, comparisons: Sequence[Comparison]) -> list[NewSide]:
+def _new_sides(question: Question, comparisons: Sequence[Comparison]) -> list[NewSide]:
     from mlbench.reports.sides import NewSide
 
     pairs = zip(question.names[1:], comparisons, strict=True)

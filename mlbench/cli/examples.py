@@ -41,6 +41,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench compare before after --across settings",
         "mlbench compare --run before.toml after.toml",
     ),
+    "replay": ("mlbench replay 3f2a",),
     "regress": (
         "mlbench regress --baseline main",
         "mlbench regress nightly --baseline main --strict --junit regress.xml",

@@ -24,6 +24,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "cost": "Samples or tokens per unit of money, on the instances you name.",
     },
     "Compare": {
+        "replay": "A stored run once more, as its record says, and the two compared.",
         "compare": "Two sets of runs: faster, slower, same or inconclusive.",
         "regress": "Exit 1 when runs are slower or less accurate than a baseline.",
         "baseline": "Named sets of runs to compare later runs with.",

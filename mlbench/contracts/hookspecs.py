@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
-    *("compare", "regress", "baseline", "history", "cost", "report", "site", "audit"),
+    *("compare", "regress", "baseline", "history", "cost", "report", "site", "audit", "replay"),
     *("fetch", "query", "export", "import", "submit", "system", "published"),
     *("demo", "tune", "curve", "settings", "doctor", "check", "roofline", "plugin", "completion"),
 )

@@ -21,6 +21,7 @@ from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.measurement.shared_accuracy import read_scores
 from mlbench.measurement.token_answers import token_answers
+from mlbench.records.run_outcome import NO_ACCURACY_TEST
 from mlbench.records.run_record import (
     AccuracyRecord,
     OutputDifferenceRecord,
@@ -137,7 +138,7 @@ def _score_run(
     if metric is None:
         if job.spec.wants_accuracy:
             return None, None, f"{job.variant.weights} weights have no accuracy to claim"
-        return None, None, "no accuracy test was asked for"
+        return None, None, NO_ACCURACY_TEST
     if faults:
         return None, None, "there were invalid replies"
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")

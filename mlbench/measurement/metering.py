@@ -12,6 +12,7 @@ from typing import Self
 
 from mlbench.contracts.power import AUTO, NONE, Energy, PowerMeter
 from mlbench.discovery import Plugins
+from mlbench.records.run_outcome import NO_METERING
 from mlbench.records.run_record import EnergyRecord
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Metering:
     def from_request(cls, power: str, plugins: Plugins) -> Self:
         """Return the metering that a request names: ``auto``, ``none``, or a meter."""
         if power == NONE:
-            return cls([], "not asked for")
+            return cls([], NO_METERING)
         reasons = plugins.meter_faults() if power == AUTO else {power: plugins.meter_fault(power)}
         able = [plugins.power_meters[name] for name, reason in reasons.items() if not reason]
         if not able:

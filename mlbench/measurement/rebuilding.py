@@ -34,6 +34,7 @@ from mlbench.measurement.rebuilt import (
 )
 from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_outcome import NO_ACCURACY_TEST
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.tiers import RunLimits, Tier, fit_to, limits_of, with_own_limits
@@ -46,7 +47,6 @@ _SHARING = ("workload", "backend", "profile", "precision", "tier")
 """Facts in which runs that share an accuracy test are equal, as far as an id has them."""
 _SOUND = "replies_sound"
 _NO_SCORE = "a reply cannot be scored"
-_NOT_ASKED = "no accuracy test was asked for"
 _LOGGED_LOAD = {
     "min_duration_ms": "requested_min_duration_ms",
     "min_query_count": "requested_min_query_count",
@@ -141,7 +141,7 @@ def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plu
     assert record.verdict
     no_accuracy = record.verdict.not_applied.get("accuracy", "")
     has_log = (folder / Mode.ACCURACY / DETAIL).is_file()
-    wants_accuracy = has_log or (record.weights == "random" and no_accuracy != _NOT_ASKED)
+    wants_accuracy = has_log or (record.weights == "random" and no_accuracy != NO_ACCURACY_TEST)
     spec = JobSpec(
         workload=names.get("workload", record.workload),
         backend=names.get("backend", record.backend),

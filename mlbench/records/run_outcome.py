@@ -20,6 +20,12 @@ from mlbench.records.run_record import (
 )
 from mlbench.records.stored import Runtime, Statistics, Stored
 
+NO_ACCURACY_TEST = "no accuracy test was asked for"
+"""Why the rule ``accuracy`` was not applied; other reasons are found out in the run."""
+
+NO_METERING = "not asked for"
+"""Why ``energy`` was not measured; other reasons are found out in the run."""
+
 
 class RunOutcome(Stored):
     """The result of a run that was measured. The fields are those of `RunRecord`, under the same names.

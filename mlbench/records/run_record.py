@@ -262,6 +262,15 @@ class AuditRecord(Stored):
     """Id of the run that it audits."""
 
 
+class ReplayRecord(Stored):
+    """A run that repeats another one as its record says."""
+
+    of: str
+    """Id of the run that it repeats."""
+    chosen: dict[str, int | float]
+    """What that run chose by measuring, and this one took over, by the key of the setting that left it open."""
+
+
 def _utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
@@ -312,6 +321,9 @@ class RunRecord(Stored):
 
     audit: AuditRecord | None = None
     """The compliance test that the run is; null: a run for a result."""
+
+    replay: ReplayRecord | None = None
+    """The run that this one repeats; null: none."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None

@@ -20,6 +20,7 @@ from mlbench.reports.console import (
 )
 from mlbench.reports.explanation import next_step, sentence
 from mlbench.reports.plain_text import single_line
+from mlbench.reports.replay import chosen_text
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
 from mlbench.runtime_facts import runtime_to_json
 
@@ -34,8 +35,7 @@ def _lines(record: RunRecord) -> Iterator[str]:
     yield next_step(record)
     yield ""
     yield f"  run       {record.run_id}"
-    if record.imported:
-        yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"
+    yield from _origin(record)
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
     yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
     if estimate_note(record):
@@ -70,6 +70,17 @@ def _lines(record: RunRecord) -> Iterator[str]:
         if setting.layer != "default"
     )
     yield from ("", DISCLAIMER)
+
+
+def _origin(record: RunRecord) -> Iterator[str]:
+    """Yield where a run comes from that is not just a run for a result."""
+    if record.imported:
+        yield f"  imported  {record.imported.path}; mlbench read its logs, and did not see the run"
+    if record.audit:
+        yield f"  audit     {record.audit.test} of {record.audit.of}"
+    if record.replay:
+        taken = f", with its {chosen_text(record.replay)}" if record.replay.chosen else ""
+        yield f"  replay    of {record.replay.of}{taken}"
 
 
 def _stages(stages_ns: Mapping[str, int]) -> str:

@@ -87,6 +87,14 @@ def test_an_honest_record_is_given_again(check, record):
     assert outcome.confirmed > 150
 
 
+def test_a_whole_number_is_the_same_with_and_without_a_decimal_point(check, record):
+    record["settings"]["load.target_qps"] = {"value": 50.0, "layer": "suite"}
+    record["load"]["target_qps"] = 50
+    assert check(record).differences == []
+    record["load"]["target_qps"] = 51
+    assert check(record).differences == ["load.target_qps: the record says 51, the run folder 50.0"]
+
+
 def test_prompts_that_the_record_counts_as_cut_are_checked_against_its_verdict(check, record):
     record["engine"]["truncated_prompts"] = 3
     (difference,) = [each for each in check(record).differences if "prompts_whole" in each]
