@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     help="From `mlbench system describe`.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="TREE", help="A new folder.")
-@click.option("--division", type=click.Choice(["closed", "open"]), default="closed", show_default=True)
+@click.option(
+    "--division", type=click.Choice(["closed", "open"]), default="closed", show_default=True, help="The tree's."
+)
 @click.option(
     "--category",
     "categories",
@@ -63,8 +65,8 @@ def command(
 
     RUNS are runs, folders or tags; none: all of the results folder. Each entry is made by the newest run that serves
     it, as `mlbench submit plan` says. An entry that would not pass is refused with the rule, and no tree is written.
-    The finished tree is what `mlbench submit check` accepts. Logs are copied as they are, after they were held against
-    the record.
+    The finished tree is what `mlbench submit check` accepts. Logs are copied unedited, and only if the record is what
+    they say.
     """
     from mlbench.discovery import Plugins
     from mlbench.submission.building.build import build_tree, check_place
@@ -76,7 +78,10 @@ def command(
     system, plugins = read_system(description, submitter, division, of), Plugins.discover()
     stored = list(_stored_runs(results, runs, plugins))
     entries = choose_entries(system, stored, variants, are_named=bool(runs))
-    _check_logs(entries, plugins)
+    for entry in {each.run.record.run_id: each for each in entries}.values():
+        _check_logs(entry.run, plugins)
+        if division == "closed":
+            _check_tests(entry, plugins)
     _print(build_tree(output, system, entries), output)
 
 
@@ -134,15 +139,32 @@ def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
     return {name: Path(file).parent for name, file in files.items() if file and Path(file).name == "__init__.py"}
 
 
-def _check_logs(entries: Sequence[BuiltEntry], plugins: Plugins) -> None:
+def _check_logs(run: StoredRun, plugins: Plugins) -> None:
     """Raise `UsageError` where a run is not what its logs say."""
     from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
 
-    for run in {each.run.record.run_id: each.run for each in entries}.values():
-        if found := verify(run.record, run.folder, plugins).differences:
+    if found := verify(run.record, run.folder, plugins).differences:
+        raise UsageError(
+            f"run {run.record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
+        )
+
+
+def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
+    """Raise `UsageError` where a compliance test that goes into the tree fails by its logs, whatever its files say."""
+    from mlbench.auditing.audit import judge_stored
+    from mlbench.auditing.plan import AUDITS, AuditPlan
+    from mlbench.errors import UsageError
+
+    run = entry.run
+    place = run.folder.parent / AUDITS / run.record.run_id
+    plan = AuditPlan(record=run.record, folder=run.folder, place=place, tests=())
+    for verdict in judge_stored(plan, plugins):
+        is_used = verdict.test in entry.owed.tests and run.tests[verdict.test].parent == verdict.folder
+        if is_used and not verdict.passed:
             raise UsageError(
-                f"run {run.record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
+                f"{verdict.test} of run {run.record.run_id} does not pass: test run {verdict.run_id}.",
+                hint="`mlbench audit RUN --plan` says why.",
             )
 
 

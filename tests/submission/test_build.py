@@ -1,7 +1,8 @@
 """``mlbench submit build``: a tree from stored runs.
 
 No machine of a developer makes runs of the official setup. These are stored records of real runs of ResNet-50, altered
-to such ones, with the made logs of `whole_tree`; so whether a log is all that its record says is asked of one real run.
+to such ones, with the made logs of `whole_tree`. Such logs are not what the records say, nor those of compliance tests:
+whether both are is left out but for one real run, and for one verdict.
 """
 
 import hashlib
@@ -14,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 from whole_tree import EDGE, SYSTEM, TESTS, WholeTree, detail_of, write
 
+from mlbench.auditing import audit
+from mlbench.auditing.verdicts import AuditVerdict
 from mlbench.cli import main
 from mlbench.measurement import verification
 from mlbench.records.run_record import RunRecord
@@ -75,9 +78,10 @@ def stored(tmp_path_factory):
 
 @pytest.fixture
 def place(stored, tmp_path, monkeypatch):
-    """Return a copy that may be changed, in which made logs are not held against their records."""
+    """Return a copy that may be changed, whose made logs are taken for what records and tests say."""
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(verification, "verify", lambda *_: verification.Verification())
+    monkeypatch.setattr(audit, "judge_stored", lambda *_: iter(()))
     return Path(shutil.copytree(stored, tmp_path / "place"))
 
 
@@ -221,9 +225,24 @@ def test_a_log_with_another_result_is_refused(place):
     assert refused(place, build(place), "is not what its logs say: result is 1000.0, and by its log 2000.0")
 
 
-def test_every_log_is_held_against_its_record(place, monkeypatch):
+def test_a_real_run_whose_record_claims_the_official_setup_is_refused_by_its_logs(place, monkeypatch, one_run):
     monkeypatch.undo()
-    assert refused(place, build(place), "is not what its logs say")
+    record, claimed = RunRecord.model_validate_json((one_run / "record.json").read_text()), official("SingleStream")
+    names = ("profile", "tier", "verdict", "accuracy")
+    claim = record.model_copy(update={name: getattr(claimed, name) for name in names})
+    folder = Path(shutil.copytree(one_run, place / "mine" / one_run.name))
+    write(folder / "record.json", claim.text())
+    change(place / "system.json", host_processor_model_name=record.environment.cpu.model)
+    change(place / "system.json", accelerators_per_node=str(len(record.environment.accelerators)))
+    done = build(place, folder, "--division", "open")
+    assert refused(place, done, f"run {one_run.name} is not what its logs say: "), done.output
+
+
+def test_a_compliance_test_that_fails_by_its_logs_is_refused_whatever_its_files_say(place, monkeypatch):
+    (folder,) = (place / "results/.audits" / run_of(place).name).glob("*TEST04")
+    verdict = AuditVerdict(test="TEST04", run_id="edited", repeat=1, folder=folder, official_passed=True)
+    monkeypatch.setattr(audit, "judge_stored", lambda *_: iter([verdict]))
+    assert refused(place, build(place), f"TEST04 of run {run_of(place).name} does not pass: test run edited")
 
 
 def test_a_missing_log_is_refused(place):

@@ -24,7 +24,7 @@ class BuiltTree:
 
     entries: Sequence[BuiltEntry]
     checks: Sequence[EntryCheck]
-    """Of each entry, in the same order."""
+    """What was found of each entry, in the same order."""
 
 
 def check_place(place: Path) -> None:

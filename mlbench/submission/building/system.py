@@ -1,4 +1,4 @@
-"""The system of a new tree: the description that a person gives, completed and held against the records."""
+"""The system of a new tree: the description that a person gives, completed and compared with the records."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class System:
     division: str
     submitter: str
     name: str
-    """Of its folders."""
+    """The name of its folders."""
     fields: Mapping[str, str | int]
-    """Of ``systems/<name>.json``."""
+    """The content of ``systems/<name>.json``."""
 
     @property
     def categories(self) -> list[Category]:
