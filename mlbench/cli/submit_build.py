@@ -124,7 +124,7 @@ def _tests_of(record: RunRecord, folder: Path) -> Mapping[str, Path]:
 
 
 def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
-    """Return the packages of mlbench, the workload and the backend, as far as they are installed."""
+    """Return the packages or modules of mlbench, the workload and the backend, as far as they are installed."""
     import sys
 
     from mlbench.errors import MlbenchError
@@ -136,7 +136,8 @@ def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
         except MlbenchError:
             continue  # `choose_entries` says what keeps such a run from serving, if anything does
     files = {name: getattr(sys.modules[name], "__file__", None) for name in sorted(packages)}
-    return {name: Path(file).parent for name, file in files.items() if file and Path(file).name == "__init__.py"}
+    paths = {name: Path(file) for name, file in files.items() if file}
+    return {name: file.parent if file.name == "__init__.py" else file for name, file in paths.items()}
 
 
 def _check_logs(run: StoredRun, plugins: Plugins) -> None:

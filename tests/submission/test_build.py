@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from whole_tree import EDGE, SYSTEM, TESTS, WholeTree, detail_of, write
+from stored_runs import DETAIL, REPLIES, official, store
+from whole_tree import DATACENTER, EDGE, IMAGES, SYSTEM, base, write
 
 from mlbench.auditing import audit
 from mlbench.auditing.verdicts import AuditVerdict
@@ -22,45 +23,8 @@ from mlbench.measurement import verification
 from mlbench.records.run_record import RunRecord
 from mlbench.submission.checking.whole_tree import check_tree
 
-RECORDS = Path(__file__).parents[1] / "data" / "records"
 LINE = "accuracy=76.456%, good=38228, total=50000"
-VALUES = {"SingleStream": 20_000_000, "MultiStream": 160_000_000, "Offline": 1000.0}
 ENTRY = "results/anvil/resnet50/Offline"
-REPLIES = "[\n" + "{}\n" * 10_000 + "]\n"
-DETAIL = "mlperf_log_detail.txt"
-
-
-def official(scenario, **changes):
-    """Return a stored run's record as if it had been of the official setup."""
-    stored = RunRecord.model_validate_json((RECORDS / f"resnet50-pytorch-{scenario}.json").read_text())
-    return stored.model_copy(
-        update={
-            "run_id": f"20261201T000000Z-resnet50-pytorch-{scenario}-full-fp32-valid-0001",
-            "profile": "full",
-            "tier": "valid",
-            "verdict": stored.verdict.model_copy(update={"is_valid": True, "is_conformant": True}),
-            "result": stored.result.model_copy(update={"value": VALUES[scenario]}),
-            "accuracy": stored.accuracy.model_copy(update={"line": LINE, "tested_in": ""}),
-            **changes,
-        }
-    )
-
-
-def store(results, record):
-    """Write a run folder with made logs, and the folders of its compliance tests; return it."""
-    folder, scenario = results / record.run_id, record.scenario
-    write(folder / "record.json", record.text())
-    for mode, name in (("performance", "PerformanceOnly"), ("accuracy", "AccuracyOnly")):
-        write(folder / mode / DETAIL, detail_of("resnet50", scenario, effective_test_mode=name))
-        write(folder / mode / "mlperf_log_summary.txt", "A fixture, no result.\n")
-    write(folder / "accuracy/mlperf_log_accuracy.json", REPLIES)
-    for test in TESTS["resnet50"]:
-        name = f"20261202T000000Z-resnet50-pytorch-{scenario}-full-fp32-valid-{test}"
-        audit = {"run_id": name, "audit": {"test": test, "of": record.run_id}}
-        place = results / ".audits" / record.run_id / name
-        write(place / "record.json", json.dumps(json.loads(record.text()) | audit))
-        WholeTree(results)._add_test(place / test, "resnet50", scenario)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +41,16 @@ def stored(tmp_path_factory):
 
 
 @pytest.fixture
-def place(stored, tmp_path, monkeypatch):
-    """Return a copy that may be changed, whose made logs are taken for what records and tests say."""
+def unverified(tmp_path, monkeypatch):
+    """Take made logs for what records and compliance tests say."""
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(verification, "verify", lambda *_: verification.Verification())
     monkeypatch.setattr(audit, "judge_stored", lambda *_: iter(()))
+
+
+@pytest.fixture
+def place(stored, tmp_path, unverified):
+    """Return a copy that may be changed."""
     return Path(shutil.copytree(stored, tmp_path / "place"))
 
 
@@ -116,6 +85,58 @@ def test_a_tree_of_stored_runs_is_accepted_and_each_entry_is_a_line(place):
     assert "1,000 samples/s, run 20261201T000000Z-resnet50-pytorch-Offline" in lines[2]
     checked = CliRunner().invoke(main, ["submit", "check", str(place / "tree")])
     assert (checked.exit_code, "3 of 3 results accepted" in checked.output) == (0, True)
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    """Return a folder with a run of each workload in each scenario of both categories, and the system's description."""
+    folder = tmp_path_factory.mktemp("complete")
+    owed = {(base(model), each) for models in (DATACENTER, EDGE) for model in models for each in models[model]}
+    runs = [official(scenario, workload) for workload, scenario in sorted(owed)]
+    for run in runs:
+        store(folder / "results", run)
+    described = {"system_name": "anvil", "host_processor_model_name": runs[0].environment.cpu.model}
+    write(folder / "system.json", json.dumps(SYSTEM | described | {"submitter": "Acme"}))
+    return folder
+
+
+@pytest.mark.parametrize(("category", "models", "count"), [("datacenter", DATACENTER, 26), ("edge", EDGE, 18)])
+@pytest.mark.usefixtures("unverified")
+def test_all_44_entries_are_built_those_of_both_accuracies_of_one_run(complete, tmp_path, category, models, count):
+    done = build(complete, "--category", category, "-o", tmp_path / "tree")
+    assert done.exit_code == 0, done.output
+    results = tmp_path / "tree/closed/Acme/results/anvil"
+    built = {model.name: {each.name for each in model.iterdir()} for model in results.iterdir()}
+    assert built == {model: set(scenarios) for model, scenarios in models.items()}
+    checked = check_tree(tmp_path / "tree")
+    assert (checked.accepted, checked.accepted_officially) == (count, count)
+    images = results / "stable-diffusion-xl/Offline/accuracy/images"
+    assert {each.name for each in images.iterdir()} == {*(f"{each}.png" for each in IMAGES), "captions.txt"}
+
+
+@pytest.mark.usefixtures("unverified")
+def test_a_variant_that_is_asked_for_is_entered_alone(complete, tmp_path):
+    runs = [each.name for each in (complete / "results").glob("*-bert-*")]
+    runs = [name for name in runs if "SingleStream" not in name]
+    words = ("--category", "datacenter", "--variant", "99.9", "-o", tmp_path / "tree")
+    done = build(complete, *runs, *words)
+    assert done.exit_code == 0, done.output
+    assert [each.name for each in (tmp_path / "tree/closed/Acme/results/anvil").iterdir()] == ["bert-99.9"]
+
+
+def test_a_variant_that_is_asked_for_and_not_met_is_refused_and_the_other_one_is_built(complete, place):
+    runs = [each.name for each in (complete / "results").glob("*-bert-*") if "SingleStream" not in each.name]
+    for name in runs:
+        shutil.copytree(complete / "results" / name, place / "results" / name)
+        shutil.copytree(complete / "results/.audits" / name, place / "results/.audits" / name)
+        file = place / "results" / name / "record.json"
+        accuracy = json.loads(file.read_text())["accuracy"]
+        accuracy["targets"] = [each | {"is_met": each["name"] == "99"} for each in accuracy["targets"]]
+        change(file, accuracy=accuracy)
+    datacenter = ("--category", "datacenter")
+    assert refused(place, build(place, *runs, *datacenter, "--variant", "99.9"), "misses 99.9 in F1")
+    assert build(place, *runs, *datacenter).exit_code == 0
+    assert [each.name for each in (place / "tree/closed/Acme/results/anvil").iterdir()] == ["bert-99"]
 
 
 def test_logs_are_the_runs_and_replies_are_shortened_with_the_hash_of_the_whole(place):

@@ -83,8 +83,8 @@ def _write_code(folder: Path, entries: list[BuiltEntry]) -> None:
     folder.mkdir()
     packages = {name: source for entry in entries for name, source in entry.run.sources.items()}
     for name, source in packages.items():
-        for file in _source_files(source):
-            place = folder / _SHARED_CODE / name / file.relative_to(source)
+        for file in [source] if source.is_file() else _source_files(source):
+            place = folder / _SHARED_CODE / name / (file.name if file == source else file.relative_to(source))
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
     (folder / _SHARED_CODE).mkdir(exist_ok=True)

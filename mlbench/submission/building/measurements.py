@@ -44,9 +44,9 @@ def _implementation(record: RunRecord) -> Mapping[str, str]:
     path = weights.value if weights and isinstance(weights.value, str) else ""
     digest = record.fingerprints.get("weights", "")
     return {
-        "input_data_types": record.precision,
+        "input_data_types": f"as the data set has them, computed at {record.precision}",
         "retraining": "No",
-        "starting_weights_filename": Path(path).name or f"the official checkpoint, fingerprint {digest or 'unknown'}",
+        "starting_weights_filename": Path(path).name or f"fingerprint {digest or 'unknown'}",
         "weight_data_types": record.precision,
         "weight_transformations": f"by the backend {record.backend} at precision {record.precision}",
     }

@@ -19,4 +19,4 @@ class StoredRun:
     tests: Mapping[str, Path] = field(default_factory=dict)
     """The folder of each compliance test that was made of it, as a tree has it; the newest repeat."""
     sources: Mapping[str, Path] = field(default_factory=dict)
-    """The Python packages that made it, by name."""
+    """The folder of each Python package that made it, or the file of a module, by name."""
