@@ -134,7 +134,9 @@ def test_a_variant_that_is_asked_for_and_not_met_is_refused_and_the_other_one_is
         accuracy["targets"] = [each | {"is_met": each["name"] == "99"} for each in accuracy["targets"]]
         change(file, accuracy=accuracy)
     datacenter = ("--category", "datacenter")
-    assert refused(place, build(place, *runs, *datacenter, "--variant", "99.9"), "misses 99.9 in F1")
+    for asked in (("99.9",), ("99", "99.9")):
+        words = [word for variant in asked for word in ("--variant", variant)]
+        assert refused(place, build(place, *runs, *datacenter, *words), "misses 99.9 in F1")
     assert build(place, *runs, *datacenter).exit_code == 0
     assert [each.name for each in (place / "tree/closed/Acme/results/anvil").iterdir()] == ["bert-99"]
 
@@ -187,6 +189,26 @@ def test_the_open_division_needs_neither_all_scenarios_nor_tests(place):
     done = build(place, run_of(place).name, "--division", "open")
     assert done.exit_code == 0, done.output
     assert check_tree(place / "tree").accepted == 1
+
+
+def test_a_named_run_that_does_not_serve_is_refused_beside_others_that_do(place):
+    change(run_of(place) / "record.json", tier="dev")
+    names = [run_of(place, scenario).name for scenario in ("SingleStream", "Offline")]
+    assert refused(place, build(place, *names, "--division", "open"), "resnet50 Offline would not pass")
+    assert build(place, "--division", "open").exit_code == 0
+
+
+def test_of_several_machines_the_newest_run_makes_an_entry(place):
+    first = official("Offline")
+    elsewhere = first.environment.model_copy(update={"machine": "another"})
+    moments = {"older": first.created - timedelta(days=1), "newer": first.created + timedelta(days=1)}
+    for name, created in moments.items():
+        store(
+            place / "results", first.model_copy(update={"run_id": name, "created": created, "environment": elsewhere})
+        )
+    assert "run newer" in build(place, "newer", first.run_id, "--division", "open").output
+    shutil.rmtree(place / "tree")
+    assert f"run {first.run_id}" in build(place, "older", first.run_id, "--division", "open").output
 
 
 @pytest.mark.parametrize(
