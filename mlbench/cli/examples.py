@@ -69,6 +69,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "system describe": ("mlbench system describe --from mine.json -o system.json",),
     "submit": ("mlbench submit plan --category edge", "mlbench submit check inference_results_v4.1"),
     "submit plan": ("mlbench submit plan --category edge", "mlbench submit plan -o missing.toml"),
+    "submit build": (
+        "mlbench submit build --submitter Acme --system system.json -o tree",
+        "mlbench submit build --submitter Acme --system system.json --division open v1 -o tree",
+    ),
     "submit check": ("mlbench submit check inference_results_v4.1 --notes",),
     "check": ("mlbench check pytorch", "mlbench check onnxruntime --precision int8 --set backend.threads=2"),
     "plugin": ("mlbench plugin new my-npu", "mlbench plugin check my-npu"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.output import echo_json, echo_line
+from mlbench.cli.submit_build import command as build
 from mlbench.cli.submit_plan import command as plan
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def command() -> None:
 
 
 command.add_command(plan)
+command.add_command(build)
 
 
 @command.command("check")

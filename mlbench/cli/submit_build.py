@@ -1,0 +1,179 @@
+"""``mlbench submit build``: a submission tree from stored runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlbench.cli.options import results_option
+from mlbench.cli.output import echo_line
+from mlbench.rules.official import Category
+
+if TYPE_CHECKING:
+    from mlbench.discovery import Plugins
+    from mlbench.records.run_record import RunRecord
+    from mlbench.submission.building.build import BuiltTree
+    from mlbench.submission.building.entries import BuiltEntry
+    from mlbench.submission.building.stored import StoredRun
+
+
+@click.command("build")
+@click.argument("runs", nargs=-1, metavar="[RUNS]...")
+@click.option("--submitter", required=True, metavar="ORG", help="Who submits; names a folder.")
+@click.option(
+    "--system",
+    "description",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="From `mlbench system describe`.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="TREE", help="A new folder.")
+@click.option(
+    "--division", type=click.Choice(["closed", "open"]), default="closed", show_default=True, help="The tree's."
+)
+@click.option(
+    "--category",
+    "categories",
+    type=click.Choice([each.value for each in Category]),
+    multiple=True,
+    help="Of the system; may be given twice.  [default: its system_type]",
+)
+@click.option(
+    "--variant",
+    "variants",
+    type=click.Choice(["99", "99.9"]),
+    multiple=True,
+    help="The accuracy to enter with; may be given twice.  [default: each that a run meets]",
+)
+@results_option
+def command(
+    runs: tuple[str, ...],
+    submitter: str,
+    description: Path,
+    output: Path,
+    division: str,
+    categories: tuple[str, ...],
+    variants: tuple[str, ...],
+    results: Path,
+) -> None:
+    """Build a submission tree from RUNS and their compliance tests.
+
+    RUNS are runs, folders or tags; none: all of the results folder. Each entry is made by the newest run that serves
+    it, as `mlbench submit plan` says. An entry that would not pass is refused with the rule, and no tree is written.
+    The finished tree is what `mlbench submit check` accepts. Logs are copied unedited, and only if the record is what
+    they say.
+    """
+    from mlbench.discovery import Plugins
+    from mlbench.submission.building.build import build_tree, check_place
+    from mlbench.submission.building.entries import choose_entries
+    from mlbench.submission.building.system import read_system
+
+    check_place(output)
+    of = [Category(each) for each in dict.fromkeys(categories)]
+    system, plugins = read_system(description, submitter, division, of), Plugins.discover()
+    stored = list(_stored_runs(results, runs, plugins))
+    entries = choose_entries(system, stored, variants, are_named=bool(runs))
+    for entry in {each.run.record.run_id: each for each in entries}.values():
+        _check_logs(entry.run, plugins)
+        if division == "closed":
+            _check_tests(entry, plugins)
+    _print(build_tree(output, system, entries), output)
+
+
+def _stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterator[StoredRun]:
+    from mlbench.records.selection import Filter, select_records
+    from mlbench.submission.building.stored import StoredRun
+
+    for record in select_records(results, names, Filter()):
+        folder = _folder_of(record, results, names)
+        yield StoredRun(
+            record=record, folder=folder, tests=_tests_of(record, folder), sources=_sources_of(record, plugins)
+        )
+
+
+def _folder_of(record: RunRecord, results: Path, names: Sequence[str]) -> Path:
+    """Return the run folder of a record; where there is none, as for a baseline's, one that is missing."""
+    from mlbench.records.run_folder import find_run
+    from mlbench.records.run_names import has_record
+
+    named = [place for name in names for place in (Path(name), Path(name) / record.run_id)]
+    places = [place for place in named if os.path.basename(os.path.realpath(place)) == record.run_id]
+    for place in (*places, results / record.run_id):
+        if has_record(place):
+            return find_run(results, str(place)).resolve()
+    return results / record.run_id
+
+
+def _tests_of(record: RunRecord, folder: Path) -> Mapping[str, Path]:
+    """Return the folder of the newest repeat of each compliance test."""
+    from mlbench.auditing.plan import AUDITS
+    from mlbench.records.run_folder import runs_in
+    from mlbench.records.run_record import read
+
+    found = {}
+    for run in runs_in(folder.parent / AUDITS / record.run_id):
+        audit = read(run).audit
+        if audit and audit.of == record.run_id:
+            found[audit.test] = run / audit.test
+    return {test: place for test, place in found.items() if os.path.isdir(place)}
+
+
+def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
+    """Return the packages or modules of mlbench, the workload and the backend, as far as they are installed."""
+    import sys
+
+    from mlbench.errors import MlbenchError
+
+    packages = {"mlbench"}
+    for find, name in ((plugins.workload, record.workload), (plugins.backend, record.backend)):
+        try:
+            packages.add(type(find(name)).__module__.partition(".")[0])
+        except MlbenchError:
+            continue  # `choose_entries` says what keeps such a run from serving, if anything does
+    files = {name: getattr(sys.modules[name], "__file__", None) for name in sorted(packages)}
+    paths = {name: Path(file) for name, file in files.items() if file}
+    return {name: file.parent if file.name == "__init__.py" else file for name, file in paths.items()}
+
+
+def _check_logs(run: StoredRun, plugins: Plugins) -> None:
+    """Raise `UsageError` where a run is not what its logs say."""
+    from mlbench.errors import UsageError
+    from mlbench.measurement.verification import verify
+
+    if found := verify(run.record, run.folder, plugins).differences:
+        raise UsageError(
+            f"run {run.record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."
+        )
+
+
+def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
+    """Raise `UsageError` where a compliance test that goes into the tree fails by its logs, whatever its files say."""
+    from mlbench.auditing.audit import judge_stored
+    from mlbench.auditing.plan import AUDITS, AuditPlan
+    from mlbench.errors import UsageError
+
+    run = entry.run
+    place = run.folder.parent / AUDITS / run.record.run_id
+    plan = AuditPlan(record=run.record, folder=run.folder, place=place, tests=())
+    for verdict in judge_stored(plan, plugins):
+        is_used = verdict.test in entry.owed.tests and run.tests[verdict.test].parent == verdict.folder
+        if is_used and not verdict.passed:
+            raise UsageError(
+                f"{verdict.test} of run {run.record.run_id} does not pass: test run {verdict.run_id}.",
+                hint="`mlbench audit RUN --plan` says why.",
+            )
+
+
+def _print(tree: BuiltTree, place: Path) -> None:
+    from mlbench.reports.units import plural, quantity
+
+    for entry, check in zip(tree.entries, tree.checks, strict=True):
+        value = quantity(check.result.value, check.result.unit) if check.result else "no result"
+        echo_line(f"{check.entry.path}: {value}, run {entry.run.record.run_id}")
+    count = plural(len(tree.entries), "result")
+    echo_line(f"{count} in {place}, accepted by `mlbench submit check`; unverified, not reviewed by MLCommons.")

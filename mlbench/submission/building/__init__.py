@@ -1,0 +1,1 @@
+"""Submission trees made from stored runs."""

@@ -1,0 +1,95 @@
+"""A submission tree from stored runs: written beside its place, checked, and then renamed into it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlbench.errors import StorageError, UsageError
+from mlbench.submission.building.entries import BuiltEntry
+from mlbench.submission.building.files import write_tree
+from mlbench.submission.building.system import System
+from mlbench.submission.checking.whole_tree import EntryCheck, TreeCheck, check_tree
+
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltTree:
+    """A tree that was built, and what is in it."""
+
+    entries: Sequence[BuiltEntry]
+    checks: Sequence[EntryCheck]
+    """What was found of each entry, in the same order."""
+
+
+def check_place(place: Path) -> None:
+    """Raise `UsageError` where a tree cannot be built."""
+    if os.path.lexists(place):
+        raise UsageError(f"{place} is there already.", hint="Name a new folder: nothing is replaced.")
+    if not os.path.isdir(place.absolute().parent):
+        raise UsageError(f"{place.absolute().parent} is not a folder.", hint="Make it first.")
+
+
+def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> BuiltTree:
+    """Build the tree of some entries; nothing is left of one that would not pass.
+
+    Raises:
+        UsageError: the place is taken, a run lacks a log, a log is not its record's, or the finished tree has an entry
+            that would be refused.
+        StorageError: it cannot be written.
+    """
+    check_place(place)
+    try:
+        with _beside(place) as folder:
+            write_tree(folder, system, [*entries])
+            checked = check_tree(folder)
+            checks = _match(checked, entries)
+            _check_accepted(checked)
+            check_place(place)  # minutes may have passed
+            folder.rename(place)
+    except OSError as error:
+        raise StorageError(f"tree cannot be written: {place}: {error.strerror}.", hint="") from None
+    return BuiltTree(entries=entries, checks=checks)
+
+
+@contextmanager
+def _beside(place: Path) -> Iterator[Path]:
+    whole = place.absolute()
+    folder = whole.with_name(f".{whole.name}.{os.getpid()}.partial")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _match(checked: TreeCheck, entries: Sequence[BuiltEntry]) -> list[EntryCheck]:
+    """Return the check of each entry, whose result must be what the record says."""
+    by_place = {(each.entry.model, each.entry.scenario): each for each in checked.entries}
+    found = []
+    for entry in entries:
+        check, record = by_place[entry.owed.model, entry.owed.scenario], entry.run.record
+        stored = record.result.value if record.result else None
+        logged = check.result.value if check.result else None
+        if stored is None or logged is None or abs(stored - logged) > _SAME * abs(stored):
+            raise UsageError(
+                f"run {record.run_id} is not what its logs say: result is {stored}, and by its log {logged}.",
+                hint="`mlbench verify` lists all.",
+            )
+        found.append(check)
+    return found
+
+
+def _check_accepted(checked: TreeCheck) -> None:
+    """Raise with the first rule that the finished tree breaks."""
+    wrong = [each for each in checked.findings if not each.is_note]
+    if wrong:
+        first = wrong[0]
+        more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        said = f"{first.evidence.measured}, limit {first.evidence.limit}. " if first.evidence else ""
+        raise UsageError(f"the tree would not pass: {first.rule}: {first.path}: {said}{first.message}{more}")

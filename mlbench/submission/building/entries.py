@@ -1,0 +1,125 @@
+"""Which entries of a tree stored runs make, and which run makes each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mlbench.errors import UsageError
+from mlbench.submission.building.stored import StoredRun
+from mlbench.submission.building.system import System, check_records
+from mlbench.submission.checking.required import required_scenarios
+from mlbench.submission.planning import OwedEntry, PlannedEntry, owed_entries, plan_entry
+from mlbench.submission.tree import official_benchmarks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltEntry:
+    """An entry and its run."""
+
+    owed: OwedEntry
+    run: StoredRun
+
+
+def choose_entries(
+    system: System, runs: Sequence[StoredRun], variants: Sequence[str], *, are_named: bool
+) -> list[BuiltEntry]:
+    """Return the entries that runs make, each with the newest run that serves it.
+
+    A run makes an entry of each variant whose accuracy it meets; with ``variants``, of these alone, and it must.
+
+    Args:
+        system: with its category.
+        runs: to choose among.
+        variants: that models with several are entered for: ``99``, ``99.9``; none: all that are met.
+        are_named: whether the user named these runs: then each of their workloads and scenarios must make an entry.
+
+    Raises:
+        UsageError: an entry would not pass, with the reason.
+    """
+    if not runs:
+        raise UsageError("there is no run to make a tree of.", hint="`mlbench submit plan` says what to run.")
+    candidates = _candidates(system, runs, variants)
+    serving = [plan.run for _, plan in candidates if plan.run]
+    if are_named or not serving:
+        _check_served(candidates, runs, variants)
+    check_records(system, serving)
+    by_id = {each.record.run_id: each for each in runs}
+    entries = [BuiltEntry(owed=owed, run=by_id[plan.run.run_id]) for owed, plan in candidates if plan.run]
+    if system.division == "closed":
+        _check_scenarios(system, entries, candidates)
+        _check_tests(entries)
+    return entries
+
+
+def _candidates(
+    system: System, runs: Sequence[StoredRun], variants: Sequence[str]
+) -> list[tuple[OwedEntry, PlannedEntry]]:
+    records = [each.record for each in runs]
+    made = {(each.workload, each.scenario) for each in records}
+    several = {name for name, each in official_benchmarks().items() if len(each.rules.variants) > 1}
+    found = []
+    for owed in owed_entries(system.categories):
+        if variants and owed.model in several and owed.variant not in variants:
+            continue
+        same = [each for each in records if (each.workload, each.scenario) == (owed.workload, owed.scenario)]
+        if (owed.workload, owed.scenario) in made:
+            machines = dict.fromkeys(each.environment.machine for each in same)
+            plans = [plan_entry(owed, same, machine) for machine in machines]
+            served = [each for each in plans if each.run]
+            found.append((owed, max(served, key=_created) if served else plans[0]))
+    return found
+
+
+def _created(plan: PlannedEntry) -> float:
+    return plan.run.created.timestamp() if plan.run else 0.0
+
+
+def _check_served(
+    candidates: Sequence[tuple[OwedEntry, PlannedEntry]], runs: Sequence[StoredRun], variants: Sequence[str]
+) -> None:
+    """Raise where a workload in a scenario makes no entry, or a variant that was asked for is not met."""
+    served = {(owed.workload, owed.scenario) for owed, plan in candidates if plan.run}
+    for owed, plan in candidates:
+        is_made = (owed.workload, owed.scenario) in served
+        if not plan.run and plan.nearest and (not is_made or owed.variant in variants):
+            raise UsageError(
+                f"{owed.model} {owed.scenario} would not pass: run {plan.nearest.run_id}: {plan.obstacle}.",
+                hint="`mlbench submit plan` says what an entry needs.",
+            )
+    for run in runs:
+        if (run.record.workload, run.record.scenario) not in served:
+            raise UsageError(
+                f"run {run.record.run_id} makes no entry: {run.record.workload} {run.record.scenario} is none of the "
+                "category and variant.",
+                hint="See --category and --variant.",
+            )
+
+
+def _check_scenarios(
+    system: System, entries: Sequence[BuiltEntry], candidates: Sequence[tuple[OwedEntry, PlannedEntry]]
+) -> None:
+    for model, benchmark in official_benchmarks().items():
+        there = {each.owed.scenario for each in entries if each.owed.model == model}
+        missing = [each for each in required_scenarios(benchmark, system.categories) if each not in there]
+        if there and missing:
+            why = {owed.scenario: plan.obstacle for owed, plan in candidates if owed.model == model}
+            reasons = ", ".join(f"{each} ({why.get(each, 'no run')})" for each in missing)
+            raise UsageError(
+                f"{model} lacks scenarios that its category requires: {reasons}.",
+                hint="Run them, name other runs, or leave the variant out with --variant.",
+            )
+
+
+def _check_tests(entries: Sequence[BuiltEntry]) -> None:
+    for entry, test in _owed_tests(entries):
+        if test not in entry.run.tests:
+            run = entry.run.record.run_id
+            raise UsageError(
+                f"{entry.owed.model} {entry.owed.scenario} needs {test}, and run {run} was not put to it.",
+                hint=f"mlbench audit {run} --test {test}",
+            )
+
+
+def _owed_tests(entries: Sequence[BuiltEntry]) -> Iterator[tuple[BuiltEntry, str]]:
+    return ((entry, test) for entry in entries for test in entry.owed.tests)

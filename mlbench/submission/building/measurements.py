@@ -1,0 +1,96 @@
+"""The folder of an entry that says how it was measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlbench.records.run_record import RunRecord
+from mlbench.submission.building.configuration import mlperf_conf, user_conf
+from mlbench.submission.building.entries import BuiltEntry
+from mlbench.submission.building.system import System
+from mlbench.submission.tree import MLPERF_CONF, USER_CONF
+
+_BUILT_IN = ("default", "workload ", "backend ", "scenario ")
+"""How the names of layers begin that are mlbench's own."""
+
+
+def write_measurements(folder: Path, entry: BuiltEntry, system: System) -> None:
+    """Write README, description of the implementation, LoadGen's configuration and calibration."""
+    record = entry.run.record
+    folder.mkdir(parents=True)
+    name = f"{system.name}_{implementation_name(record)}_{entry.owed.scenario}.json"
+    texts = {
+        name: json.dumps(_implementation(record), indent=2) + "\n",
+        "README.md": _readme(entry),
+        USER_CONF: user_conf(record),
+        MLPERF_CONF: mlperf_conf(record),
+        "calibration_process.adoc": _calibration(record),
+    }
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def implementation_name(record: RunRecord) -> str:
+    """Return the name of an implementation: the backend's, in letters that a file name may have."""
+    return re.sub(r"[^\w.+-]", "_", f"mlbench-{record.backend}")
+
+
+def _implementation(record: RunRecord) -> Mapping[str, str]:
+    weights = record.settings.get("workload.weights")
+    path = weights.value if weights and isinstance(weights.value, str) else ""
+    digest = record.fingerprints.get("weights", "")
+    return {
+        "input_data_types": f"as the data set has them, computed at {record.precision}",
+        "retraining": "No",
+        "starting_weights_filename": Path(path).name or f"fingerprint {digest or 'unknown'}",
+        "weight_data_types": record.precision,
+        "weight_transformations": f"by the backend {record.backend} at precision {record.precision}",
+    }
+
+
+def _readme(entry: BuiltEntry) -> str:
+    record = entry.run.record
+    settings = [f"- `{key} = {each.value}` ({each.layer})" for key, each in sorted(record.settings.items())]
+    software = [f"- {name} {version}" for name, version in sorted(record.environment.libraries.items())]
+    tests = "".join(f"mlbench audit {record.run_id} --test {test}\n" for test in entry.owed.tests)
+    lines = [
+        f"# {entry.owed.model}, {entry.owed.scenario}",
+        "",
+        "Unverified, not reviewed by MLCommons: written from a stored run.",
+        "",
+        f"mlbench {record.mlbench_version}, LoadGen {record.loadgen_version}, run `{record.run_id}`.",
+        "",
+        "```",
+        f"{_command(record)}\n{tests}```",
+        "",
+        "## Settings, with where each comes from",
+        "",
+        *settings,
+        "",
+        "## Software",
+        "",
+        *software,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _command(record: RunRecord) -> str:
+    """Return the command that makes the run again; settings of files are given on the command line."""
+    words = ["mlbench", "run", record.workload, "--backend", record.backend, "--scenario", record.scenario]
+    words += ["--profile", record.profile, "--tier", record.tier, "--precision", record.precision]
+    for key, each in sorted(record.settings.items()):
+        if each.value is not None and not each.layer.startswith(_BUILT_IN):
+            value = each.value if isinstance(each.value, str) else json.dumps(each.value)
+            words += ["--set", f"{key}={value}"]
+    return shlex.join(words)
+
+
+def _calibration(record: RunRecord) -> str:
+    given = record.settings.get("workload.calibration")
+    files = f"Calibration files: {given.value}." if given and given.value else "No calibration files were given."
+    return f"Precision {record.precision}, backend {record.backend}. {files}\n"
