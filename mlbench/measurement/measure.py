@@ -47,6 +47,7 @@ _UNMEASURED = nullcontext()
 _ACCURACY_SPEED = 20
 _USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which rate is held
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
+_LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
 _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
 _GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
@@ -188,7 +189,7 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
         min_query_count=load.min_query_count or limits.offline_min_samples or limits.min_query_count,
         performance_sample_count=load.performance_sample_count or limits.performance_sample_count,
         target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
-        expected_latency_ns=load.expected_latency_ns or max(1, pace.fastest_ns // margin),
+        expected_latency_ns=load.expected_latency_ns or max(_LEAST_QUERY_NS, pace.fastest_ns // margin),
     )
 
 

@@ -40,6 +40,11 @@ def test_a_stream_has_queries_to_spare_but_where_loadgen_sends_all_of_them(workl
     assert measure._fill_load(LoadSettings(), limits, pace_of()).expected_latency_ns == expected_ns
 
 
+def test_no_query_is_expected_to_take_less_than_loadgen_itself_does():
+    """LoadGen prepares each query in a microsecond: for 0.1 us each, two seconds of a test would take 40 to prepare."""
+    assert chosen(SINGLE_STREAM, pace_of(fastest_ns=400)).expected_latency_ns == 1000
+
+
 def test_server_sends_the_share_of_the_rate_that_a_crowd_reaches_where_that_is_known():
     assert chosen(SERVER, pace_of(saturated_per_s=1000.0), server_load=0.3).target_qps == pytest.approx(300)
 
