@@ -41,14 +41,21 @@ GPU_SETTINGS = {
 def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK) -> None:
     """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it.
 
-    The constraints hold for what pip builds with, too: older versions of pip read the first variable there, newer ones
-    the second.
+    uv takes a fraction of pip's time. It does not read pip's settings: where these name the index that can be reached,
+    or uv fails for another reason, pip installs. The constraints hold for what either builds with, too: older versions
+    of pip read the first variable there, newer ones the second.
     """
     if session.venv_backend == "none":
         return
-    names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
-    env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}
-    session.install("-e", f".[{','.join(extras)}]" if extras else ".", env=env)
+    checkout = ("-e", f".[{','.join(extras)}]" if extras else ".")
+    held = ("--constraints", str(constraints), "--build-constraints", str(constraints)) if constraints else ()
+    try:
+        session.install("uv")
+        session.run("uv", "pip", "install", "--quiet", *held, *checkout)
+    except nox.command.CommandFailed:
+        names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
+        env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}
+        session.install(*checkout, env=env)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from mlbench.discovery import Plugins
 from mlbench.tuning import fill_template
 
-pytest.importorskip("nox")
+nox = pytest.importorskip("nox")
 ROOT = Path(__file__).parents[1]
 
 
@@ -53,8 +53,29 @@ def test_the_gpu_session_sends_a_backend_to_the_gpu_that_would_be_content_with_t
 def test_the_gpu_session_never_has_two_onnx_runtimes(noxfile):
     session = Session("tensorrt", "onnxruntime")
     noxfile.gpu.func(session)
-    pip = [command for command in session.commands if "pip" in command]
+    pip = [command for command in session.commands if "pip" in command and command[-1] != "uv"]
     both, removed, last = (" ".join(command) for command in pip)
     assert "[dev,tensorrt]" in both
     assert removed.endswith("pip uninstall -y onnxruntime")
     assert "[onnxruntime-gpu]" in last
+
+
+class Refusing(Session):
+    """Reaches an index with pip's settings only."""
+
+    def run(self, *command, **more):
+        if command[0] == "uv":
+            raise nox.command.CommandFailed
+        return super().run(*command, **more)
+
+
+def test_the_lock_holds_for_what_uv_installs_and_for_what_it_builds_with(noxfile):
+    noxfile.install(session := Session(), "dev")
+    lock = str(noxfile.LOCK)
+    held = ["--constraints", lock, "--build-constraints", lock]
+    assert session.commands[1:] == [["uv", "pip", "install", "--quiet", *held, "-e", ".[dev]"]]
+
+
+def test_where_uv_cannot_install_pip_does(noxfile):
+    noxfile.install(session := Refusing(), "dev")
+    assert session.commands[1:] == [["pip", "install", "-e", ".[dev]"]]

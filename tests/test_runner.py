@@ -289,6 +289,8 @@ def null_run(mlbench, tmp_path):
 
 
 SHORT = ["--set", "load.min_duration_ms=50"]
+FEW = ["--set", "load.min_query_count=20", "--set", "execution.batch=8"]
+"""With a given batch none is searched."""
 
 
 def test_a_record_says_what_each_stage_took(null_run):
@@ -393,9 +395,10 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
     mlbench, tmp_path, backend, workload, scenario, score, least
 ):
     """In Offline both workloads are run by the tests of the official forms."""
-    arguments = ["run", workload, "--backend", backend, "--scenario", scenario, "--json", *SHORT]
-    if scenario == "Server":  # as many queries as the tier wants would take half a minute, and longer on a busy machine
-        arguments += ["--set", "load.target_qps=10", "--set", "load.min_query_count=20"]
+    # as many queries as the tier wants would take half a minute, and longer on a busy machine
+    arguments = ["run", workload, "--backend", backend, "--scenario", scenario, "--json", *SHORT, *FEW]
+    if scenario == "Server":
+        arguments += ["--set", "load.target_qps=10"]
     done = mlbench(*arguments)
     (record,) = map(read, (tmp_path / "results").iterdir())
     assert record.accuracy.scores[score] >= least

@@ -65,6 +65,10 @@ def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(mlbench):
         "Offline",
         "--tier",
         "smoke",
+        "--set",
+        "load.min_duration_ms=50",
+        "--set",
+        "execution.batch=8",
         "--json",
     ]
     done = mlbench(*arguments)

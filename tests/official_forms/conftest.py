@@ -45,6 +45,7 @@ def run_full(data, tmp_path):
     def run(workload, backend, *more):
         results = tmp_path / "results"
         arguments = ["run", workload, "--profile", "full", "--backend", backend, "--scenario", "Offline", *more]
+        arguments += ["--set", "execution.batch=8"]  # and none is searched
         done = CliRunner().invoke(main, [*arguments, "--results", str(results), "--json"])
         assert done.exit_code == 0, done.stderr
         (run,) = json.loads(done.stdout)

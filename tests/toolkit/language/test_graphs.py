@@ -321,7 +321,9 @@ def onnxruntime_backend(tmp_path, monkeypatch):
     return OnnxRuntime().with_options(OnnxRuntimeOptions(threads=1))
 
 
+# Llama 2 is Mixtral without experts; its ONNX form answers as `generate` does in the tests of the mini profiles
 @pytest.mark.slow
+@pytest.mark.parametrize("workload", ["gptj", "mixtral_8x7b"], indirect=True)
 def test_the_onnx_form_says_what_the_module_says_and_int8_is_close(graphs, runner, onnxruntime_backend, workload):
     exact = CompiledRunner(graphs, onnxruntime_backend, Precision.FP32)
     coarse = CompiledRunner(graphs, onnxruntime_backend, Precision.INT8)
