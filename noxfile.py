@@ -51,7 +51,7 @@ def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK)
     held = ("--constraints", str(constraints), "--build-constraints", str(constraints)) if constraints else ()
     try:
         session.install("uv")
-        session.run("uv", "pip", "install", "--quiet", *held, *checkout)
+        session.run("uv", "pip", "install", "--quiet", "--compile-bytecode", *held, *checkout)
     except nox.command.CommandFailed:
         names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
         env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}

@@ -73,7 +73,7 @@ def test_the_lock_holds_for_what_uv_installs_and_for_what_it_builds_with(noxfile
     noxfile.install(session := Session(), "dev")
     lock = str(noxfile.LOCK)
     held = ["--constraints", lock, "--build-constraints", lock]
-    assert session.commands[1:] == [["uv", "pip", "install", "--quiet", *held, "-e", ".[dev]"]]
+    assert session.commands[1:] == [["uv", "pip", "install", "--quiet", "--compile-bytecode", *held, "-e", ".[dev]"]]
 
 
 def test_where_uv_cannot_install_pip_does(noxfile):
