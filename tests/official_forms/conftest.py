@@ -42,10 +42,10 @@ def fetch(server, data, tmp_path_factory):
 def run_full(data, tmp_path):
     """Run a full profile with nothing but the data folder, and return the record and what was printed."""
 
-    def run(workload, backend, *more):
+    def run(workload, backend, *more, batch=8):
         results = tmp_path / "results"
         arguments = ["run", workload, "--profile", "full", "--backend", backend, "--scenario", "Offline", *more]
-        arguments += ["--set", "execution.batch=8"]  # and none is searched
+        arguments += ["--set", f"execution.batch={batch}"]  # and none is searched
         done = CliRunner().invoke(main, [*arguments, "--results", str(results), "--json"])
         assert done.exit_code == 0, done.stderr
         (run,) = json.loads(done.stdout)

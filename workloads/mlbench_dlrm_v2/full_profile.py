@@ -27,19 +27,39 @@ if TYPE_CHECKING:
     from mlbench_dlrm_v2.workload import DlrmV2Options
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are."""
+
+    architecture: Architecture
+    rows: int
+    """Rows of the day."""
+
+
+OFFICIAL = OfficialFiles(architecture=Architecture(), rows=OFFICIAL_ROWS)
+
+
 @dataclass(frozen=True, slots=True)
 class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
+    official = OFFICIAL
+
     options: DlrmV2Options
     weights: Weights
+
+    @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
 
     @property
     def architecture(self) -> Architecture:
         """The network's sizes; random tables are no longer than the option says."""
         if self.weights is Weights.RANDOM:
             return Architecture(table_rows=cap_tables(self.options.table_rows))
-        return Architecture()
+        return self.files.architecture
 
     @property
     def program(self) -> Ranking:
@@ -64,7 +84,7 @@ class FullProfile(UserFilesProfile, OneGraph):
         """Open the validation half of the day; without a path, random rows."""
         if self.options.data is None:
             return random_samples(self.architecture)
-        return validation_samples(Path(self.options.data), self.architecture, rows=OFFICIAL_ROWS)
+        return validation_samples(Path(self.options.data), self.architecture, rows=self.files.rows)
 
     def graph(self, weights: Weights) -> Graph:
         """Return the network, with the official weights or random ones."""
@@ -78,7 +98,6 @@ class FullProfile(UserFilesProfile, OneGraph):
             lambda: snapshot,
             fingerprint=snapshot.fingerprint,
             calibrate=calibrate,
-            is_mapped=True,
         )
 
     def _calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:

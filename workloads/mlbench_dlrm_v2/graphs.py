@@ -70,7 +70,6 @@ def build_ranker(
     *,
     fingerprint: str,
     calibrate: Calibrate | None,
-    is_mapped: bool = False,
 ) -> Graph:
     """Return the network with trained weights.
 
@@ -79,15 +78,12 @@ def build_ranker(
         source: where they come from, called when a backend asks for the module.
         fingerprint: a hash of them.
         calibrate: yields inputs for quantisation.
-        is_mapped: whether the tables are memory-mapped files, which have no ONNX form.
     """
-    return _ranker(
-        architecture,
-        lambda: build_network(architecture, source()),
-        fingerprint=fingerprint,
-        calibrate=calibrate,
-        is_mapped=is_mapped,
-    )
+
+    def build() -> nn.Module:
+        return build_network(architecture, source())
+
+    return _ranker(architecture, build, fingerprint=fingerprint, calibrate=calibrate)
 
 
 def random_ranker(architecture: Architecture, calibrate: Calibrate | None) -> Graph:
@@ -160,9 +156,8 @@ def _ranker(
     *,
     fingerprint: str,
     calibrate: Calibrate | None,
-    is_mapped: bool = False,
 ) -> Graph:
-    has_onnx = not is_mapped and architecture.table_bytes <= LARGEST_ONNX_BYTES
+    has_onnx = architecture.table_bytes <= LARGEST_ONNX_BYTES
     columns = sum(architecture.hot_sizes)
     return (ModuleGraph if has_onnx else RankerWithoutOnnx)(
         "ranker",
@@ -178,7 +173,7 @@ def _ranker(
 
 
 class RankerWithoutOnnx(ModuleGraph):
-    """A network whose embedding tables are too large, or are memory-mapped files."""
+    """A network whose embedding tables are too large for a copy of them."""
 
     def onnx(self) -> Path:
         """Refuse.
@@ -187,7 +182,7 @@ class RankerWithoutOnnx(ModuleGraph):
             GraphError: always.
         """
         raise GraphError(
-            f"graph {self.name}: tables of more than {LARGEST_ONNX_BYTES >> 30} GiB, or mapped from a checkpoint, "
-            "have no ONNX form, which would be a copy of them.",
+            f"graph {self.name}: tables of more than {LARGEST_ONNX_BYTES >> 30} GiB have no ONNX form, which would be "
+            "a copy of them.",
             hint="Use a backend that runs torch modules, or random weights with fewer rows (workload.table_rows).",
         )

@@ -25,6 +25,8 @@ class DlrmV2Options:
     """Folder with day_23_dense.npy, day_23_labels.npy and day_23_sparse_multi_hot.npz, uncompressed."""
     weights: Path | None = None
     """The torchsnapshot folder model_weights."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
     table_rows: Annotated[int, Ge(1)] = 1_000_000
     """Random weights: the rows of an embedding table at most. A million needs 4 GB of memory, all 40 million 105 GB."""
 

@@ -37,21 +37,48 @@ SELECTION = Selection(lowest_score=0.05, per_level=1000, largest_overlap=0.5, at
 TORCHSCRIPT, TRAINING, ONNX = ".pth", ".zip", ".onnx"
 """What the names of the three official files end with."""
 
-MD5 = {
-    TORCHSCRIPT: "a55f6bec3464f605ce8d686da8ac1533",
-    TRAINING: "2037c152a6be18e371ebec654314f7e0",
-    ONNX: "4544f4e56e0a4684215831cc937ea45c",
-}
-"""In this order: resnext50_32x4d_fpn.pth, zenodo record 6617981; retinanet_model_10.zip, 6605272;
-resnext50_32x4d_fpn.onnx, 6617879."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are."""
+
+    architecture: Architecture
+    selection: Selection
+    torchscript_md5: str
+    """resnext50_32x4d_fpn.pth, zenodo record 6617981."""
+    training_md5: str
+    """retinanet_model_10.zip, zenodo record 6605272."""
+    onnx_md5: str
+    """resnext50_32x4d_fpn.onnx, zenodo record 6617879."""
+
+    def weights_md5(self, kind: str) -> str:
+        """Return the checksum of the weights file whose name ends so."""
+        return {TORCHSCRIPT: self.torchscript_md5, TRAINING: self.training_md5, ONNX: self.onnx_md5}[kind]
+
+
+OFFICIAL = OfficialFiles(
+    architecture=ARCHITECTURE,
+    selection=SELECTION,
+    torchscript_md5="a55f6bec3464f605ce8d686da8ac1533",
+    training_md5="2037c152a6be18e371ebec654314f7e0",
+    onnx_md5="4544f4e56e0a4684215831cc937ea45c",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FullProfile(UserFilesProfile, OneGraph):
     """The official model over the files that the options name."""
 
+    official = OFFICIAL
+
     options: RetinaNetOptions
     weights: Weights
+
+    @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
 
     def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""
@@ -63,7 +90,7 @@ class FullProfile(UserFilesProfile, OneGraph):
                 hint=f"Give the other with --set workload.{missing}=PATH.",
             )
         check_files("retinanet", self.weights, options, {"weights": "trained weights", "data": "OpenImages' images"})
-        if options.weights and self._kind not in MD5:
+        if options.weights and self._kind not in (TORCHSCRIPT, TRAINING, ONNX):
             raise UsageError(
                 f"{options.weights} is none of the official weights files of retinanet.",
                 hint="Expected resnext50_32x4d_fpn.pth, resnext50_32x4d_fpn.onnx or retinanet_model_10.zip.",
@@ -73,14 +100,15 @@ class FullProfile(UserFilesProfile, OneGraph):
         """Open OpenImages; without a path, noise in its shape."""
         if self.options.data is None:
             return random_images(ARCHITECTURE.image_hw)
-        return open_images(Path(self.options.data), image_hw=ARCHITECTURE.image_hw, classes=ARCHITECTURE.classes)
+        architecture = self.files.architecture
+        return open_images(Path(self.options.data), image_hw=architecture.image_hw, classes=architecture.classes)
 
     @property
     def program(self) -> BatchProgram:
         """What feeds the graph and reads detections from its outputs."""
         if self._kind == ONNX:
-            return WholeDetection(ARCHITECTURE.image_hw)
-        return detection(ARCHITECTURE, SELECTION)
+            return WholeDetection(self.files.architecture.image_hw)
+        return detection(self.files.architecture, self.files.selection)
 
     def graph(self, weights: Weights) -> Graph:
         """Return the network, with the official weights or random ones."""
@@ -88,7 +116,9 @@ class FullProfile(UserFilesProfile, OneGraph):
             return random_detector(ARCHITECTURE, self.calibration_inputs)
         if self._kind == ONNX:
             return self._onnx_graph()
-        return build_detector(ARCHITECTURE, self._read_state, self.calibration_inputs, fingerprint=MD5[self._kind])
+        files = self.files
+        fingerprint = files.weights_md5(self._kind)
+        return build_detector(files.architecture, self._read_state, self.calibration_inputs, fingerprint=fingerprint)
 
     def calibration_inputs(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Yield the images of the official calibration list; nothing without one."""
@@ -97,7 +127,7 @@ class FullProfile(UserFilesProfile, OneGraph):
         return calibration_inputs(
             Path(self.options.calibration),
             Path(self.options.calibration_data),
-            image_hw=ARCHITECTURE.image_hw,
+            image_hw=self.files.architecture.image_hw,
             tensor=IMAGE,
         )
 
@@ -111,19 +141,21 @@ class FullProfile(UserFilesProfile, OneGraph):
 
         assert self.options.weights is not None
         read = torchscript_state if self._kind == TORCHSCRIPT else training_state
-        return read(Path(self.options.weights), md5=MD5[self._kind])
+        return read(Path(self.options.weights), md5=self.files.weights_md5(self._kind))
 
     def _onnx_graph(self) -> Graph:
         """Return the official file, which ends with detections; it takes one image at a time."""
         assert self.options.weights is not None
-        found = Dim(name="detections", smallest=1, usual=100, largest=SELECTION.at_most)
+        files = self.files
+        pixels = (1, 3, *files.architecture.image_hw)
+        found = Dim(name="detections", smallest=1, usual=100, largest=files.selection.at_most)
         shapes = {"boxes": (found, 4), "scores": (found,), "labels": (found,)}
         dtypes = {"boxes": "float32", "scores": "float32", "labels": "int64"}
         return OnnxFileGraph(
             "detector",
             Path(self.options.weights),
-            md5=MD5[ONNX],
-            inputs=(TensorSpec(name=IMAGE, shape=(1, 3, *ARCHITECTURE.image_hw), dtype="float32", layout="NCHW"),),
+            md5=files.onnx_md5,
+            inputs=(TensorSpec(name=IMAGE, shape=pixels, dtype="float32", layout="NCHW"),),
             outputs=tuple(TensorSpec(name=name, shape=shapes[name], dtype=dtypes[name]) for name in Detections._fields),
             calibrate=self.calibration_inputs,
             hint="Give it resnext50_32x4d_fpn.pth.",

@@ -27,6 +27,8 @@ class RetinaNetOptions:
     """The official list of 500 training images; without it nothing can be quantised."""
     calibration_data: Path | None = None
     """Folder with the images of that list, beside each other or in train/data."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
 
 
 class RetinaNet(ProfiledWorkload):

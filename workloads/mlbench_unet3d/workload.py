@@ -28,6 +28,8 @@ class UNet3DOptions:
     """3dunet_kits19_pytorch.ptc, 3dunet_kits19_pytorch_checkpoint.pth, or one of the two ONNX files."""
     calibration: Path | None = None
     """The official list of 20 training cases; without it nothing can be quantised."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
     windows_per_call: Annotated[int, Ge(1)] = 2
     """How many windows the network is given at a time; never more than its weights file allows."""
 

@@ -93,11 +93,11 @@ def test_weights_with_another_checksum_are_refused(miniature, tmp_path):
         graph.module()
 
 
-def test_tables_that_are_mapped_or_too_large_have_no_onnx_form(miniature, monkeypatch):
+def test_tables_that_are_too_large_have_no_onnx_form(miniature, monkeypatch):
     source, architecture = miniature.source, miniature.architecture
-    mapped = build_ranker(architecture, lambda: source, fingerprint="", calibrate=None, is_mapped=True)
     monkeypatch.setattr(graphs, "LARGEST_ONNX_BYTES", architecture.table_bytes - 1)
-    for graph in (mapped, random_ranker(architecture, None)):
+    trained = build_ranker(architecture, lambda: source, fingerprint="", calibrate=None)
+    for graph in (trained, random_ranker(architecture, None)):
         with pytest.raises(GraphError, match=r"graph ranker: .* have no ONNX form"):
             graph.onnx()
 

@@ -1,6 +1,7 @@
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ class TestFilesInTheOfficialForm:
         hot = [rng.integers(3, size=(300, size), dtype=np.int32) for size in OFFICIAL_HOT_SIZES]
         dense, labels = rng.random((300, 13), dtype=np.float32), rng.integers(2, size=(300, 1), dtype=np.int32)
         write_day(tmp_path, Day(dense, hot, labels))
-        monkeypatch.setattr(full_profile, "OFFICIAL_ROWS", 300)
+        monkeypatch.setattr(full_profile.FullProfile, "official", replace(full_profile.OFFICIAL, rows=300))
         return {"data": tmp_path, "weights": golden / "snapshot_two_ranks"}
 
     def test_rows_are_scored_against_the_official_reference(self, paths):

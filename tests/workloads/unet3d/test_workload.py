@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +78,9 @@ class TestFilesInTheOfficialForm:
         for name, shape in (("case_00000", (16, 16, 24)), ("case_00185", (24, 16, 16))):
             image = rng.integers(-79, 304, shape, dtype=np.int16)
             write_case(name, image, rng.integers(0, 3, shape, dtype=np.uint8))
-        monkeypatch.setattr(full_profile, "CASES", ("case_00185", "case_00000", "case_00400"))
-        monkeypatch.setattr(full_profile, "Grid", lambda: Grid(window=16))
+        cases = ("case_00185", "case_00000", "case_00400")
+        found = replace(full_profile.OFFICIAL, cases=cases, grid=Grid(window=16))
+        monkeypatch.setattr(full_profile.FullProfile, "official", found)
         return tmp_path
 
     def test_cases_come_in_the_official_order_and_are_scored_against_the_official_reference(self, data):
