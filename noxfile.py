@@ -38,6 +38,12 @@ GPU_SETTINGS = {
 """What sends a backend to the GPU that would else be content with the CPU."""
 
 
+def run_uv(session: nox.Session, *arguments: str, silent: bool = False) -> None:
+    """Install uv and run it; it trusts the certificates that the system trusts, as pip does."""
+    session.install("uv")
+    session.run("uv", *arguments, env={"UV_SYSTEM_CERTS": "true"}, silent=silent)
+
+
 def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK) -> None:
     """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it.
 
@@ -50,8 +56,7 @@ def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK)
     checkout = ("-e", f".[{','.join(extras)}]" if extras else ".")
     held = ("--constraints", str(constraints), "--build-constraints", str(constraints)) if constraints else ()
     try:
-        session.install("uv")
-        session.run("uv", "pip", "install", "--quiet", "--compile-bytecode", *held, *checkout)
+        run_uv(session, "pip", "install", "--quiet", "--compile-bytecode", *held, *checkout)
     except nox.command.CommandFailed:
         names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
         env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}
@@ -94,9 +99,8 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def lock(session: nox.Session) -> None:
     """Write the lock anew; arguments go to uv: ``nox -s lock -- --upgrade``, ``-- --upgrade-package torch``."""
-    session.install("uv")
     one_version = ("--universal", "--fork-strategy=fewest", "--python-version=3.11")  # the same on every Python
-    session.run("uv", *RESOLVE, *one_version, f"--output-file={LOCK.name}", *session.posargs)
+    run_uv(session, *RESOLVE, *one_version, f"--output-file={LOCK.name}", *session.posargs)
 
 
 @nox.session
@@ -105,12 +109,11 @@ def lowest(session: nox.Session) -> None:
 
     Lowest are what is named there, of what has a wheel for this Python; what these need in turn is the newest.
     """
-    session.install("uv")
     found = Path(session.cache_dir) / "lowest.txt"
     wheels = ("--only-binary=:all:", "--no-binary=rouge-score")  # of that one there is no wheel
     version = session.run("python", "-c", "import platform; print(platform.python_version())", silent=True)
     python = f"--python-version={str(version).strip()}"
-    session.run("uv", *RESOLVE, "--resolution=lowest-direct", *wheels, python, f"--output-file={found}", silent=True)
+    run_uv(session, *RESOLVE, "--resolution=lowest-direct", *wheels, python, f"--output-file={found}", silent=True)
     install(session, "dev", constraints=found)
     check_versions(session)
 
