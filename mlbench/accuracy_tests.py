@@ -48,4 +48,4 @@ def _key_of(request: ResolvedRequest) -> str:
     """Return a key of the engine that a request asks for."""
     kind = [str(getattr(request, name)) for name in _KIND]
     chosen = {key: value for key, value in request.settings.plain().items() if key.startswith(_ENGINE)}
-    return json.dumps([kind, chosen], sort_keys=True, default=str)
+    return json.dumps([kind, str(request.entry), chosen], sort_keys=True, default=str)

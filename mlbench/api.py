@@ -41,6 +41,9 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     tier: str = "smoke",
     weights: str = "trained",
     accuracy: bool = True,
+    variant: str = "",
+    category: str = "",
+    division: str = "closed",
     repeat: int = 1,
     tag: str = "",
     power: str = "auto",
@@ -63,6 +66,9 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         tier: ``smoke``, ``dev`` or ``valid``.
         weights: ``trained`` or ``random``.
         accuracy: whether to score as well as time.
+        variant: the accuracy to reach, ``99`` or ``99.9``; left out, the least strict.
+        category: ``datacenter`` or ``edge``, whose scenarios and accuracies hold; left out, those of both.
+        division: ``closed``, or ``open``, in which no accuracy is required.
         repeat: runs of each combination, in turns.
         tag: names the runs as a set, for `load` and `compare`.
         power: a power meter, ``auto`` or ``none``.
@@ -76,6 +82,8 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     from mlbench.contracts.graph import Precision
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
+    from mlbench.rules.entry_demand import Division, EntryDemand
+    from mlbench.rules.official import Category
     from mlbench.rules.tiers import Tier
     from mlbench.run_plan import plan_runs
 
@@ -91,6 +99,11 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         tier=_choose(Tier, "tier", tier),
         weights=_choose(Weights, "weights", weights),
         wants_accuracy=accuracy,
+        entry=EntryDemand(
+            variant=variant,
+            category=_choose(Category, "category", category) if category else None,
+            division=_choose(Division, "division", division),
+        ),
         overrides=dict(settings),
         results=_folder(results),
         tag=tag,
@@ -228,9 +241,7 @@ def _warn_of_undefined(plan: RunPlan) -> None:
     import logging  # a sixth of what `import mlbench` takes
 
     for each in plan.undefined:
-        logging.getLogger(__name__).warning(
-            "%s %s: the rules do not define this combination", each.workload, each.scenario
-        )
+        logging.getLogger(__name__).warning(str(each))
 
 
 def _measure_in_turns(

@@ -11,6 +11,8 @@ from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, UsageError
 from mlbench.records.run_outcome import NO_ACCURACY_TEST, NO_METERING
 from mlbench.records.run_record import RunRecord
+from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
+from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest
 from mlbench.tuning import Setting, Settings, restore_settings
@@ -35,8 +37,16 @@ def request_of(record: RunRecord) -> RunRequest:
         weights=Weights(record.weights),
         precision=precision,
         wants_accuracy=not record.verdict or record.verdict.not_applied.get("accuracy") != NO_ACCURACY_TEST,
+        entry=_entry_of(record),
         power=NONE if record.not_measured.get("energy") == NO_METERING else AUTO,
     )
+
+
+def _entry_of(record: RunRecord) -> EntryDemand:
+    if not (entry := record.entry):
+        return ANY_ENTRY
+    category = Category(entry.category) if entry.category else None
+    return EntryDemand(variant=entry.variant, category=category, division=Division(entry.division))
 
 
 def settings_as_stored(record: RunRecord, plugins: Plugins, chosen: Mapping[str, Setting] = {}) -> Settings:

@@ -34,6 +34,7 @@ from mlbench.records.run_folder import Claim, RunFolder, new_run_id, remove_aban
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import (
     AuditRecord,
+    EntryRecord,
     FailureRecord,
     ReplayRecord,
     RooflineRecord,
@@ -43,6 +44,8 @@ from mlbench.records.run_record import (
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of
+from mlbench.rules.entry_demand import ANY_ENTRY, EntryDemand
+from mlbench.rules.official import Category
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier
 from mlbench.tuning import RunConditions, Settings, resolve_settings
@@ -76,6 +79,8 @@ class RunRequest:
     precision: Precision | None = None
     """None: the backend's first."""
     wants_accuracy: bool = True
+    entry: EntryDemand = ANY_ENTRY
+    """The entry of a submission that it is made for."""
     power: str = AUTO
     """A power meter's name; ``auto``: all that can measure here; ``none``."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -113,29 +118,39 @@ class Undefined:
 
     workload: str
     scenario: str
+    category: Category | None = None
+    """The category of the entries that were asked for."""
+
+    def __str__(self) -> str:
+        where = f" for {self.category} systems" if self.category else ""
+        return f"{self.workload} {self.scenario}: the rules do not define this combination{where}."
 
 
-def combinations(
+def combinations(  # noqa: PLR0913 - the axes of a matrix
     plugins: Plugins,
     workloads: Sequence[str],
     backends: Sequence[str],
     scenarios: Sequence[str],
     precision: Precision | None = None,
+    *,
+    entry: EntryDemand = ANY_ENTRY,
     **common: Any,
 ) -> Iterator[RunRequest | Undefined]:
     """Yield a request for each combination, workload by workload.
 
-    An empty axis stands for all workloads, the best backend that offers the precision, or all scenarios that the rules
-    define: first the one that sends all samples at once, in which an accuracy test that others may share takes least.
+    An empty axis stands for all workloads that have the entry, the best backend that offers the precision, or all
+    scenarios that the rules define or its category requires: first the one that sends all samples at once, in which an
+    accuracy test that others may share takes least.
 
     Raises:
-        MlbenchError: a name is unknown, or its plugin broken.
+        MlbenchError: a name is unknown, its plugin broken, or a workload that is named has no such entry.
     """
     named = [plugins.scenario(name) for name in scenarios]
     every = sorted(plugins.scenarios.values(), key=lambda each: not each.sends_all_at_once)
     default = [name for name, each in plugins.workloads.items() if each.is_default]
-    for workload in [plugins.workload(name) for name in workloads or default]:
-        defined = rules_of(workload).scenarios
+    for workload in [plugins.workload(name) for name in workloads or _having(entry, default, plugins)]:
+        settled = entry.settle(workload.name, rules_of(workload))
+        defined = entry.scenarios(rules_of(workload))
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or every:
                 if scenario.loadgen in defined and (named or scenario.name in defined):
@@ -144,10 +159,30 @@ def combinations(
                         backend=backend.name,
                         scenario=scenario.name,
                         precision=precision,
+                        entry=settled,
                         **common,
                     )
                 elif named:
-                    yield Undefined(workload.name, scenario.name)
+                    yield Undefined(workload.name, scenario.name, entry.category)
+
+
+def _having(entry: EntryDemand, names: Sequence[str], plugins: Plugins) -> Sequence[str]:
+    """Return the workloads that have an entry.
+
+    Raises:
+        UsageError: none has it, or there can be none.
+    """
+    found, errors = [], []
+    for name in names:
+        try:
+            entry.settle(name, rules_of(plugins.workload(name)))
+        except UsageError as error:
+            errors.append(error)
+        else:
+            found.append(name)
+    if errors and not found:
+        raise errors[0]
+    return found
 
 
 def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
@@ -198,8 +233,14 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
         raise UsageError(
             f"{request.backend} does not offer precision {request.precision}.", hint=f"It offers: {offered}."
         )
-    values = {each.name: getattr(request, each.name) for each in fields(RunRequest)}
-    return ResolvedRequest(**values | {"precision": request.precision or probe.precisions[0], "settings": settings})
+    return ResolvedRequest(
+        **{each.name: getattr(request, each.name) for each in fields(RunRequest)}
+        | {
+            "precision": request.precision or probe.precisions[0],
+            "settings": settings,
+            "entry": request.entry.settle(request.workload, rules_of(plugins.workload(request.workload))),
+        }
+    )
 
 
 def run_benchmark(
@@ -283,6 +324,7 @@ class _Begun:
     started_ns: int
     environment: Environment
     ceilings: Ceilings | None
+    entry: EntryRecord | None
 
     @classmethod
     def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
@@ -298,6 +340,7 @@ class _Begun:
             started_ns=time.monotonic_ns(),
             environment=environment,
             ceilings=load_ceilings(environment),
+            entry=_entry_of(request, plugins.workload(request.workload)),
         )
 
     def job(self, folder: Path) -> JobSpec:
@@ -313,6 +356,8 @@ class _Begun:
             uncounted="" if self.ceilings else ONCE,
             machine=f"{self.environment.machine} {self.environment.allowance.model_dump_json()}",
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
+            variant=request.entry.variant,
+            division=request.entry.division,
             audit=request.audit.test if request.audit else "",
         )
 
@@ -357,6 +402,7 @@ class _Begun:
                 "mlbench_version": __version__,
                 "precision": self.request.precision,
                 "tag": self.request.tag,
+                "entry": self.entry,
                 "audit": self.request.audit,
                 "replay": self.request.replay,
                 "repeat": self.request.repeat,
@@ -377,6 +423,21 @@ class _Begun:
             return share_of(outcome.work, self.request.precision, outcome.runtime, self.ceilings, instances)
         except Exception as error:  # a backend's facts may be anything
             return None, describe_error(error)
+
+
+def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | None:
+    """Return the entry that a run is made for, for its record; None where none was asked for."""
+    entry = request.entry
+    if entry.is_default:
+        return None
+    return EntryRecord.model_validate(
+        {
+            "model": entry.model(rules_of(workload)),
+            "variant": entry.variant,
+            "category": entry.category or "",
+            "division": entry.division,
+        }
+    )
 
 
 def _modules_of(workload: Workload, backend: Backend) -> Sequence[str]:

@@ -59,8 +59,19 @@ class Agreement:
     limits: DifferenceLimits
 
 
-def score(metric: Metric, replies: Sequence[LoggedReply], precision: Precision = Precision.FP32) -> Accuracy:
+def score(
+    metric: Metric,
+    replies: Sequence[LoggedReply],
+    precision: Precision = Precision.FP32,
+    targets: Sequence[Target] | None = None,
+) -> Accuracy:
     """Score an accuracy run that says it computed in a precision.
+
+    Args:
+        metric: of the workload.
+        replies: the accuracy log.
+        precision: the run's.
+        targets: what the scores must reach; None: what the metric demands.
 
     Raises:
         InvalidRunError: the metric cannot score a reply, which it names, or one that it has a reference for is missing.
@@ -68,12 +79,14 @@ def score(metric: Metric, replies: Sequence[LoggedReply], precision: Precision =
     scores = metric.score(replies)
     reference = metric.output_reference
     difference = output_difference(metric, reference, replies, precision) if reference else None
-    return assess(metric, scores, difference)
+    return assess(metric, scores, difference, metric.targets if targets is None else targets)
 
 
-def assess(metric: Metric, scores: Mapping[str, float], difference: OutputDifference | None) -> Accuracy:
+def assess(
+    metric: Metric, scores: Mapping[str, float], difference: OutputDifference | None, targets: Sequence[Target]
+) -> Accuracy:
     """Return scores with the targets that they reach."""
-    results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in metric.targets]
+    results = [TargetResult(target=target, score=scores.get(target.score, math.nan)) for target in targets]
     return Accuracy(scores=dict(scores), targets=tuple(results), line=metric.line(scores), output_difference=difference)
 
 

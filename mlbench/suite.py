@@ -33,6 +33,8 @@ from mlbench.errors import DataError, UsageError
 from mlbench.records.run_folder import Claim, TakenError
 from mlbench.records.run_names import names_in
 from mlbench.records.run_record import RunRecord, read
+from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
+from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
 from mlbench.runner import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 
@@ -74,6 +76,12 @@ class SuiteEntry(_Part):
     weights: Weights = Weights.TRAINED
     accuracy: bool = True
     """Whether to score as well as time."""
+    variant: str = ""
+    """The accuracy to reach: ``99.9``. None: the least strict."""
+    category: Category | None = None
+    """Whose scenarios and accuracies hold. None: those of both."""
+    division: Division = Division.CLOSED
+    """In ``open`` no accuracy is required."""
     repeats: int | None = Field(default=None, ge=1, le=MOST_REPEATS)
     """Instead of the suite's."""
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
@@ -118,10 +126,7 @@ def requests_of(
     for number, entry in enumerate(suite.runs):
         for each in _expand(entry, plugins, tag=suite.name, results=results, overrides=overrides or {}):
             if isinstance(each, Undefined):
-                raise UsageError(
-                    f"runs.{number}: the rules do not define {each.workload} in {each.scenario}.",
-                    hint="Leave the scenario out to take all that they define.",
-                )
+                raise UsageError(f"runs.{number}: {each}", hint="Leave the scenario out to take all that they define.")
             resolved = resolve(each, plugins)
             repeats = range(1, (entry.repeats or suite.repeats) + 1)
             if len(requests) + len(repeats) > MOST_RUNS:
@@ -143,6 +148,7 @@ def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunR
             weights=entry.weights,
             precision=precision,
             wants_accuracy=entry.accuracy,
+            entry=EntryDemand(variant=entry.variant, category=entry.category, division=entry.division),
             suite_settings=entry.settings,
             **common,
         )
@@ -237,7 +243,13 @@ def _key_of_record(record: RunRecord) -> tuple[str, ...]:
 
 
 def _key(run: RunRequest | RunRecord, chosen: Mapping[str, Any]) -> tuple[str, ...]:
-    return (run.tag, str(run.repeat), *_kind(run), json.dumps(chosen, sort_keys=True))
+    return (run.tag, str(run.repeat), *_kind(run), *_entry(run), json.dumps(chosen, sort_keys=True))
+
+
+def _entry(run: RunRequest | RunRecord) -> tuple[str, ...]:
+    """Return the entry that was asked for; of a settled request the same as of its record."""
+    entry = run.entry
+    return () if entry is None or entry == ANY_ENTRY else (entry.variant, entry.category or "", entry.division)
 
 
 def in_pairs(base: Sequence[ResolvedRequest], new: Sequence[ResolvedRequest]) -> list[ResolvedRequest]:
@@ -269,7 +281,7 @@ def in_pairs(base: Sequence[ResolvedRequest], new: Sequence[ResolvedRequest]) ->
 
 def differing_facts(base: Sequence[RunRequest], new: Sequence[RunRequest]) -> list[str]:
     """Return the facts in which the runs of two suites differ on purpose, as `compare` names them."""
-    facts = {name: name for name in _KIND} | {"suite_settings": "settings"}
+    facts = {name: name for name in _KIND} | {"suite_settings": "settings", "entry": "variant"}
     pairs = list(zip(base, new, strict=True))
     return [
         fact for name, fact in facts.items() if any(getattr(one, name) != getattr(other, name) for one, other in pairs)

@@ -154,7 +154,7 @@ BROKEN = {
     "wrong value": (TWO_BY_TWO.replace("= 1 }", '= "x" }'), "backend.delay_ms is 'x' (suite)"),
     "undefined": (
         TWO_BY_TWO.replace("SingleStream", "MultiStream"),
-        "runs.0: the rules do not define bert in MultiStream",
+        "runs.0: bert MultiStream: the rules do not define this combination",
     ),
     "no TOML": ("name = ", "is not a TOML file"),
 }

@@ -94,6 +94,39 @@ weights_option = click.option(
 accuracy_option = click.option(
     "--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time."
 )
+
+
+def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name the entry of a submission, as an `EntryDemand` argument ``entry``."""
+
+    @click.option(
+        "--variant", default="", metavar="VARIANT", help="The accuracy to reach: 99, 99.9.  [default: the least]"
+    )
+    @click.option(
+        "--category",
+        type=click.Choice(["datacenter", "edge"]),
+        help="Whose scenarios to run.  [default: those of both]",
+    )
+    @click.option(
+        "--division",
+        type=click.Choice(["closed", "open", "network"]),
+        default="closed",
+        show_default=True,
+        help="In open, no accuracy is required.",
+    )
+    @functools.wraps(function)
+    def with_entry(variant: str, category: str | None, division: str, **others: Any) -> Any:
+        from mlbench.rules.entry_demand import Division, EntryDemand
+        from mlbench.rules.official import Category
+
+        entry = EntryDemand(
+            variant=variant, category=Category(category) if category else None, division=Division(division)
+        )
+        return function(entry=entry, **others)
+
+    return with_entry
+
+
 power_option = click.option(
     "--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none."
 )

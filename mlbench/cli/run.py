@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
 from mlbench.cli.options import (
     accuracy_option,
+    entry_options,
     overrides_option,
     power_option,
     profile_option,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
+    from mlbench.rules.entry_demand import EntryDemand
     from mlbench.run_plan import RunPlan
     from mlbench.runner import ResolvedRequest
     from mlbench.suite import SharedRuns
@@ -71,6 +73,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 )
 @weights_option
 @accuracy_option
+@entry_options
 @click.option(
     "--repeat",
     "repeats",
@@ -97,6 +100,7 @@ def command(
     precisions: tuple[str, ...],
     weights: str,
     wants_accuracy: bool,
+    entry: EntryDemand,
     repeats: int,
     tag: str,
     power: str,
@@ -131,13 +135,14 @@ def command(
         tier=Tier(tier),
         weights=Weights(weights),
         wants_accuracy=wants_accuracy,
+        entry=entry,
         overrides=overrides,
         results=results,
         tag=tag,
         power=power,
     )
     for each in plan.undefined:
-        echo_line(f"{each.workload} {each.scenario}: the rules do not define this combination.", to_stderr=True)
+        echo_line(str(each), to_stderr=True)
     return _make_and_print(plan, plugins, results, as_json)
 
 

@@ -229,7 +229,7 @@ def _or_suspected(each: Judged, margin: float) -> Judged:
 
 def cell_name(record: RunRecord) -> str:
     """Return ``resnet50 pytorch Offline fp32``."""
-    return f"{record.workload} {record.backend} {record.scenario} {record.precision}"
+    return f"{record.model} {record.backend} {record.scenario} {record.precision}"
 
 
 def _group_by_cell(records: Sequence[RunRecord], across: Collection[str]) -> dict[tuple[str, ...], list[RunRecord]]:

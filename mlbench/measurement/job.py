@@ -18,6 +18,7 @@ from mlbench.load_progress import LoadProgress, SampleCounts
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, demand_of
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.records.job_spec import JobSpec
+from mlbench.rules.entry_demand import Division
 from mlbench.rules.official import SEEDS
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier
@@ -34,6 +35,7 @@ class Job:
     backend: Backend
     scenario: Scenario
     tier: Tier
+    division: Division
     variant: Variant
     plan: EnginePlan
     load: LoadSettings
@@ -56,6 +58,7 @@ class Job:
             backend=backend.with_options(settings.fill("backend", backend.options)),
             scenario=plugins.scenario(spec.scenario),
             tier=Tier(spec.tier),
+            division=Division(spec.division),
             variant=Variant(
                 profile=Profile(spec.profile),
                 weights=Weights(spec.weights),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mlbench.contracts.metric import Metric, OutputDifference
+from mlbench.contracts.metric import Metric, OutputDifference, Target
 from mlbench.contracts.model import Model
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem
@@ -30,6 +30,7 @@ from mlbench.records.run_record import (
     TargetRecord,
     VerdictRecord,
 )
+from mlbench.rules.entry_demand import Division, demanded_targets
 from mlbench.rules.facts import RunFacts, SpotCheck, Verdict
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits
@@ -71,9 +72,10 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     """
     folder = job.folder
     rules = rules_of(job.workload)
+    targets = demanded_targets(metric.targets, job.spec.variant, job.division) if metric else ()
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
     try:
-        accuracy, agreed, unscored = _score_run(folder, metric, faults, job)
+        accuracy, agreed, unscored = _score_run(folder, metric, targets, faults, job)
     except InvalidRunError as error:  # a reply whose form only the metric can check
         accuracy, agreed, unscored = None, None, "a reply cannot be scored"
         faults.append(f"{error} (in the scoring)")
@@ -100,7 +102,8 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             unspotted_reason=spots[1],
             token_answers=token_answers(job, model, limits),
             scores=accuracy.scores if accuracy else None,
-            targets=metric.targets if metric else (),
+            targets=targets,
+            is_open=job.division is Division.OPEN,
             deviations=model.deviations,
             unscored_reason=unscored,
             output_difference=accuracy.output_difference if accuracy else None,
@@ -110,7 +113,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     try:
         return Judgement(
             result=ResultRecord(**{**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better}),
-            accuracy=_accuracy_record(accuracy, tested_in=Path(job.spec.accuracy_of).name),
+            accuracy=_accuracy_record(accuracy, job),
             verdict=_verdict_record(verdict),
             loadgen_version=detail.values["loadgen_version"],
         )
@@ -128,7 +131,7 @@ def _truncated_prompts(statistics: EngineStatistics) -> int | str | None:
 
 
 def _score_run(
-    folder: Path, metric: Metric | None, faults: Sequence[str], job: Job
+    folder: Path, metric: Metric | None, targets: Sequence[Target], faults: Sequence[str], job: Job
 ) -> tuple[Accuracy | None, Agreement | None, str]:
     """Return scores and agreement, or why there are none.
 
@@ -144,14 +147,14 @@ def _score_run(
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
     earlier = Path(job.spec.accuracy_of) if job.spec.accuracy_of else None
-    accuracy = read_scores(earlier, metric, job.plan.precision) if earlier else None
+    accuracy = read_scores(earlier, metric, job.plan.precision, targets) if earlier else None
     if not accuracy:
-        accuracy = score(metric, reference, job.plan.precision)
+        accuracy = score(metric, reference, job.plan.precision, targets)
         metric.write_artifacts(reference, folder / Mode.ACCURACY)
     return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
 
 
-def _accuracy_record(accuracy: Accuracy | None, *, tested_in: str) -> AccuracyRecord | None:
+def _accuracy_record(accuracy: Accuracy | None, job: Job) -> AccuracyRecord | None:
     if accuracy is None:
         return None
     targets = [
@@ -162,9 +165,9 @@ def _accuracy_record(accuracy: Accuracy | None, *, tested_in: str) -> AccuracyRe
         scores=dict(accuracy.scores),
         targets=targets,
         line=accuracy.line,
-        is_met=accuracy.is_met,
+        is_met=accuracy.is_met or job.division is Division.OPEN,
         output_difference=_difference_record(accuracy.output_difference),
-        tested_in=tested_in,
+        tested_in=Path(job.spec.accuracy_of).name,
     )
 
 

@@ -154,6 +154,7 @@ def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plu
         folder=str(folder),
         wants_accuracy=wants_accuracy,
         uncounted="no run is made",
+        **({"variant": record.entry.variant, "division": record.entry.division} if record.entry else {}),
         audit=record.audit.test if record.audit else "",
     )
     try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from mlbench.contracts.graph import Precision
-from mlbench.contracts.metric import Metric, OutputDifference
+from mlbench.contracts.metric import Metric, OutputDifference, Target
 from mlbench.errors import DataError
 from mlbench.loadgen.settings import Mode
 from mlbench.records.job_spec import JobSpec
@@ -36,7 +37,7 @@ def take_accuracy_test(spec: JobSpec) -> JobSpec:
     return spec
 
 
-def read_scores(folder: Path, metric: Metric, precision: Precision) -> Accuracy | None:
+def read_scores(folder: Path, metric: Metric, precision: Precision, targets: Sequence[Target]) -> Accuracy | None:
     """Return the accuracy that the record of a run has; None where it cannot be read any more."""
     try:
         found = read(folder).accuracy
@@ -45,7 +46,7 @@ def read_scores(folder: Path, metric: Metric, precision: Precision) -> Accuracy 
     if not found:
         return None
     scores = {name: math.nan if value is None else value for name, value in found.scores.items()}
-    return assess(metric, scores, _difference_of(found.output_difference, precision))
+    return assess(metric, scores, _difference_of(found.output_difference, precision), targets)
 
 
 def _difference_of(record: OutputDifferenceRecord | None, precision: Precision) -> OutputDifference | None:

@@ -26,6 +26,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "format": "how the record is written, which every reader checks",
     "mlbench_version": _ONLY_THE_RECORD,
     "tag": _ONLY_THE_RECORD,
+    "entry": f"{_ONLY_THE_RECORD}; that the verdict follows from it is checked",
     "audit": _ONLY_THE_RECORD,
     "replay": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,

@@ -68,14 +68,19 @@ def _model(record: RunRecord) -> str:
     return ", ".join(f"{name} {value[:12]}" for name, value in sorted(record.fingerprints.items()) if name != "data")
 
 
+def _variant(record: RunRecord) -> str:
+    made_for = record.imported or record.entry
+    return made_for.variant if made_for else "none"
+
+
 IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
     **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
     "settings": _settings,
-    "variant": lambda record: record.imported.variant if record.imported else "none",
+    "variant": _variant,
     "audit": lambda record: f"{record.audit.test} of {record.audit.of}" if record.audit else "none",
 }
 """Facts that make runs repeats of each other. Settings are those set by hand; the others follow from the rest. The
-variant is the accuracy variant that an imported result was submitted for; the audit is the compliance test that a run
+variant is the accuracy variant that a run was made or submitted for; the audit is the compliance test that a run
 is."""
 
 CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {

@@ -33,6 +33,10 @@ class JobSpec:
     """A key of the machine, and of what a run may use of it; empty: unknown, and nothing is kept that depends on it."""
     accuracy_of: str = ""
     """The folder of a run whose accuracy test stands for this run's, an absolute path; empty: it makes its own."""
+    variant: str = ""
+    """The accuracy variant that it must reach; empty: the least strict."""
+    division: str = "closed"
+    """That it is made for."""
     audit: str = ""
     """The compliance test that the run is; empty: a run for a result."""
 

@@ -88,7 +88,8 @@ class AccuracyRecord(Stored):
     line: str
     """The last line the official script prints for these scores."""
     is_met: bool
-    """Whether all required targets are met, and outputs are close enough to the fp32 model's."""
+    """Whether all required targets are met, and outputs are close enough to the fp32 model's; true in the open
+    division, which requires neither."""
     output_difference: OutputDifferenceRecord | None = None
     """Null where there are no reference outputs: only the mini profiles ship them."""
     tested_in: str = ""
@@ -254,6 +255,26 @@ class ImportRecord(Stored):
     """The submitter's description of the system; empty where the tree has none."""
 
 
+class EntryRecord(Stored):
+    """The entry of a submission that a run was asked to reach."""
+
+    model: str
+    """The model's name in a submission: ``bert-99.9``, ``resnet50``."""
+    variant: str
+    """The accuracy whose targets were required: ``99``, ``99.9``, ``range``."""
+    category: Literal["", "datacenter", "edge"]
+    """Whose scenarios and accuracies held; empty: those of both."""
+    division: Literal["closed", "open"]
+    """In ``open`` no target is required."""
+
+    @property
+    def options(self) -> list[str]:
+        """Return the options of `mlbench run` that ask for it."""
+        options = {"--variant": self.variant, "--category": self.category}
+        options |= {"--division": self.division} if self.division != "closed" else {}
+        return [word for name, value in options.items() if value for word in (name, value)]
+
+
 class AuditRecord(Stored):
     """A run that is a compliance test of another run, and no result."""
 
@@ -319,6 +340,9 @@ class RunRecord(Stored):
     imported: ImportRecord | None = None
     """Source of an imported run; null: a run of mlbench."""
 
+    entry: EntryRecord | None = None
+    """The entry that was asked for; null: none, so that the least strict accuracy of the closed division held."""
+
     audit: AuditRecord | None = None
     """The compliance test that the run is; null: a run for a result."""
 
@@ -376,6 +400,16 @@ class RunRecord(Stored):
         if self.accuracy and self.accuracy.tested_in and self.tier != "smoke":
             raise ValueError(f"a run of tier {self.tier} makes its own accuracy test")
         return self
+
+    @property
+    def model(self) -> str:
+        """Return the workload's name, with the accuracy where one was asked for: ``bert``, ``bert-99.9``."""
+        return self.entry.model if self.entry else self.workload
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was made for the open division, which requires no accuracy."""
+        return self.entry is not None and self.entry.division == "open"
 
     @property
     def is_good(self) -> bool:

@@ -85,7 +85,8 @@ def accuracy(record: RunRecord) -> str:
             reached, window = spell_target(target)
             sign = target_sign(target) if target.is_met else "MISSES"
             shown.append(f"{target.score} {reached} {sign} {window}")
-    scores = ", ".join([*shown, *_distant_outputs(record.accuracy)]) or record.accuracy.line
+    distant = [] if record.is_open else _distant_outputs(record.accuracy)
+    scores = ", ".join([*shown, *distant]) or record.accuracy.line
     return f"{scores}{SHARED_TEST}" if record.accuracy.tested_in else scores
 
 
@@ -134,7 +135,7 @@ def table(records: Sequence[RunRecord], width: int = WIDTH) -> TextTable:
 def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColumn]]:
     """Yield all columns, then fewer and fewer."""
     name = [
-        TextColumn(heading="workload", cells=[record.workload for record in records], is_cropped=True),
+        TextColumn(heading="workload", cells=[record.model for record in records], is_cropped=True),
         TextColumn(heading="backend", cells=[record.backend for record in records], is_cropped=True),
         TextColumn(heading="scenario", cells=[record.scenario for record in records], is_cropped=True),
         TextColumn(heading="precision", cells=[record.precision for record in records]),
@@ -291,7 +292,7 @@ def _format_value(value: bool | float | str | None, unit: str) -> str:
 
 
 def _name(record: RunRecord) -> str:
-    return f"{record.workload} {record.backend} {record.scenario} {record.precision}"
+    return f"{record.model} {record.backend} {record.scenario} {record.precision}"
 
 
 def p99(record: RunRecord) -> str:

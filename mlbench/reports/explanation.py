@@ -26,7 +26,7 @@ TIERS = {
 
 def sentence(record: RunRecord) -> str:
     """Return what a run found and whether that counts, in a sentence."""
-    what = f"{record.workload} on {record.backend} ({record.precision}, {record.scenario})"
+    what = f"{record.model} on {record.backend} ({record.precision}, {record.scenario})"
     if record.failure:
         return f"{what} has no result: {record.failure.kind} during {record.failure.stage}."
     found = f"{what}: {result(record)}{percentile_beside(record)}"
@@ -35,8 +35,13 @@ def sentence(record: RunRecord) -> str:
         return f"{found}, but the run is INVALID: {_names(record)} failed."
     if record.verdict.is_accurate is False:
         return f"{found}, but the answers are not accurate enough: {accuracy(record)}."
-    scored = "accuracy was not measured" if record.verdict.is_accurate is None else f"accurate: {accuracy(record)}"
-    return f"{found}; valid for tier {record.tier}, {scored}."
+    return f"{found}; valid for tier {record.tier}, {_scored(record)}."
+
+
+def _scored(record: RunRecord) -> str:
+    if not record.accuracy or (record.verdict and record.verdict.is_accurate is None and not record.is_open):
+        return "accuracy was not measured"
+    return f"no accuracy required: {accuracy(record)}" if record.is_open else f"accurate: {accuracy(record)}"
 
 
 def next_step(record: RunRecord) -> str:
@@ -86,4 +91,5 @@ def _command(record: RunRecord) -> str:
     chosen = ["--backend", record.backend, "--scenario", record.scenario, "--precision", record.precision]
     for option, value, default in (("--profile", record.profile, "mini"), ("--tier", record.tier, "smoke")):
         chosen += [option, value] if value != default else []
+    chosen += record.entry.options if record.entry else []
     return shlex.join(["mlbench", "run", record.workload, *chosen])

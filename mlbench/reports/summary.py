@@ -207,6 +207,7 @@ class _Labels:
     def _facts(record: RunRecord) -> dict[str, str]:
         chosen = [(key, f"{key}={each.value}") for key, each in hand_set(record).items()]
         return {
+            "variant": _variant(record),
             "profile": record.profile,
             "tier": record.tier,
             "weights": f"{record.weights} weights",
@@ -216,13 +217,21 @@ class _Labels:
         }
 
 
+def _variant(record: RunRecord) -> str:
+    """Return the accuracy that a run was made or submitted for."""
+    made_for = record.imported or record.entry
+    return f"accuracy {made_for.variant}" if made_for else ""
+
+
 def headline(summary: Summary) -> str:
     """Return in a sentence whether the runs count."""
     runs = summary.runs
     failed = sum(1 for each in runs if not each.verdict)
     invalid = sum(1 for each in runs if each.verdict and not each.verdict.is_valid)
     missed = sum(1 for each in runs if each.verdict and each.verdict.is_valid and each.verdict.is_accurate is False)
-    unscored = sum(1 for each in runs if each.verdict and each.verdict.is_accurate is None)
+    unjudged = [each for each in runs if each.verdict and each.verdict.is_accurate is None]
+    unscored = sum(1 for each in unjudged if not (each.is_open and each.accuracy))
+    reasons = {"not measured": unscored, "not required": len(unjudged) - unscored}
     if bad := failed + invalid + missed:
         kinds = [(failed, "failed"), (invalid, "INVALID"), (missed, "valid but not accurate")]
         if len(runs) == 1:
@@ -230,9 +239,10 @@ def headline(summary: Summary) -> str:
         listed = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
         return f"{not_counted(bad, len(runs))}: {listed}."
     every = "The run is" if len(runs) == 1 else f"All {number_of(len(runs))} runs are"
-    if not unscored:
+    if not unjudged:
         return f"{every} valid and accurate."
-    return f"{every} valid; accuracy was not measured{'' if unscored == len(runs) else f' in {unscored}'}."
+    said = [f"{reason}{'' if count == len(runs) else f' in {count}'}" for reason, count in reasons.items() if count]
+    return f"{every} valid; accuracy was {' and '.join(said)}."
 
 
 def not_counted(bad: int, whole: int) -> str:

@@ -91,6 +91,9 @@ class RunFacts:
     scores: Mapping[str, float] | None = None
     """Scores of the accuracy run; None: it has none."""
     targets: Sequence[Target] = ()
+    """What they must reach; in the open division none is required."""
+    is_open: bool = False
+    """Whether the run is made for the open division."""
     unscored_reason: str = ""
     """Why there are no scores."""
     equal_issue_configured: bool | None = None
@@ -155,12 +158,16 @@ class Verdict:
 
     @property
     def is_accurate(self) -> bool | None:
-        """Whether every required target is met; None where no accuracy can be claimed."""
-        if not any(result.kind is RuleKind.ACCURACY for result in self.results):
+        """Whether every required target is met; None where no accuracy can be claimed, or none is required."""
+        if not any(result.required for result in self._of_accuracy):
             return None
         return not any(result.kind is RuleKind.ACCURACY for result in self.failed)
 
     @property
     def is_conformant(self) -> bool:
         """Whether the run follows the official rules, as far as one run can: nothing relaxed, all rules pass."""
-        return self.is_official_setup and self.is_valid and self.is_accurate is True
+        return self.is_official_setup and self.is_valid and bool(self._of_accuracy) and self.is_accurate is not False
+
+    @property
+    def _of_accuracy(self) -> list[RuleResult]:
+        return [result for result in self.results if result.kind is RuleKind.ACCURACY]

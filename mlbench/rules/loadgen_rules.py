@@ -139,4 +139,5 @@ def pass_order(facts: RunFacts) -> RuleResult | None:
         passed=measured <= _SORTED,
         fix="The engine sorts prompts by length across passes over the dataset: sort within one pass at most.",
         source="MLPerf Inference v4.1 rules: samples of a query may be sorted, not across dataset boundaries for LLMs",
+        required=not facts.is_open,
     )

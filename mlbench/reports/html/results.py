@@ -106,8 +106,12 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
     shared = sum(bool(each.tested_in) for each in scored)
     details += [f"{shared} of {plural(len(scored), 'run')} took over an earlier one's test"] if shared else []
     details += [f"missed in {len(missing)} of {plural(len(scored), 'run')}"] if missing else []
-    scores = [f"{target.score} {spell_target(target)[0]}" for target in required] or ["no target"]
-    return TableCell("\n".join(scores), detail="\n".join(details), tone="bad" if missing else "good")
+    reported = required or list({target.score: target for target in shown.targets}.values())
+    scores = [f"{target.score} {spell_target(target)[0]}" for target in reported] or ["no target"]
+    tone = "bad" if missing else ("good" if required else "")
+    return TableCell(
+        "\n".join(scores), detail="\n".join(details if required else ["none required", *details]), tone=tone
+    )
 
 
 def _single_score(targets: Sequence[TargetRecord]) -> Iterator[str]:

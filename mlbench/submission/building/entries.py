@@ -65,7 +65,7 @@ def _candidates(
         same = [each for each in records if (each.workload, each.scenario) == (owed.workload, owed.scenario)]
         if (owed.workload, owed.scenario) in made:
             machines = dict.fromkeys(each.environment.machine for each in same)
-            plans = [plan_entry(owed, same, machine) for machine in machines]
+            plans = [plan_entry(owed, same, machine, system.division) for machine in machines]
             served = [each for each in plans if each.run]
             found.append((owed, max(served, key=_created) if served else plans[0]))
     return found

@@ -83,6 +83,7 @@ def _command(record: RunRecord) -> str:
     """Return the command that makes the run again; settings of files are given on the command line."""
     words = ["mlbench", "run", record.workload, "--backend", record.backend, "--scenario", record.scenario]
     words += ["--profile", record.profile, "--tier", record.tier, "--precision", record.precision]
+    words += record.entry.options if record.entry else []
     for key, each in sorted(record.settings.items()):
         if each.value is not None and not each.layer.startswith(_BUILT_IN):
             value = each.value if isinstance(each.value, str) else json.dumps(each.value)

@@ -1,0 +1,98 @@
+"""What an entry of a submission demands of the run that makes it: accuracy variant, category, division.
+
+Sources: MLPerf Inference v4.1 rules, "Divisions" and "Categories"; submission checker v4.1, ``get_required`` and
+``check_accuracy_dir``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mlbench.contracts.metric import Target
+from mlbench.errors import UsageError
+from mlbench.rules.official import Category, WorkloadRules
+
+
+class Division(StrEnum):
+    """How free a submission is: the given models to a given accuracy, any models, or over a network."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    NETWORK = "network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryDemand:
+    """What a run is asked to reach. By default the least strict accuracy of the closed division, in any category."""
+
+    variant: str = ""
+    """The accuracy: ``99.9``; empty: the least strict that the category takes."""
+    category: Category | None = None
+    """Whose scenarios and accuracies hold; None: those of all categories."""
+    division: Division = Division.CLOSED
+    """In the open division scores and the order across passes are only reported."""
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether nothing was asked for."""
+        return self == ANY_ENTRY
+
+    def settle(self, workload: str, rules: WorkloadRules) -> EntryDemand:
+        """Return the demand with the variant that it comes to for a workload.
+
+        Raises:
+            UsageError: the workload has no such entry.
+        """
+        if self.is_default:
+            return self
+        if self.division is Division.NETWORK:
+            raise UsageError(
+                "a run for the network division sends its samples from another machine, which is not built.",
+                hint="Use --division closed or open.",
+            )
+        if not rules.variants:
+            raise UsageError(
+                f"{workload} has rules of its own, so there is no entry of a submission to make.",
+                hint="Leave out --variant, --category and --division.",
+            )
+        known = self.variants(rules)
+        if not known:
+            others = ", ".join(rules.category_scenarios)
+            raise UsageError(f"{workload} is no workload of {self.category} systems.", hint=f"It is of: {others}.")
+        if self.variant and self.variant not in known:
+            where = f" in {self.category}" if self.category else ""
+            raise UsageError(
+                f"{workload} has no accuracy variant {self.variant}{where}.", hint=f"It has: {', '.join(known)}."
+            )
+        return replace(self, variant=self.variant or known[0])
+
+    def variants(self, rules: WorkloadRules) -> list[str]:
+        """Return the accuracies that the category takes, the least strict first."""
+        return [name for name, of in rules.variants.items() if self.category is None or self.category in of]
+
+    def scenarios(self, rules: WorkloadRules) -> tuple[str, ...]:
+        """Return LoadGen's scenarios that the category requires, or all that the rules define."""
+        return rules.scenarios if self.category is None else rules.category_scenarios.get(self.category, ())
+
+    def model(self, rules: WorkloadRules) -> str:
+        """Return the name of the model in a submission, of a settled demand: ``bert-99.9``, ``resnet50``."""
+        return f"{rules.name}-{self.variant}" if len(rules.variants) > 1 and self.variant else rules.name
+
+
+ANY_ENTRY = EntryDemand()
+"""What a run is asked to reach that is made for no entry in particular."""
+
+
+def demanded_targets(targets: Sequence[Target], variant: str, division: Division) -> tuple[Target, ...]:
+    """Return a metric's targets, of which those of a variant are required; in the open division none is.
+
+    Args:
+        targets: of all variants.
+        variant: whose targets are required; empty: those that the metric requires.
+        division: that the run is made for.
+    """
+    if division is Division.OPEN:
+        return tuple(replace(each, required=False) for each in targets)
+    return tuple(replace(each, required=each.name == variant) for each in targets) if variant else tuple(targets)
