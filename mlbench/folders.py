@@ -55,8 +55,8 @@ def check_results_folder(folder: Path) -> None:
         os.stat(folder)
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as error:  # ValueError: a NUL in it
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it holds a null character"
         raise UsageError(f"{os.fsdecode(folder)!r}: {reason}.", hint="Name another folder.") from None
 
 

@@ -147,7 +147,7 @@ def test_stored_runs_are_loaded_by_name_and_filter(a_run, tmp_path):
             lambda: mlbench.run("gptj", backend="null", scenario="MultiStream"),
             "the rules define none of these combinations. `mlbench list` shows what they define.",
         ),
-        (lambda: mlbench.run("resnet50", results="a\0b"), "'a\\x00b': embedded null byte. Name another folder."),
+        (lambda: mlbench.run("resnet50", results="a\0b"), "'a\\x00b': it holds a null character. Name another folder."),
         (lambda: mlbench.load(results="nowhere"), "no runs in nowhere."),
         (lambda: mlbench.load("nothing", results="nowhere"), "no run 'nothing' in nowhere."),
         (lambda: mlbench.load(newest=0), "newest is 0. It is at least 1."),
@@ -179,7 +179,7 @@ def test_runs_of_other_workloads_are_incomparable(a_run, tmp_path):
 def test_a_combination_that_the_rules_do_not_define_is_warned_of(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("mlbench.runner.run_benchmark", lambda *_, **__: None)
     assert mlbench.run(["resnet50", "gptj"], backend="null", scenario="MultiStream", results=tmp_path) == []
-    assert caplog.messages == ["gptj MultiStream: the rules do not define this combination"]
+    assert caplog.messages == ["gptj MultiStream: the rules do not define this combination."]
 
 
 def test_the_functions_have_the_defaults_of_the_commands():

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mlbench.toolkit.images import decode_image, read_image
     from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
     from mlbench.toolkit.module_graph import ModuleGraph
+    from mlbench.toolkit.official_form import list_deviations
     from mlbench.toolkit.onnx_file_graph import OnnxFileGraph
     from mlbench.toolkit.onnx_fingerprint import onnx_identity
     from mlbench.toolkit.output_references import read_output_reference, write_output_reference
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mlbench.toolkit.shape_range import ShapeRange, shape_ranges
     from mlbench.toolkit.torch_backend.backend import TorchBackend
     from mlbench.toolkit.torch_backend.options import TorchOptions
+    from mlbench.toolkit.torchscript import read_torchscript
 
 __all__ = [
     "DATA_BYTES",
@@ -73,6 +75,7 @@ __all__ = [
     "host_array",
     "in_pieces",
     "limits_by_precision",
+    "list_deviations",
     "load_weights",
     "machine_flags",
     "onnx_identity",
@@ -87,6 +90,7 @@ __all__ = [
     "read_mini",
     "read_output_reference",
     "read_text",
+    "read_torchscript",
     "round_up",
     "shape_ranges",
     "share_targets",
@@ -116,6 +120,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.toolkit.images": ("decode_image", "read_image"),
     "mlbench.toolkit.mini_folder": ("MiniFolder", "read_mini", "write_mini"),
     "mlbench.toolkit.module_graph": ("ModuleGraph",),
+    "mlbench.toolkit.official_form": ("list_deviations",),
     "mlbench.toolkit.onnx_file_graph": ("OnnxFileGraph",),
     "mlbench.toolkit.onnx_fingerprint": ("onnx_identity",),
     "mlbench.toolkit.output_references": ("read_output_reference", "write_output_reference"),
@@ -126,6 +131,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.toolkit.shape_range": ("ShapeRange", "shape_ranges"),
     "mlbench.toolkit.torch_backend.backend": ("TorchBackend",),
     "mlbench.toolkit.torch_backend.options": ("TorchOptions",),
+    "mlbench.toolkit.torchscript": ("read_torchscript",),
 }
 """Modules and their public names: a command pays for what it or a plugin asks for."""
 

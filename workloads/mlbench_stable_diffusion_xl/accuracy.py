@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 FID_SCORE, CLIP_SCORE, DIGIT_RATE = "FID_SCORE", "CLIP_SCORE", "DIGIT_RATE"
 
+OFFICIAL_CLIP = "ViT-B-32-quickgelu"
+"""The official script asks for ViT-B-32, to which the releases of its time gave QuickGELU with these weights."""
+
+OPENAI_SHA256 = "40d365715913c9da98579312b702a82c18be219cc2a73407c4526f58eba950af"
+"""The checksum of OpenAI's own file of these weights; it is a part of its address."""
+
 OFFICIAL_TARGETS = (
     Target(score=CLIP_SCORE, reference=31.74981837, lower=31.68631873, upper=31.81331801, name="range"),
     Target(

@@ -17,13 +17,10 @@ from PIL import Image
 from torch import Tensor
 
 from mlbench import DataError
-from mlbench.toolkit import load_weights, verify_file
+from mlbench.toolkit import load_weights, read_torchscript, verify_file
+from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_CLIP, OPENAI_SHA256
 
-OFFICIAL_MODEL = "ViT-B-32-quickgelu"
-"""The official script asks for ViT-B-32, to which the releases of its time gave QuickGELU with these weights."""
-
-OPENAI_FILE, OPENAI_SHA256 = "ViT-B-32.pt", "40d365715913c9da98579312b702a82c18be219cc2a73407c4526f58eba950af"
-"""OpenAI's own file; the checksum is a part of its address."""
+OPENAI_FILE = "ViT-B-32.pt"
 
 _HINT = "Expected open_clip_model.safetensors of timm/vit_base_patch32_clip_224.openai, or OpenAI's ViT-B-32.pt."
 
@@ -51,16 +48,21 @@ def cosines(images: Tensor, texts: Tensor) -> Tensor:
     return 100 * (images * texts).sum(dim=-1)
 
 
-def official_scorer(weights: Path) -> ClipScorer:
+def official_scorer(weights: Path, name: str = OFFICIAL_CLIP, sha256: str = OPENAI_SHA256) -> ClipScorer:
     """Return ViT-B/32 with OpenAI's weights.
+
+    Args:
+        weights: safetensors, or OpenAI's own file.
+        name: open_clip's name of the network, another one in a smaller set.
+        sha256: of OpenAI's own file.
 
     Raises:
         DataError: the file is missing or damaged, or holds the weights of another network.
     """
-    state = _official_state(weights)
-    model, _, prepare = open_clip.create_model_and_transforms(OFFICIAL_MODEL, load_weights=False)
-    _fill(model, state, weights)
-    return ClipScorer(model.eval(), prepare, open_clip.get_tokenizer(OFFICIAL_MODEL))
+    state = _official_state(weights, sha256)
+    model, _, prepare = open_clip.create_model_and_transforms(name, load_weights=False)
+    _fill(model, state, weights, name)
+    return ClipScorer(model.eval(), prepare, open_clip.get_tokenizer(name))
 
 
 def scorer_of_folder(folder: Path, tokenize: Callable[[str], Tensor]) -> ClipScorer:
@@ -69,19 +71,19 @@ def scorer_of_folder(folder: Path, tokenize: Callable[[str], Tensor]) -> ClipSco
     return ClipScorer(model.eval(), prepare, tokenize)
 
 
-def _official_state(weights: Path) -> Mapping[str, Tensor]:
-    """Return the tensors of a weights file; OpenAI's, which can hold code, is opened if it is the one that is known."""
+def _official_state(weights: Path, sha256: str) -> Mapping[str, Tensor]:
+    """Return the tensors of a weights file; OpenAI's is TorchScript, whose code is not run."""
     if weights.name != OPENAI_FILE:
         return load_weights(weights, hint=_HINT)
-    verify_file(weights, sha256=OPENAI_SHA256, what="weights file", hint=_HINT)
-    state = torch.jit.load(weights, map_location="cpu").state_dict()  # type: ignore[no-untyped-call]
+    verify_file(weights, sha256=sha256, what="weights file", hint=_HINT)
+    state = read_torchscript(weights, hint=_HINT)
     sizes = ("input_resolution", "context_length", "vocab_size")
     return {name: tensor.float() for name, tensor in state.items() if name not in sizes}
 
 
-def _fill(model: torch.nn.Module, state: Mapping[str, Tensor], weights: Path) -> None:
+def _fill(model: torch.nn.Module, state: Mapping[str, Tensor], weights: Path, name: str) -> None:
     try:
         model.load_state_dict(dict(state))
     except RuntimeError as error:
         reason = str(error).splitlines()[1].strip()[:200]
-        raise DataError(f"{weights} holds no weights of {OFFICIAL_MODEL}: {reason}", hint=_HINT) from None
+        raise DataError(f"{weights} holds no weights of {name}: {reason}", hint=_HINT) from None

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlbench import Graph, Target, UsageError, Weights
-from mlbench.toolkit import UserFilesProfile, check_files
-from mlbench_stable_diffusion_xl.accuracy import ImageQuality, Judges
+from mlbench.toolkit import UserFilesProfile, check_files, list_deviations
+from mlbench_stable_diffusion_xl.accuracy import OFFICIAL_CLIP, OPENAI_SHA256, ImageQuality, Judges
 from mlbench_stable_diffusion_xl.architecture import OFFICIAL, SCHEDULER
 from mlbench_stable_diffusion_xl.captions import OFFICIAL_CAPTIONS, read_captions
 from mlbench_stable_diffusion_xl.checkpoint import Checkpoint
 from mlbench_stable_diffusion_xl.dataset import Prompts, RandomPrompts, draw_latents, read_latents
-from mlbench_stable_diffusion_xl.graphs import Sizes, build_graphs, random_graphs
+from mlbench_stable_diffusion_xl.graphs import Configs, Sizes, build_graphs, random_graphs
 from mlbench_stable_diffusion_xl.program import STEPS, Constants, TextToImage, constants_of
 from mlbench_stable_diffusion_xl.schedule import euler_schedule
 
@@ -26,15 +26,49 @@ if TYPE_CHECKING:
 GUIDANCE = 8.0
 """Source: MLPerf Inference v4.1, text_to_image; the closed division may not change it."""
 
-SIZES = Sizes(OFFICIAL)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialFiles:
+    """What the official files are; the configurations of the model say the rest."""
+
+    captions: int
+    clip_model: str
+    """open_clip's name of the network that looks at images and captions."""
+    clip_sha256: str
+    """OpenAI's own file of its weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class FullProfile(UserFilesProfile):
     """The official model over the files that the options name."""
 
+    official = OfficialFiles(captions=OFFICIAL_CAPTIONS, clip_model=OFFICIAL_CLIP, clip_sha256=OPENAI_SHA256)
+
     options: StableDiffusionXLOptions
     weights: Weights
+
+    @property
+    def files(self) -> OfficialFiles:
+        """What the files are: the official ones, or a smaller set."""
+        found: OfficialFiles = self.form.files
+        return found
+
+    @property
+    def configs(self) -> Configs:
+        """The official configurations by part; of a smaller set what its folder says."""
+        if not self.options.smaller:
+            return OFFICIAL
+        return {part: self.checkpoint.config(part) for part in OFFICIAL}
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of the tensors."""
+        return Sizes(self.configs)
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where files and configurations are not the official ones."""
+        return (*self.form.deviations, *list_deviations(OFFICIAL, self.configs))
 
     def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""
@@ -49,15 +83,16 @@ class FullProfile(UserFilesProfile):
         """The user's diffusers folder; raises `DataError` where it is not a Stable Diffusion XL base."""
         assert self.options.weights is not None
         checkpoint = Checkpoint.opened(Path(self.options.weights))
-        checkpoint.check(OFFICIAL)
+        if not self.options.smaller:
+            checkpoint.check(OFFICIAL)
         return checkpoint
 
     def dataset(self) -> Prompts | RandomPrompts:
         """Open the captions; for random weights, random tokens."""
         if self.weights is Weights.RANDOM:
-            return RandomPrompts(tokens=SIZES.tokens, vocabulary=OFFICIAL["text_encoder"]["vocab_size"])
+            return RandomPrompts(tokens=self.sizes.tokens, vocabulary=OFFICIAL["text_encoder"]["vocab_size"])
         assert self.options.data is not None
-        captions = read_captions(Path(self.options.data), count=OFFICIAL_CAPTIONS)
+        captions = read_captions(Path(self.options.data), count=self.files.captions)
         return Prompts(captions, self.checkpoint.token_ids)
 
     def graphs(self, weights: Weights) -> Mapping[str, Graph]:
@@ -75,7 +110,7 @@ class FullProfile(UserFilesProfile):
             schedule=euler_schedule(SCHEDULER, STEPS),
             guidance=GUIDANCE,
             scaling=OFFICIAL["vae"]["scaling_factor"],
-            image_hw=SIZES.image_hw,
+            image_hw=self.sizes.image_hw,
         )
         return TextToImage(constants)
 
@@ -91,7 +126,7 @@ class FullProfile(UserFilesProfile):
                     f"the accuracy of stable-diffusion-xl needs {what}.",
                     hint=f"Give it with --set workload.{name}=PATH, or measure without: --no-accuracy.",
                 )
-        return ImageQuality(self.judges, captions, SIZES.image_hw, targets)
+        return ImageQuality(self.judges, captions, self.sizes.image_hw, targets)
 
     def judges(self) -> Judges:
         """Read the networks that look at images, and the statistics of real ones."""
@@ -102,13 +137,13 @@ class FullProfile(UserFilesProfile):
         return Judges(
             reference=read_statistics(statistics),
             features=official_extractor(inception),
-            clip=official_scorer(clip).score,
+            clip=official_scorer(clip, self.files.clip_model, self.files.clip_sha256).score,
         )
 
     def _start(self) -> np.ndarray:
         if self.options.latents is None:
-            return draw_latents(SIZES.latents)
-        return read_latents(Path(self.options.latents), SIZES.latents)
+            return draw_latents(self.sizes.latents)
+        return read_latents(Path(self.options.latents), self.sizes.latents)
 
 
 JUDGE_PATHS = {

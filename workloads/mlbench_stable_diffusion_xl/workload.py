@@ -31,6 +31,8 @@ class StableDiffusionXLOptions:
     """pt_inception-2015-12-05-6726825d.pth: the network that FID looks through."""
     clip: Path | None = None
     """Weights of OpenAI's ViT-B/32, open_clip_model.safetensors or ViT-B-32.pt."""
+    smaller: Path | None = None
+    """smaller.toml of a smaller set of the official form; a run of it is not official."""
 
 
 class JudgedProfile(Protocol):

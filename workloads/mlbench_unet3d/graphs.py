@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import DataError, Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, load_weights, verify_file
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, load_weights, read_torchscript, verify_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,8 +112,7 @@ def _onnx_segmenter(file: Path, calibrate: Calibrate | None, *, md5: str, batch:
 def official_state(file: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
     """Return the weights in one of MLCommons' torch files: the TorchScript one (.ptc), or the checkpoint (.pth).
 
-    Only torch's own loader reads TorchScript, which can hold code: it gets to see the file with the right checksum
-    only. The checkpoint is read with ``weights_only``.
+    No code in them is run: the checkpoint is read with ``weights_only``, and of TorchScript the tensors alone.
 
     Raises:
         DataError: the file is missing, has another checksum, or does not hold the weights.
@@ -121,11 +120,10 @@ def official_state(file: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
     import torch
 
     verify_file(file, md5=md5, what="weights file")
+    if file.suffix == ".ptc":
+        return read_torchscript(file)
     try:
-        if file.suffix == ".ptc":
-            state = torch.jit.load(file, map_location="cpu").state_dict()  # type: ignore[no-untyped-call]
-        else:
-            state = torch.load(file, map_location="cpu", weights_only=True)[CHECKPOINT_KEY]
+        state = torch.load(file, map_location="cpu", weights_only=True)[CHECKPOINT_KEY]
     except Exception as error:  # the readers raise anything for a damaged file
         raise DataError(f"weights file cannot be read: {file}: {first_line(error)}.") from None
     return dict(state)

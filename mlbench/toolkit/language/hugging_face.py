@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ _HINT = (
 )
 
 _PIECES, _PIECE_BYTES = 64, 1 << 16
+_LONGEST_HEADER = 1 << 27
+_FP32_BYTES = 4
 
 
 def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None:
@@ -86,6 +90,37 @@ def listed_weights(index: Path) -> list[str]:
     return sorted(set(listed.values()))
 
 
+def check_memory(folder: Path, free_bytes: int) -> None:
+    """Check that a folder's weights have room as fp32, before any of them is read.
+
+    Args:
+        folder: the Hugging Face folder.
+        free_bytes: of memory.
+
+    Raises:
+        DataError: they have not, a header is damaged, or as `weight_files`.
+    """
+    count = sum(_count_weights(path) for path in weight_files(folder))
+    if count * _FP32_BYTES > free_bytes:
+        raise DataError(
+            f"{folder} holds {count / 1e9:,.1f} billion weights, which are {count * _FP32_BYTES / 2**30:,.0f} GiB as "
+            f"fp32, and {free_bytes / 2**30:,.0f} GiB of memory are free.",
+            hint="Use a machine with more, or serve the model and measure that with the backend endpoint.",
+        )
+
+
+def _count_weights(path: Path) -> int:
+    """Return how many numbers a safetensors file holds, by its header."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        try:
+            header = json.loads(file.read(min(length, _LONGEST_HEADER)))
+            shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
+            return sum(math.prod(shape) for shape in shapes)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DataError(f"weights file has a damaged header: {path}.", hint="Get it again.") from None
+
+
 def weights_fingerprint(folder: Path) -> str:
     """Return a hash of a folder's model: its description, and of each weights file name, size, header and some numbers.
 
@@ -100,7 +135,7 @@ def weights_fingerprint(folder: Path) -> str:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            digest.update(f"{path.name} {size}".encode() + file.read(min(length, 2**27)))
+            digest.update(f"{path.name} {size}".encode() + file.read(min(length, _LONGEST_HEADER)))
             for place in range(0, size, max(_PIECE_BYTES, -(-size // _PIECES))):
                 file.seek(place)
                 digest.update(file.read(_PIECE_BYTES))

@@ -16,7 +16,7 @@ from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
 from mlbench.toolkit.files import verify_file
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
-from mlbench.toolkit.language.hugging_face import check_config, weight_files
+from mlbench.toolkit.language.hugging_face import check_config, check_memory
 
 RANDOM_SEED = 0
 
@@ -76,13 +76,16 @@ class LanguageNetwork:
         """Return the network with the weights of a Hugging Face folder, fp32, in eval mode.
 
         Raises:
-            DataError: a file is missing, damaged or another than its checksum says, or the weights are not all there.
+            DataError: a file is missing, damaged or another than its checksum says, the weights are not all there, or
+                they have no room in memory.
         """
+        import psutil
         import torch
+
+        check_memory(folder, psutil.virtual_memory().available)
 
         for name, checksum in sha256.items():
             verify_file(folder / name, sha256=checksum, what="model file")
-        weight_files(folder)
         try:
             with _without_progress_bar():
                 network, found = self._class.from_pretrained(

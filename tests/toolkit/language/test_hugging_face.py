@@ -1,11 +1,13 @@
 import json
+import math
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from mlbench import DataError
-from mlbench.toolkit.language import check_config, weight_files, weights_fingerprint
+from mlbench.toolkit.language import LanguageNetwork, check_config, weight_files, weights_fingerprint
+from mlbench.toolkit.language.hugging_face import check_memory
 
 
 @pytest.fixture
@@ -25,6 +27,39 @@ def sharded(folder):
     index = {"weight_map": {"b": "model-2.safetensors", "a": "model-1.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     return folder
+
+
+def claim(path, shape, dtype="BF16", value_bytes=2):
+    """Write a file of weights that are all zero, as large as it says and almost without a block on the disk."""
+    size = math.prod(shape) * value_bytes
+    header = json.dumps({"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + size)
+
+
+class TestMemory:
+    def test_a_model_that_has_no_room_as_fp32_is_refused_before_it_is_read(self, folder):
+        claim(folder / "model.safetensors", [70_000, 1_000_000])
+        said = r"holds 70\.0 billion weights, which are 261 GiB as fp32, and 64 GiB of memory are free"
+        with pytest.raises(DataError, match=said):
+            check_memory(folder, 64 * 2**30)
+
+    def test_all_files_count_whatever_they_are_stored_in(self, sharded):
+        check_memory(sharded, 5 * 4)
+        with pytest.raises(DataError, match="0 GiB of memory are free"):
+            check_memory(sharded, 5 * 4 - 1)
+
+    def test_the_network_is_not_built_where_it_has_no_room(self, folder):
+        claim(folder / "model.safetensors", [1000, 1_000_000_000])
+        with pytest.raises(DataError, match=r"holds 1,000\.0 billion weights"):
+            LanguageNetwork(kind="LlamaForCausalLM", model_type="llama").trained(folder)
+
+    @pytest.mark.parametrize("header", [b"{", b"[]", b'{"w": {}}', b'{"w": {"shape": "x"}}'])
+    def test_a_damaged_header_is_named(self, folder, header):
+        (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+        with pytest.raises(DataError, match=r"damaged header: .*model\.safetensors"):
+            check_memory(folder, 2**40)
 
 
 class TestConfig:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlbench_stable_diffusion_xl import full_profile, mlbench_workloads
+from mlbench_stable_diffusion_xl import mlbench_workloads
 from mlbench_stable_diffusion_xl.workload import StableDiffusionXL, StableDiffusionXLOptions
 
 from mlbench import DataError, Precision, Profile, UsageError, Variant, Weights
@@ -78,11 +78,19 @@ class TestFilesInTheOfficialForm:
     """The full profile on a folder of the small architecture and three captions."""
 
     @pytest.fixture
-    def options(self, tiny_folder, golden, monkeypatch):
-        monkeypatch.setattr(full_profile, "OFFICIAL_CAPTIONS", 15)
-        monkeypatch.setattr(full_profile, "OFFICIAL", {})
-        monkeypatch.setattr(full_profile.FullProfile, "_start", lambda self: np.zeros((1, 4, 8, 8)))
-        return {**FILES, "data": golden / "coco_subset" / "expected_captions.tsv", "weights": tiny_folder}
+    def options(self, tiny_folder, golden, tmp_path):
+        (tmp_path / "smaller.toml").write_text("captions = 15\n")
+        np.save(tmp_path / "latents.npy", np.zeros((1, 4, 8, 8), np.float32))
+        own = {"data": golden / "coco_subset" / "expected_captions.tsv", "weights": tiny_folder}
+        return {**FILES, **own, "smaller": tmp_path / "smaller.toml", "latents": tmp_path / "latents.npy"}
+
+    def test_what_is_not_official_is_named(self, options):
+        found = StableDiffusionXL().model(full(**options)).deviations
+        assert found[0] == "captions 15, not 5000"
+        assert "sample_size 8, not 128" in found
+        official = {name: path for name, path in options.items() if name != "smaller"}
+        with pytest.raises(DataError, match="has 15 captions, not 5000"):
+            StableDiffusionXL().dataset(full(**official))
 
     def test_captions_become_samples_in_the_order_of_their_rows(self, options):
         dataset = StableDiffusionXL().dataset(full(**options))
