@@ -9,6 +9,7 @@ from mlbench.accuracy_tests import AccuracyTests
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord
+from mlbench.rules.entry_demand import Division, EntryDemand
 from mlbench.rules.tiers import Tier
 from mlbench.runner import RunRequest, combinations, resolve
 
@@ -72,6 +73,7 @@ def test_another_scenario_of_the_engine_takes_it_over(tests, request_of, record,
         {"repeat": 2},
         {"overrides": {"backend.delay_ms": 1}},
         {"wants_accuracy": False},
+        {"entry": EntryDemand(division=Division.OPEN)},
     ],
     ids=lambda changes: str(*changes.values()),
 )

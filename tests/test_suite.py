@@ -16,7 +16,16 @@ from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
-from mlbench.suite import SCHEMA_FILE, differing_facts, in_pairs, missing, read_suite, requests_of, schema_text
+from mlbench.suite import (
+    SCHEMA_FILE,
+    differing_facts,
+    in_pairs,
+    key_of_request,
+    missing,
+    read_suite,
+    requests_of,
+    schema_text,
+)
 
 TWO_BY_TWO = """
 name = "nightly"
@@ -200,6 +209,16 @@ def kill_in_run(command, number, results):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def test_a_run_for_another_entry_is_none_of_the_suites(requests):
+    plain, opened, strict = (
+        requests(f'name = "n"\n[[runs]]\nworkload = "bert"\nbackend = "null"\nscenario = "Offline"\n{line}\n')
+        for line in ("", 'division = "open"', 'variant = "99.9"')
+    )
+    keys = [key_of_request(each) for (each,) in (plain, opened, strict)]
+    assert len(set(keys)) == 3
+    assert [each.entry.variant for (each,) in (plain, opened, strict)] == ["", "99", "99.9"]
 
 
 def test_a_run_that_is_there_is_not_made_again_but_where_all_are_asked_for_afresh(suite_file, tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from whole_tree import DATACENTER, EDGE, TESTS, base
 
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import EntryRecord, RunRecord
 from mlbench.rules.official import Category
 from mlbench.submission.planning import (
     least_time_of_tests_s,
@@ -89,6 +89,24 @@ def test_what_keeps_a_run_from_serving_is_said(stored, change, obstacle):
     run = change(official(stored))
     entry = plan_entry(owed_entry(), [run], stored.environment.machine)
     assert (entry.run, entry.nearest, entry.obstacle) == (None, run, obstacle)
+
+
+OPEN = EntryRecord(model="resnet50", variant="99", category="", division="open")
+
+
+def test_a_run_for_the_open_division_serves_no_closed_entry(stored):
+    run = official(stored, entry=OPEN)
+    plan = {each: plan_entry(owed_entry(), [run], stored.environment.machine, each) for each in ("closed", "open")}
+    assert (plan["closed"].run, plan["closed"].obstacle) == (None, "made for the open division")
+    assert (plan["open"].run, plan["open"].obstacle) == (run, "")
+
+
+def test_an_open_entry_takes_a_run_below_the_accuracy(stored):
+    targets = [each.model_copy(update={"is_met": False}) for each in stored.accuracy.targets]
+    run = official(stored, entry=OPEN, accuracy=stored.accuracy.model_copy(update={"targets": targets}))
+    assert plan_entry(owed_entry(), [run], stored.environment.machine, "open").run == run
+    closed = official(stored, accuracy=run.accuracy)
+    assert plan_entry(owed_entry(), [closed], stored.environment.machine).obstacle == "misses 99 in acc"
 
 
 def test_a_run_of_another_machine_does_not_serve(stored):
