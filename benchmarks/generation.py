@@ -103,7 +103,7 @@ def drawn_case(slots: int) -> Case:
         head_size=config.hidden_size // config.num_attention_heads,
     )
     graphs: Mapping[str, Graph] = language_graphs(
-        countdown_network, cache, decoding=decoding, fingerprint="countdown seed 0"
+        lambda precision: countdown_network(), cache, decoding=decoding, fingerprint="countdown seed 0"
     )
     program = TokenProgram(decoding)
     model = Model(name="countdown", graphs=graphs, program=program, weights_fingerprint="none")

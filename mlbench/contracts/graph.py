@@ -104,6 +104,14 @@ class Graph(ABC):
         outputs. They may be kept in the precision that is computed in, whatever floating point type their specs name.
         """
 
+    def module_at(self, precision: Precision) -> torch.nn.Module:
+        """Return `module` for a backend that computes in a lower precision.
+
+        Weights of matrix products may be in that precision already, where reading them so saves memory; by default
+        everything is fp32. A caller converts what is not.
+        """
+        return self.module()
+
     @abstractmethod
     def onnx(self) -> Path:
         """Return the path of the same function as one ONNX file, made once and kept in the cache.

@@ -35,7 +35,7 @@ def write_site(folder: Path, pages: Iterable[tuple[str, str]]) -> int:
     place = Path(os.path.realpath(folder))
     check_place(folder)
     try:
-        with _hold_folder_beside(place) as beside:
+        with hold_folder_beside(place) as beside:
             size_bytes = _write_pages(beside, pages)
             check_place(folder)  # minutes may have passed
             _put_in_place(beside, place)
@@ -85,7 +85,7 @@ def _listed_files(place: Path) -> set[str]:
 
 
 @contextmanager
-def _hold_folder_beside(place: Path) -> Iterator[Path]:
+def hold_folder_beside(place: Path) -> Iterator[Path]:
     """Give a new folder beside a place, which is removed in the end, as are those of processes that were killed."""
     beside = place.parent / f".{place.name}.{os.getpid()}.partial"
     with _lock(place.parent):  # no folder is seen between its creation and its lock

@@ -33,6 +33,7 @@ class ModuleGraph(Graph):
         outputs: tuple[TensorSpec, ...],
         build: Callable[[], torch.nn.Module],
         fingerprint: str,
+        build_at: Callable[[Precision], torch.nn.Module] | None = None,
         state: tuple[TensorSpec, ...] = (),
         calibrate: Callable[[], Iterator[Mapping[str, np.ndarray]]] | None = None,
         tolerances: Mapping[Precision, Tolerance] = TOLERANCES,
@@ -45,6 +46,7 @@ class ModuleGraph(Graph):
             outputs: what ``forward`` returns, in order.
             build: returns the module with weights, fp32, in eval mode; called when a backend asks.
             fingerprint: a hash of the weights and of all settings that ``build`` depends on.
+            build_at: returns it as `Graph.module_at` does.
             state: what ``forward`` takes after the inputs, updates, and returns after the outputs, in order.
             calibrate: yields inputs for quantisation.
             tolerances: per precision.
@@ -54,6 +56,7 @@ class ModuleGraph(Graph):
         self.outputs = outputs
         self.state = state
         self._build = build
+        self._build_at = build_at
         self._fingerprint = fingerprint
         self._calibrate = calibrate
         self._tolerances = tolerances
@@ -61,6 +64,10 @@ class ModuleGraph(Graph):
     def module(self) -> torch.nn.Module:
         """Return a fresh module, in eval mode."""
         return self._build().eval()
+
+    def module_at(self, precision: Precision) -> torch.nn.Module:
+        """Return a fresh module, in eval mode, with weights in this precision as far as they can be read so."""
+        return self._build_at(precision).eval() if self._build_at else self.module()
 
     def onnx(self) -> Path:
         """Return the exported file from the cache, exporting it first where it is missing."""

@@ -17,6 +17,7 @@ from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.judging import judge_run
 from mlbench.measurement.token_answers import token_answers
+from mlbench.rules.entry_demand import Division
 from mlbench.rules.facts import SpotCheck
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import Tier, official_limits
@@ -96,7 +97,18 @@ def keep(folder, replies):
 def judged(folder):
     """Judge the run, with changes."""
 
-    def judged(metric=None, *, scenario=OFFLINE, faults=(), wants_accuracy=True, detail=None, spots=(None, ""), **more):
+    def judged(
+        metric=None,
+        *,
+        scenario=OFFLINE,
+        faults=(),
+        wants_accuracy=True,
+        variant="",
+        division=Division.CLOSED,
+        detail=None,
+        spots=(None, ""),
+        **more,
+    ):
         limits = dataclasses.replace(
             official_limits(official_rules("resnet50"), scenario), min_duration_ms=1000, offline_min_samples=32
         )
@@ -107,7 +119,8 @@ def judged(folder):
             tier=Tier.SMOKE,
             variant=SimpleNamespace(profile="mini", weights="trained"),
             plan=SimpleNamespace(precision="fp32"),
-            spec=SimpleNamespace(wants_accuracy=wants_accuracy, accuracy_of=""),
+            division=division,
+            spec=SimpleNamespace(wants_accuracy=wants_accuracy, accuracy_of="", variant=variant),
         )
         log = read_detail(folder / "performance" / "mlperf_log_detail.txt")
         log = dataclasses.replace(log, values={**log.values, **(detail or {})})
@@ -127,6 +140,18 @@ def judged(folder):
 
 def rule(judgement, name):
     return next((each for each in judgement.verdict.rules if each.rule == name), None)
+
+
+def test_the_run_is_held_to_the_accuracy_that_was_asked_for_and_in_open_to_none(judged):
+    """The system of the logs is right in every answer; this metric wants more than all."""
+    metric = Right(lower=101.0)
+    assert judged(metric).verdict.is_accurate is False
+    assert judged(metric, variant="99").verdict.is_accurate is False
+    assert judged(metric, variant="99.9").verdict.is_accurate is None
+    found = judged(metric, division=Division.OPEN)
+    assert (found.verdict.is_accurate, found.accuracy.is_met) == (None, True)
+    assert found.verdict.is_valid == judged(metric).verdict.is_valid
+    assert [(each.value, each.is_met, each.required) for each in found.accuracy.targets] == [(100.0, False, False)]
 
 
 def test_the_result_is_loadgens(judged):

@@ -66,7 +66,7 @@ def test_a_run_without_an_earlier_test_is_left_as_it_is(tmp_path, spec):
 
 def test_the_scores_are_the_recorded_ones_to_the_last_digit(earlier):
     recorded = read(earlier).accuracy
-    found = read_scores(earlier, TopOne(), "fp32")
+    found = read_scores(earlier, TopOne(), "fp32", TopOne.targets)
     assert found.scores == recorded.scores
     assert found.output_difference.value == recorded.output_difference.value
     assert found.output_difference.is_met == recorded.output_difference.is_met
@@ -77,7 +77,7 @@ def test_a_score_that_is_no_number_stays_none(earlier):
     record = json.loads((earlier / "record.json").read_text())
     record["accuracy"]["scores"]["acc"] = None
     (earlier / "record.json").write_text(json.dumps(record))
-    found = read_scores(earlier, TopOne(), "fp32")
+    found = read_scores(earlier, TopOne(), "fp32", TopOne.targets)
     assert math.isnan(found.scores["acc"])
     assert not found.is_met
 
@@ -85,9 +85,9 @@ def test_a_score_that_is_no_number_stays_none(earlier):
 def test_a_record_that_is_gone_or_has_no_scores_gives_none(earlier):
     record = json.loads((earlier / "record.json").read_text())
     (earlier / "record.json").write_text(json.dumps(record | {"accuracy": None}))
-    assert read_scores(earlier, TopOne(), "fp32") is None
+    assert read_scores(earlier, TopOne(), "fp32", TopOne.targets) is None
     (earlier / "record.json").unlink()
-    assert read_scores(earlier, TopOne(), "fp32") is None
+    assert read_scores(earlier, TopOne(), "fp32", TopOne.targets) is None
 
 
 @pytest.mark.parametrize(("tier", "is_allowed"), [("smoke", True), ("dev", False), ("valid", False)])

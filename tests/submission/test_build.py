@@ -8,6 +8,9 @@ whether both are is left out but for one real run, and for one verdict.
 import hashlib
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -330,6 +333,39 @@ def test_nothing_is_replaced(place):
     done = build(place)
     assert (done.exit_code, "is there already" in done.output) == (2, True)
     assert (place / "tree/mine.txt").read_text() == "mine"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from mlbench.cli import main
+from mlbench.submission.building import build
+
+write_tree = build.write_tree
+
+def killed(folder, *arguments):
+    write_tree(folder, *arguments)
+    print(*(each.name for each in Path(folder).parent.iterdir() if each.name.startswith(".")), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+build.write_tree = killed
+from mlbench.auditing import audit
+from mlbench.measurement import verification
+verification.verify = lambda *_: verification.Verification()
+audit.judge_stored = lambda *_: iter(())
+main(sys.argv[1:])
+"""
+
+
+def test_a_build_that_is_killed_leaves_no_tree_and_the_next_one_removes_what_it_wrote(place):
+    given = ["submit", "build", "--submitter", "Acme", "--category", "edge", "-o", place / "tree"]
+    given += ["--system", place / "system.json", "--results", place / "results"]
+    done = subprocess.run([sys.executable, "-c", KILLED, *map(str, given)], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (left,) = done.stdout.split()
+    assert ((place / left).is_dir(), (place / "tree").exists()) == (True, False)
+    assert build(place).exit_code == 0
+    assert [each.name for each in place.iterdir() if each.name.startswith(".")] == []
 
 
 def test_a_run_of_another_category_is_refused_if_named(place):

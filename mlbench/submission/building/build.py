@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import StorageError, UsageError
+from mlbench.records.whole_folder import hold_folder_beside
 from mlbench.submission.building.entries import BuiltEntry
 from mlbench.submission.building.files import write_tree
 from mlbench.submission.building.system import System
@@ -45,7 +44,7 @@ def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Bu
     """
     check_place(place)
     try:
-        with _beside(place) as folder:
+        with hold_folder_beside(place.absolute()) as folder:
             write_tree(folder, system, [*entries])
             checked = check_tree(folder)
             checks = _match(checked, entries)
@@ -55,17 +54,6 @@ def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Bu
     except OSError as error:
         raise StorageError(f"tree cannot be written: {place}: {error.strerror}.", hint="") from None
     return BuiltTree(entries=entries, checks=checks)
-
-
-@contextmanager
-def _beside(place: Path) -> Iterator[Path]:
-    whole = place.absolute()
-    folder = whole.with_name(f".{whole.name}.{os.getpid()}.partial")
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _match(checked: TreeCheck, entries: Sequence[BuiltEntry]) -> list[EntryCheck]:

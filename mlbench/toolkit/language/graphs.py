@@ -6,12 +6,13 @@ What the graphs take and return: `mlbench.contracts.generation`.
 from __future__ import annotations
 
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
-from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.graph import Dim, Graph, Precision, TensorSpec
 from mlbench.toolkit.module_graph import ModuleGraph
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class CacheShape:
 
 
 def language_graphs(
-    build: Callable[[], Any], cache: CacheShape, *, decoding: Decoding, fingerprint: str
+    build: Callable[[Precision], Any], cache: CacheShape, *, decoding: Decoding, fingerprint: str
 ) -> Mapping[str, Graph]:
     """Return ``prefill`` and ``decode``, whose state is the keys and values of each layer.
 
@@ -40,7 +41,8 @@ def language_graphs(
     each share one, the second another. What a caller does to the weights of one, it does to both.
 
     Args:
-        build: returns the causal language model with its weights, fp32; called when a backend asks for a module.
+        build: returns the causal language model with its weights, those of matrix products in this precision as far as
+            they can be read so; called when a backend asks for a module.
         cache: what it keeps.
         decoding: how answers are made.
         fingerprint: a hash of the weights and of all settings that ``build`` depends on.
@@ -58,6 +60,9 @@ def language_graphs(
     network = _SharedNetwork(build, tuple(inputs))
 
     def graph(name: str) -> Graph:
+        def at(precision: Precision) -> torch.nn.Module:
+            return _module(name, network.lend_to(name, precision), choices)
+
         return ModuleGraph(
             name,
             inputs=inputs[name],
@@ -66,7 +71,8 @@ def language_graphs(
                 TensorSpec(name="log_probabilities", shape=(rows, choices), dtype="float32"),
             ),
             state=_state(cache, longest),
-            build=lambda: _module(name, network.lend_to(name), choices),
+            build=lambda: at(Precision.FP32),
+            build_at=at,
             fingerprint=fingerprint,
         )
 
@@ -101,17 +107,19 @@ def _module(name: str, network: Any, choices: int) -> torch.nn.Module:
 class _SharedNetwork:
     """Lends one network to all graphs of a model, and builds another for a graph that asks again."""
 
-    def __init__(self, build: Callable[[], Any], graphs: Sequence[str]) -> None:
+    def __init__(self, build: Callable[[Precision], Any], graphs: Sequence[str]) -> None:
         self._build = build
-        self._offers: dict[str, list[weakref.ref[Any]]] = {name: [] for name in graphs}
+        self._graphs = graphs
+        self._offers: defaultdict[tuple[str, Precision], list[weakref.ref[Any]]] = defaultdict(list)
 
-    def lend_to(self, graph: str) -> Any:
+    def lend_to(self, graph: str, precision: Precision) -> Any:
         """Return a network that this graph has not had yet: one that another's module keeps alive, or a new one."""
-        offers = self._offers[graph]
+        offers = self._offers[graph, precision]
         while offers:
             if (network := offers.pop(0)()) is not None:
                 return network
-        network = self._build()
-        for other in self._offers.keys() - {graph}:
-            self._offers[other].append(weakref.ref(network))
+        network = self._build(precision)
+        for other in self._graphs:
+            if other != graph:
+                self._offers[other, precision].append(weakref.ref(network))
         return network

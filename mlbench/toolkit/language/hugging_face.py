@@ -24,7 +24,6 @@ _HINT = (
 
 _PIECES, _PIECE_BYTES = 64, 1 << 16
 _LONGEST_HEADER = 1 << 27
-_FP32_BYTES = 4
 
 
 def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None:
@@ -90,21 +89,23 @@ def listed_weights(index: Path) -> list[str]:
     return sorted(set(listed.values()))
 
 
-def check_memory(folder: Path, free_bytes: int) -> None:
-    """Check that a folder's weights have room as fp32, before any of them is read.
+def check_memory(folder: Path, free_bytes: int, dtype: str = "float32") -> None:
+    """Check that a folder's weights have room, before any of them is read.
 
     Args:
         folder: the Hugging Face folder.
         free_bytes: of memory.
+        dtype: what they are read in, by NumPy's or torch's name: ``float32``, ``bfloat16``.
 
     Raises:
         DataError: they have not, a header is damaged, or as `weight_files`.
     """
     count = sum(_count_weights(path) for path in weight_files(folder))
-    if count * _FP32_BYTES > free_bytes:
+    needed = count * (4 if dtype == "float32" else 2)
+    if needed > free_bytes:
         raise DataError(
-            f"{folder} holds {count / 1e9:,.1f} billion weights, which are {count * _FP32_BYTES / 2**30:,.0f} GiB as "
-            f"fp32, and {free_bytes / 2**30:,.0f} GiB of memory are free.",
+            f"{folder} holds {count / 1e9:,.1f} billion weights, which are {needed / 2**30:,.0f} GiB as {dtype}, and "
+            f"{free_bytes / 2**30:,.0f} GiB of memory are free.",
             hint="Use a machine with more, or serve the model and measure that with the backend endpoint.",
         )
 
@@ -118,7 +119,7 @@ def _count_weights(path: Path) -> int:
             shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
             return sum(math.prod(shape) for shape in shapes)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError(f"weights file has a damaged header: {path}.", hint="Get it again.") from None
+            raise DataError(f"model cannot be read: {path}: its header is damaged.", hint="Get it again.") from None
 
 
 def weights_fingerprint(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlbench.contracts.generation import Decoding
-from mlbench.contracts.graph import Graph
+from mlbench.contracts.graph import Graph, Precision
 from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
 from mlbench.toolkit.files import verify_file
@@ -19,6 +20,9 @@ from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, check_memory
 
 RANDOM_SEED = 0
+
+_DTYPES = {Precision.BF16: "bfloat16", Precision.FP16: "float16"}
+"""What weights of matrix products can be read in, by the precision; in others they are read as fp32."""
 
 Config = Mapping[str, Any]
 """What a ``config.json`` holds."""
@@ -59,7 +63,7 @@ class LanguageNetwork:
             DataError: ``config.json`` is missing, damaged, or of another architecture.
         """
         return language_graphs(
-            lambda: self.trained(folder, sha256=sha256),
+            lambda precision: self.trained(folder, precision, sha256=sha256),
             self.cache_shape(folder),
             decoding=decoding,
             fingerprint=fingerprint,
@@ -69,11 +73,19 @@ class LanguageNetwork:
         """Return ``prefill`` and ``decode`` of a network of this configuration, with seeded weights."""
         fingerprint = f"{self.kind} {json.dumps(dict(config), sort_keys=True)}, seed {RANDOM_SEED}"
         return language_graphs(
-            lambda: self.random(config), self._cache(config), decoding=decoding, fingerprint=fingerprint
+            lambda precision: self.random(config), self._cache(config), decoding=decoding, fingerprint=fingerprint
         )
 
-    def trained(self, folder: Path, *, sha256: Mapping[str, str] = MappingProxyType({})) -> Any:
-        """Return the network with the weights of a Hugging Face folder, fp32, in eval mode.
+    def trained(
+        self,
+        folder: Path,
+        precision: Precision = Precision.FP32,
+        *,
+        sha256: Mapping[str, str] = MappingProxyType({}),
+    ) -> Any:
+        """Return the network with the weights of a Hugging Face folder, in eval mode.
+
+        Weights of matrix products are read in the precision, a file after the other, and all others in fp32.
 
         Raises:
             DataError: a file is missing, damaged or another than its checksum says, the weights are not all there, or
@@ -82,14 +94,19 @@ class LanguageNetwork:
         import psutil
         import torch
 
-        check_memory(folder, psutil.virtual_memory().available)
+        dtype = _DTYPES.get(precision, "float32")
+        check_memory(folder, psutil.virtual_memory().available, dtype)
 
         for name, checksum in sha256.items():
             verify_file(folder / name, sha256=checksum, what="model file")
         try:
             with _without_progress_bar():
-                network, found = self._class.from_pretrained(
-                    folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
+                network, found = self._class_at(folder, dtype).from_pretrained(
+                    folder,
+                    dtype=getattr(torch, dtype),
+                    local_files_only=True,
+                    use_safetensors=True,
+                    output_loading_info=True,
                 )
         except Exception as error:  # the readers raise anything for a damaged file
             raise DataError(f"model cannot be read: {folder}: {first_line(error)}.") from None
@@ -105,6 +122,20 @@ class LanguageNetwork:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(RANDOM_SEED)
             return self.prepared(self._class(self._class.config_class(**config)).float().eval())
+
+    def _class_at(self, folder: Path, dtype: str) -> Any:
+        """Return the class, told which weights transformers is to keep in fp32."""
+        import torch
+
+        from mlbench.toolkit.torch_backend.matrix_weights import matrix_weights
+
+        if dtype == "float32":
+            return self._class
+        with torch.device("meta"):
+            network = self._class(self._class.config_class.from_pretrained(folder, local_files_only=True))
+        lowered = {id(parameter) for parameter in matrix_weights(network)}
+        kept = [f"^{re.escape(name)}$" for name, each in network.named_parameters() if id(each) not in lowered]
+        return type(self.kind, (self._class,), {"_keep_in_fp32_modules_strict": kept})
 
     @property
     def _class(self) -> Any:

@@ -11,14 +11,12 @@ import torch
 
 from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
+from mlbench.toolkit.torch_backend.matrix_weights import matrix_weights
 
 if TYPE_CHECKING:
     from mlbench.toolkit.torch_backend.options import TorchOptions
 
 IMAGE_LAYOUTS = {"NCHW": torch.channels_last, "NCDHW": torch.channels_last_3d}
-
-MATRIX_MODULES = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
-"""Modules whose arithmetic autocast does in the lower precision anyway: their weights can be kept in it."""
 
 
 class TorchModule:
@@ -97,9 +95,5 @@ class TorchExecutable(TorchModule):
 
 def _lower_weights(module: torch.nn.Module, dtype: torch.dtype) -> None:
     """Convert the weights of matrix products and convolutions where they are, so that no device holds them in fp32."""
-    for part in module.modules():
-        if isinstance(part, MATRIX_MODULES):
-            part.to(dtype)
-    for parameter in module.parameters():
-        if parameter.ndim == 3 and len(parameter) > 1:  # the matrices of experts, one behind the other
-            parameter.data = parameter.data.to(dtype)
+    for parameter in matrix_weights(module):
+        parameter.data = parameter.data.to(dtype)

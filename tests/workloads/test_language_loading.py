@@ -1,0 +1,50 @@
+"""The network of a language workload, read in the precision it runs in: the same as one read whole and lowered then."""
+
+import importlib
+
+import pytest
+import torch
+
+from mlbench import Precision
+from mlbench.toolkit.torch_backend.executable import TorchModule
+from mlbench.toolkit.torch_backend.options import TorchOptions
+
+pytestmark = pytest.mark.slow
+
+DTYPES = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+
+
+def tensors(module):
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
+@pytest.fixture(params=["gptj", "llama2_70b", "mixtral_8x7b"])
+def graphs(request):
+    """Return the two graphs of a workload's mini profile."""
+    package = importlib.import_module(f"mlbench_{request.param}.mini_profile")
+    return package.MiniProfile.shipped().graphs("trained")
+
+
+@pytest.mark.parametrize("precision", DTYPES)
+def test_every_tensor_is_the_one_that_lowering_the_whole_network_gives(graphs, precision):
+    lowered = graphs["decode"].module()
+    TorchModule(lowered, graphs["decode"], torch.device("cpu"), DTYPES[precision], TorchOptions())
+    wanted, found = tensors(lowered), tensors(graphs["decode"].module_at(precision))
+    assert found.keys() == wanted.keys()
+    assert {each.dtype for each in found.values()} == {torch.float32, DTYPES[precision]}
+    for name, tensor in wanted.items():
+        assert found[name].dtype == tensor.dtype, name
+        assert torch.equal(found[name], tensor), name
+
+
+def test_the_graphs_share_one_network_in_each_precision_and_none_between_them(graphs):
+    made = {(name, at): graphs[name].module_at(at) for name in graphs for at in (Precision.FP32, Precision.BF16)}
+    places = {key: {each.data_ptr() for each in module.parameters()} for key, module in made.items()}
+    assert places["prefill", Precision.FP32] == places["decode", Precision.FP32]
+    assert places["prefill", Precision.BF16] == places["decode", Precision.BF16]
+    assert not places["prefill", Precision.FP32] & places["prefill", Precision.BF16]
+
+
+def test_an_eight_bit_precision_is_read_as_fp32(graphs):
+    module = graphs["decode"].module_at(Precision.INT8)
+    assert {each.dtype for each in module.parameters()} == {torch.float32}
