@@ -38,6 +38,12 @@ def fetch(server, data, tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def fetched(request, fetch, tmp_path_factory):
+    """Make the small set of a test module, fetch it, and return what `mlbench fetch` printed."""
+    return fetch(request.module.make_small_set(tmp_path_factory.mktemp("made")))
+
+
 @pytest.fixture
 def run_full(data, tmp_path):
     """Run a full profile with nothing but the data folder, and return the record and what was printed."""

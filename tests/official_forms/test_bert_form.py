@@ -29,8 +29,7 @@ def official_checkpoint(state):
     return file.getvalue()
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     questions, vocabulary = ((MINI / name).read_bytes() for name in ("dev.json", "vocab.txt"))
     weights = official_checkpoint(load_file(MINI / "weights.safetensors"))
     return SmallSet(
@@ -60,11 +59,6 @@ positions = 192
 F1 = {MiniProfile.shipped().reference["F1"]}
 """,
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

@@ -54,9 +54,8 @@ def snapshot(state):
     return {MANIFEST: json.dumps(document).encode(), BATCHED: batched, **files}
 
 
-@pytest.fixture(scope="module")
-def small_set(tmp_path_factory):
-    mini, folder = MiniProfile.shipped(), tmp_path_factory.mktemp("day")
+def make_small_set(folder):
+    mini = MiniProfile.shipped()
     write_day(folder, mini.truth().day(ROWS))
     day = {name: (folder / name).read_bytes() for name in (DENSE, LABELS, HOT)}
     state = {name: tensor.float() for name, tensor in load_file(MINI / "weights.safetensors").items()}
@@ -67,11 +66,6 @@ def small_set(tmp_path_factory):
         contents={"model/weights": snapshot(state), "data/preprocessed": {"README.txt": b"A day of clicks.\n", **day}},
         smaller=f"rows = {ROWS}\n[architecture]\n{architecture}[reference]\nAUC = {mini.reference['AUC']}\n",
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

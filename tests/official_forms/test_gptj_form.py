@@ -66,8 +66,7 @@ def validation_split():
     return file.getvalue()
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     reference = dict(MiniProfile.shipped().reference)
     reference["GEN_LEN"] *= len(ARTICLES) / len(ALL)  # characters of all summaries together
     scores = "\n".join(f"{name} = {score}" for name, score in reference.items())
@@ -76,11 +75,6 @@ def small_set():
         contents={"model/checkpoint": official_folder(), "data/cnn-dailymail": validation_split()},
         smaller=f"articles = {len(ARTICLES)}\n[reference]\n{scores}\n",
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

@@ -32,8 +32,7 @@ def official_folder():
     }
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     table = pickle_table({name: [row[name] for row in ROWS] for name in ROWS[0]})
     reference = MiniProfile.shipped().reference
     scores = "\n".join(f"{name} = {reference[name]}" for name in SCORED)
@@ -45,11 +44,6 @@ def small_set():
         },
         smaller=f"conversations = {len(ROWS)}\nlongest_prompt = 256\nmax_new_tokens = 256\n[reference]\n{scores}\n",
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

@@ -33,8 +33,7 @@ def official_folder():
     }
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     table = pickle_table({name: [row[name] for row in ROWS] for name in ROWS[0]})
     reference = MiniProfile.shipped().reference | OF_THE_FIRST
     scores = "\n".join(f"{name} = {reference[name]}" for name in SCORED)
@@ -44,11 +43,6 @@ def small_set():
         contents={"model/checkpoint": official_folder(), "data/v4.1": table},
         smaller=f"{sizes}[reference]\n{scores}\n",
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

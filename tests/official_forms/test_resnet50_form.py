@@ -35,8 +35,7 @@ def old_checkpoint(state):
     return file.getvalue()
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     with zipfile.ZipFile(MINI / "validation.zip") as archive:
         labels = [line.split()[1] for line in archive.read("val_map.txt").decode().splitlines()]
         images = [archive.read(f"digits_val_{number:08d}.JPEG") for number in range(1, IMAGES + 1)]
@@ -62,11 +61,6 @@ image_size = 64
 acc = {MiniProfile.shipped().reference["acc"]}
 """,
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 def test_fetch_says_that_addresses_are_the_data_folders_own(fetched, data):

@@ -50,8 +50,7 @@ def annotations_with_holes(document):
     return document | {"images": images, "annotations": boxes}
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     mini = MiniProfile.shipped()
     scenes, training = members("validation.zip"), members("calibration.zip")
     document = annotations_with_holes(json.loads(scenes["annotations/openimages-mlperf.json"]))
@@ -79,11 +78,6 @@ def small_set():
         },
         smaller=f'torchscript_md5 = "{md5(weights)}"\n{tables}[reference]\nmAP = {mini.reference["mAP"]}\n',
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

@@ -153,12 +153,11 @@ def reached(contents, folder):
     return ImageQuality(lambda: judges, texts, (SIZE, SIZE), ()).score(replies)
 
 
-@pytest.fixture(scope="module")
-def small_set(tmp_path_factory):
+def make_small_set(folder):
     torch.manual_seed(0)
     pipeline, judges = pipeline_folder(), {"val2014.npz": statistics(), "inception.pth": inception()}
     judges["ViT-B-32.pt"] = clip()
-    scores = reached(pipeline | judges, tmp_path_factory.mktemp("reference"))
+    scores = reached(pipeline | judges, folder)
     return SmallSet(
         workload=StableDiffusionXL(),
         contents={
@@ -178,11 +177,6 @@ FID_SCORE = {scores["FID_SCORE"]}
 CLIP_SCORE = {scores["CLIP_SCORE"]}
 """,
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])

@@ -42,8 +42,7 @@ def files_of(file, folders, numbers, address):
     return {address.format(number): found[place % len(found)] for place, number in enumerate(numbers)}
 
 
-@pytest.fixture(scope="module")
-def small_set():
+def make_small_set(folder):
     mini, weights = MiniProfile.shipped(), official_checkpoint()
     scans, others = members("validation.zip"), members("calibration.zip")
     cases, image = inference_cases(Path()), "master_{:05}.nii.gz"
@@ -71,11 +70,6 @@ window = {mini.architecture.window}
 DICE = {mini.reference["DICE"]}
 """,
     )
-
-
-@pytest.fixture(scope="module")
-def fetched(small_set, fetch):
-    return fetch(small_set)
 
 
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
