@@ -3,7 +3,7 @@
 ``python benchmarks/loading_memory.py --gigabytes 4`` writes a Llama with random weights in bf16, in shards of a
 gigabyte, reads it in a fresh process as the backend `pytorch` does, looks at every weight, and prints the peak of the
 memory that this process holds itself (RssAnon) and of all that is mapped into it, files included (VmHWM), less what it
-held before. Embeddings are fp32 in any precision.
+held before.
 Exit status 1 where the second is more than 1.15 times the size.
 """
 

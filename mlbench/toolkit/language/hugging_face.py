@@ -100,7 +100,7 @@ def check_memory(folder: Path, free_bytes: int, dtype: str = "float32") -> None:
     Raises:
         DataError: they have not, a header is damaged, or as `weight_files`.
     """
-    count = sum(_count_weights(path) for path in weight_files(folder))
+    count = sum(each.count for each in stored_weights(folder).values())
     needed = count * (4 if dtype == "float32" else 2)
     if needed > free_bytes:
         raise DataError(
@@ -110,16 +110,34 @@ def check_memory(folder: Path, free_bytes: int, dtype: str = "float32") -> None:
         )
 
 
-def _count_weights(path: Path) -> int:
-    """Return how many numbers a safetensors file holds, by its header."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+@dataclass(frozen=True, slots=True)
+class StoredWeight:
+    """What the header of a safetensors file says of a tensor."""
+
+    dtype: str
+    """Its code there: ``BF16``, ``F32``."""
+    count: int
+    """How many numbers it has."""
+
+
+def stored_weights(folder: Path) -> Mapping[str, StoredWeight]:
+    """Return the tensors of a folder's weights by name, from the headers of the files.
+
+    Raises:
+        DataError: a header is damaged, or as `weight_files`.
+    """
+    found: dict[str, StoredWeight] = {}
+    for path in weight_files(folder):
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            content = file.read(min(length, _LONGEST_HEADER))
         try:
-            header = json.loads(file.read(min(length, _LONGEST_HEADER)))
-            shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
-            return sum(math.prod(shape) for shape in shapes)
+            entries = {name: entry for name, entry in json.loads(content).items() if name != "__metadata__"}
+            for name, entry in entries.items():
+                found[name] = StoredWeight(str(entry["dtype"]), math.prod(entry["shape"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError(f"model cannot be read: {path}: its header is damaged.", hint="Get it again.") from None
+    return found
 
 
 def weights_fingerprint(folder: Path) -> str:

@@ -17,12 +17,15 @@ from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
 from mlbench.toolkit.files import verify_file
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
-from mlbench.toolkit.language.hugging_face import check_config, check_memory
+from mlbench.toolkit.language.hugging_face import check_config, check_memory, stored_weights
 
 RANDOM_SEED = 0
 
 _DTYPES = {Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 """What weights of matrix products can be read in, by the precision; in others they are read as fp32."""
+
+_STORED = {"bfloat16": "BF16", "float16": "F16"}
+"""Their codes in safetensors."""
 
 Config = Mapping[str, Any]
 """What a ``config.json`` holds."""
@@ -96,7 +99,6 @@ class LanguageNetwork:
 
         dtype = _DTYPES.get(precision, "float32")
         check_memory(folder, psutil.virtual_memory().available, dtype)
-
         for name, checksum in sha256.items():
             verify_file(folder / name, sha256=checksum, what="model file")
         try:
@@ -113,6 +115,7 @@ class LanguageNetwork:
         for problem in ("missing_keys", "mismatched_keys"):
             if names := sorted(map(str, found[problem])):
                 raise DataError(f"{folder}: {problem.replace('_', ' ')}: {names[0]} ({len(names)} in all).")
+        _return_fp32(network)
         return self.prepared(network.eval())
 
     def random(self, config: Config) -> Any:
@@ -124,7 +127,10 @@ class LanguageNetwork:
             return self.prepared(self._class(self._class.config_class(**config)).float().eval())
 
     def _class_at(self, folder: Path, dtype: str) -> Any:
-        """Return the class, told which weights transformers is to keep in fp32."""
+        """Return the class, told which weights transformers is to keep in fp32.
+
+        Embeddings that are stored in the precision stay in it: they are looked up, and what is found is made fp32.
+        """
         import torch
 
         from mlbench.toolkit.torch_backend.matrix_weights import matrix_weights
@@ -134,7 +140,13 @@ class LanguageNetwork:
         with torch.device("meta"):
             network = self._class(self._class.config_class.from_pretrained(folder, local_files_only=True))
         lowered = {id(parameter) for parameter in matrix_weights(network)}
-        kept = [f"^{re.escape(name)}$" for name, each in network.named_parameters() if id(each) not in lowered]
+        lossless = {name for name, each in stored_weights(folder).items() if each.dtype == _STORED[dtype]}
+        embeddings = {id(each.weight) for each in network.modules() if isinstance(each, torch.nn.Embedding)}
+        kept = [
+            f"^{re.escape(name)}$"
+            for name, each in network.named_parameters()
+            if id(each) not in lowered and not (id(each) in embeddings and name in lossless)
+        ]
         return type(self.kind, (self._class,), {"_keep_in_fp32_modules_strict": kept})
 
     @property
@@ -159,6 +171,18 @@ class LanguageNetwork:
     def _cache(self, config: Config) -> CacheShape:
         head_size = config[self.width] // config[self.heads]
         return CacheShape(layers=config[self.layers], heads=config[self.cache_heads], head_size=head_size)
+
+
+def _return_fp32(network: Any) -> None:
+    """Let embeddings that are kept in a lower precision return fp32, as those in fp32 do."""
+    import torch
+
+    def as_fp32(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        return output.float()
+
+    for part in network.modules():
+        if isinstance(part, torch.nn.Embedding) and part.weight.dtype != torch.float32:
+            part.register_forward_hook(as_fp32)
 
 
 @contextmanager
