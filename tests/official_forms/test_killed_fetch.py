@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.fetching.lock_file import LOCK_FILE
-
 pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("MLBENCH_TEST_KILLS", "0"))
@@ -32,8 +30,8 @@ def contents(data):
     """Return a hash of each file below a folder that a run would read."""
     return {
         str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(data.rglob("*"))
-        if path.is_file() and path.name != LOCK_FILE and not path.name.endswith(".sources.toml")
+        for path in sorted(data.glob("[!.]*/**/*"))
+        if path.is_file()
     }
 
 
