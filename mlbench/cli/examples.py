@@ -12,6 +12,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench run resnet50 --backend onnxruntime --scenario Server",
         "mlbench run bert gptj --backend pytorch --tier dev",
         "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
+        "mlbench run bert --variant 99.9 --category datacenter",
         "mlbench run --suite nightly.toml",
     ),
     "tune": (
