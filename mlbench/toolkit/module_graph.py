@@ -66,8 +66,14 @@ class ModuleGraph(Graph):
         return self._build().eval()
 
     def module_at(self, precision: Precision) -> torch.nn.Module:
-        """Return a fresh module, in eval mode, with weights in this precision as far as they can be read so."""
-        return self._build_at(precision).eval() if self._build_at else self.module()
+        """Return a fresh module, in eval mode, with weights in this precision as far as they can be read so.
+
+        Where a subclass or a caller put something else in the place of `module`, that is what is returned.
+        """
+        is_own = getattr(self.module, "__func__", None) is ModuleGraph.module
+        if precision is Precision.FP32 or not (self._build_at and is_own):
+            return self.module()
+        return self._build_at(precision).eval()
 
     def onnx(self) -> Path:
         """Return the exported file from the cache, exporting it first where it is missing."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mlbench import Precision
+from mlbench.toolkit import ModuleGraph
 from mlbench.toolkit.torch_backend.executable import TorchModule
 from mlbench.toolkit.torch_backend.options import TorchOptions
 
@@ -60,6 +61,24 @@ def test_the_graphs_share_one_network_in_each_precision_and_none_between_them(gr
     assert places["prefill", Precision.FP32] == places["decode", Precision.FP32]
     assert places["prefill", Precision.BF16] == places["decode", Precision.BF16]
     assert not places["prefill", Precision.FP32] & places["prefill", Precision.BF16]
+
+
+def test_what_stands_in_the_place_of_the_module_is_used_in_every_precision(graphs):
+    graph, other = graphs["decode"], torch.nn.Identity()
+    graph.module = lambda: other
+    assert graph.module_at(Precision.FP32) is graph.module_at(Precision.BF16) is other
+
+
+class Doubled(ModuleGraph):
+    """Another computation than the one that it was made of."""
+
+    def module(self):
+        return torch.nn.Linear(1, 1)
+
+
+def test_a_graph_that_computes_something_else_does_so_in_every_precision():
+    graph = Doubled("g", inputs=(), outputs=(), build=torch.nn.Identity, build_at=lambda _: 1, fingerprint="f")
+    assert isinstance(graph.module_at(Precision.BF16), torch.nn.Linear)
 
 
 def test_an_eight_bit_precision_is_read_as_fp32(graphs):

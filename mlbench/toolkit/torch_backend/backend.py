@@ -66,7 +66,7 @@ class TorchBackend(GraphBackend):
             torch.set_num_threads(options.threads)
         # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
         torch.backends.cudnn.allow_tf32 = False
-        module = graph.module_at(precision)
+        module = graph.module() if precision is Precision.FP32 else graph.module_at(precision)
         try:
             kind = StatefulTorchExecutable if graph.state else TorchExecutable
             return kind(module, graph, device, dtypes[precision], options)
