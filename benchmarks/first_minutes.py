@@ -28,7 +28,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 ROWS = 40
 INSTALL = ("python3 -m venv .venv", ".venv/bin/pip install --quiet '.[cpu]'")
 NEXT = "What to type next"
-TOO_LONG = "in 15 minutes"
+TOO_LONG = "in ten minutes"
 """In the words below a command: it is not carried out."""
 THEN = ("mlbench doctor",)
 

@@ -98,7 +98,7 @@ def _suggestions(record: RunRecord, plugins: Plugins) -> list[tuple[str, str]]:
     ]
     return [
         *found,
-        (f"run --backend {record.backend}", "all workloads in all scenarios, in 15 minutes on a small machine"),
+        (f"run --backend {record.backend}", "all workloads in all scenarios, in ten minutes on a small machine"),
         ("table", "all runs so far"),
         ("list", "workloads, backends and scenarios, and what each still needs"),
     ]

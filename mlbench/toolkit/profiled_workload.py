@@ -98,10 +98,10 @@ class ProfiledWorkload(Workload):
         """
         return self._full(variant) if variant.profile is Profile.FULL else self._mini(variant)
 
-    def _full(self, variant: Variant) -> UserFilesProfile:
+    def _full(self, variant: Variant) -> UserFilesProfile[object]:
         if find_spec(self._module("full_profile")) is None:
             raise UsageError(f"{self.name} has no full profile.", hint="Use --profile mini.")
-        full: UserFilesProfile = import_module(self._module("full_profile")).FullProfile(
+        full: UserFilesProfile[object] = import_module(self._module("full_profile")).FullProfile(
             variant.options, variant.weights
         )
         full.check()

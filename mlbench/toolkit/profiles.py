@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import OutputReference, Target
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.graph import Graph
     from mlbench.contracts.rules import Rules
+
+
+F_co = TypeVar("F_co", covariant=True)
+"""What says which files the official ones are."""
 
 
 class ProfileParts(ABC):
@@ -134,10 +138,11 @@ class ShippedProfile(ProfileParts):
         return read_output_reference(self.files, bounds=self.output_bounds, unit=self.output_unit)
 
 
-class UserFilesProfile(ProfileParts):
+class UserFilesProfile(ProfileParts, Generic[F_co]):
     """The full profile: the official model over the files that the options name.
 
-    A subclass is constructed with the workload's options and the kind of weights.
+    A subclass is constructed with the workload's options and the kind of weights. Its parameter is the type of
+    ``official``.
     """
 
     official: ClassVar[Any] = None
@@ -149,6 +154,12 @@ class UserFilesProfile(ProfileParts):
     def form(self) -> FileForm[Any]:
         """What the files are like; raises `DataError` where a smaller set describes itself wrongly."""
         return read_form(self.official, getattr(self.options, "smaller", None))
+
+    @property
+    def files(self) -> F_co:
+        """What the files are: the official ones, or a smaller set."""
+        found: F_co = self.form.files
+        return found
 
     @property
     def deviations(self) -> tuple[str, ...]:

@@ -57,19 +57,13 @@ OFFICIAL = OfficialFiles(
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(UserFilesProfile, OneGraph):
+class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
     """BERT-large with the files a user names."""
 
     official = OFFICIAL
 
     options: BertOptions
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     def check(self) -> None:
         """Raise `UsageError` for options that are missing or would not be read."""

@@ -39,7 +39,7 @@ class OfficialFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(LanguageFilesProfile):
+class FullProfile(LanguageFilesProfile[OfficialFiles]):
     """GPT-J 6B, fine-tuned to summarise, with the files a user names."""
 
     workload = "gptj"
@@ -49,12 +49,6 @@ class FullProfile(LanguageFilesProfile):
 
     options: GptJOptions
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     @property
     def allowed_config(self) -> Mapping[str, Collection[object]]:

@@ -35,7 +35,7 @@ class OfficialFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(LanguageFilesProfile):
+class FullProfile(LanguageFilesProfile[OfficialFiles]):
     """Llama 2 70B Chat with the files a user names."""
 
     workload = "llama2-70b"
@@ -47,12 +47,6 @@ class FullProfile(LanguageFilesProfile):
 
     options: Llama2Options
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     @property
     def program(self) -> TokenProgram:

@@ -37,7 +37,7 @@ class OfficialFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(LanguageFilesProfile):
+class FullProfile(LanguageFilesProfile[OfficialFiles]):
     """Mixtral 8x7B Instruct with the files a user names."""
 
     workload = "mixtral-8x7b"
@@ -52,12 +52,6 @@ class FullProfile(LanguageFilesProfile):
 
     options: MixtralOptions
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     @property
     def program(self) -> TokenProgram:

@@ -52,19 +52,13 @@ OFFICIAL = OfficialFiles(
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(UserFilesProfile, OneGraph):
+class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
     """The official model over the files that the options name."""
 
     official = OFFICIAL
 
     options: ResNet50Options
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     @property
     def is_onnx(self) -> bool:

@@ -39,19 +39,13 @@ class OfficialFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(UserFilesProfile):
+class FullProfile(UserFilesProfile[OfficialFiles]):
     """The official model over the files that the options name."""
 
     official = OfficialFiles(captions=OFFICIAL_CAPTIONS, clip_model=OFFICIAL_CLIP, clip_sha256=OPENAI_SHA256)
 
     options: StableDiffusionXLOptions
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     @property
     def configs(self) -> Configs:

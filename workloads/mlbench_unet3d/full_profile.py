@@ -61,19 +61,13 @@ OFFICIAL = OfficialFiles(
 
 
 @dataclass(frozen=True, slots=True)
-class FullProfile(UserFilesProfile, OneGraph):
+class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
     """The official model over the files that the options name."""
 
     official = OFFICIAL
 
     options: UNet3DOptions
     weights: Weights
-
-    @property
-    def files(self) -> OfficialFiles:
-        """What the files are: the official ones, or a smaller set."""
-        found: OfficialFiles = self.form.files
-        return found
 
     def check(self) -> None:
         """Raise `UsageError` for a path that is missing or would not be read."""

@@ -21,7 +21,7 @@ from mlbench.toolkit.language.hugging_face import (
 from mlbench.toolkit.language.token_program import TokenProgram
 from mlbench.toolkit.language.tokenizer_files import TOKENIZER_FILE
 from mlbench.toolkit.official_form import list_deviations
-from mlbench.toolkit.profiles import ProfileParts, ShippedProfile, UserFilesProfile, check_files
+from mlbench.toolkit.profiles import F_co, ProfileParts, ShippedProfile, UserFilesProfile, check_files
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -85,7 +85,7 @@ class ShippedLanguageProfile(ShippedProfile, LanguageProfile):
         return self.network.build_graphs(self.folder, decoding, fingerprint=fingerprint, sha256=sha256)
 
 
-class LanguageFilesProfile(UserFilesProfile, LanguageProfile):
+class LanguageFilesProfile(UserFilesProfile[F_co], LanguageProfile):
     """The full profile of a language workload: the Hugging Face folder that the options name, or random weights.
 
     The options have ``data``, ``weights``, ``smaller`` and ``layers``: so many of random weights, 0 for all.
