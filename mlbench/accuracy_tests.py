@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mlbench.contracts.rules import Tokens
 from mlbench.records.run_record import RunRecord
+from mlbench.requests import ResolvedRequest
 from mlbench.rules.tiers import Tier
-from mlbench.runner import ResolvedRequest
 
 _KIND = ("workload", "backend", "profile", "weights", "precision", "tag", "repeat", "results")
 _ENGINE = ("backend.", "workload.")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
+    from mlbench.requests import ResolvedRequest
     from mlbench.run_plan import RunPlan
-    from mlbench.runner import ResolvedRequest
 
     Place = str | os.PathLike[str]
     Names = str | Iterable[str]

@@ -14,7 +14,7 @@ from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
 from mlbench.records.reading import read_each
 from mlbench.records.run_names import has_record, names_in
 from mlbench.records.run_record import RunRecord
-from mlbench.runner import RunRequest
+from mlbench.requests import RunRequest
 
 NEWEST = 300
 """So many runs are looked at; older ones say less of today's."""

@@ -11,10 +11,10 @@ from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, UsageError
 from mlbench.records.run_outcome import NO_ACCURACY_TEST, NO_METERING
 from mlbench.records.run_record import RunRecord
+from mlbench.requests import RunRequest
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest
 from mlbench.tuning import Setting, Settings, restore_settings
 
 

@@ -16,8 +16,8 @@ from mlbench.records.run_folder import find_run
 from mlbench.records.run_record import ReplayRecord, RunRecord, read
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.repeats import chosen_by_measuring, request_of, settings_as_stored
+from mlbench.requests import ResolvedRequest, resolve_with
 from mlbench.rules.official import SEEDS
-from mlbench.runner import ResolvedRequest, resolve_with
 from mlbench.tuning import Setting
 from mlbench.version import __version__
 

@@ -14,7 +14,7 @@ from mlbench.errors import UsageError
 from mlbench.records.reading import read_runs
 from mlbench.records.run_folder import remove_abandoned, runs_in
 from mlbench.records.run_record import RunRecord
-from mlbench.runner import ResolvedRequest, RunRequest, Undefined, combinations, resolve
+from mlbench.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 from mlbench.suite import SharedRuns, answers, differing_facts, in_pairs, missing, read_suite, requests_of
 
 

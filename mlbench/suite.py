@@ -33,10 +33,10 @@ from mlbench.errors import DataError, UsageError
 from mlbench.records.run_folder import Claim, TakenError
 from mlbench.records.run_names import names_in
 from mlbench.records.run_record import RunRecord, read
+from mlbench.requests import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
-from mlbench.runner import ResolvedRequest, RunRequest, Undefined, combinations, resolve
 
 _WAIT_S = 2.0
 """Polling interval for runs that other processes make."""

@@ -19,8 +19,8 @@ from mlbench.errors import MlbenchError, StorageError, UsageError
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import RunRecord, read
+from mlbench.requests import RunRequest
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest
 from mlbench.version import __version__
 
 FOLDER = ".in-turns"

@@ -9,9 +9,9 @@ from mlbench.accuracy_tests import AccuracyTests
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord
+from mlbench.requests import RunRequest, combinations, resolve
 from mlbench.rules.entry_demand import Division, EntryDemand
 from mlbench.rules.tiers import Tier
-from mlbench.runner import RunRequest, combinations, resolve
 
 STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
 

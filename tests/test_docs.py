@@ -33,9 +33,9 @@ from mlbench.records.run_record import (
     VerdictRecord,
     WorkRecord,
 )
+from mlbench.requests import RunRequest, settings_of
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import RULES
-from mlbench.runner import RunRequest, settings_of
 from mlbench.tuning import LAYERS
 
 ROOT = Path(__file__).parents[1]

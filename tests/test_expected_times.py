@@ -4,7 +4,7 @@ import pytest
 
 from mlbench.expected_times import KnownTimes, cost_of, newest_runs
 from mlbench.records.expected_cost import Basis
-from mlbench.runner import RunRequest
+from mlbench.requests import RunRequest
 
 OFFLINE = RunRequest(workload="resnet50", backend="pytorch", scenario="Offline")
 SERVER = RunRequest(workload="resnet50", backend="pytorch", scenario="Server")

@@ -13,7 +13,8 @@ from mlbench import EngineStatistics, RuntimeFacts
 from mlbench.cli import main
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord, read
-from mlbench.runner import RunRequest, resolve, run_benchmark
+from mlbench.requests import RunRequest, resolve
+from mlbench.runner import run_benchmark
 
 pytestmark = pytest.mark.slow
 
@@ -302,7 +303,7 @@ def test_a_record_says_what_each_stage_took(null_run):
 
 
 def test_a_record_that_cannot_be_made_is_a_failure_with_the_logs(null_run, monkeypatch, tmp_path):
-    monkeypatch.setattr("mlbench.runner._Begun._roofline", raise_an_error)
+    monkeypatch.setattr("mlbench.started_run.StartedRun._roofline", raise_an_error)
     done, record = null_run()
     assert (done.exit_code, record.status, record.failure.stage) == (1, "failed", "record")
     assert record.failure.message.endswith("its record cannot be made: RuntimeError: what nobody thought of")
@@ -320,8 +321,8 @@ def test_what_fails_after_a_run_costs_its_own_part_alone(null_run, monkeypatch):
     from mlbench.records.environment import observe_environment
 
     environment = observe_environment()
-    monkeypatch.setattr("mlbench.runner.observe_environment", observe_once)
-    monkeypatch.setattr("mlbench.runner.share_of", raise_an_error)
+    monkeypatch.setattr("mlbench.started_run.observe_environment", observe_once)
+    monkeypatch.setattr("mlbench.started_run.share_of", raise_an_error)
     monkeypatch.setattr("mlbench.cli.progress.Progress.on_progress", raise_an_error)
 
     done, record = null_run()

@@ -93,7 +93,7 @@ def test_without_a_scenario_all_run_that_the_rules_define(requests):
 
 
 def test_runs_carry_the_suites_name_and_its_settings_a_layer_of_their_own(requests, plugins):
-    from mlbench.runner import settings_of
+    from mlbench.requests import settings_of
 
     request = requests(TWO_BY_TWO)[0]
     assert request.tag == "nightly"
@@ -102,7 +102,7 @@ def test_runs_carry_the_suites_name_and_its_settings_a_layer_of_their_own(reques
 
 
 def test_the_command_line_wins_over_the_file(requests, plugins):
-    from mlbench.runner import settings_of
+    from mlbench.requests import settings_of
 
     request = requests(TWO_BY_TWO, overrides={"backend.delay_ms": "3"})[0]
     setting = settings_of(request, plugins).by_key["backend.delay_ms"]

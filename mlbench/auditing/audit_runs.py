@@ -12,7 +12,7 @@ from mlbench.discovery import Plugins
 from mlbench.records.reading import read_all
 from mlbench.records.run_record import AuditRecord, RunRecord
 from mlbench.repeats import chosen_by_measuring, request_of, settings_as_stored
-from mlbench.runner import ResolvedRequest, resolve_with
+from mlbench.requests import ResolvedRequest, resolve_with
 from mlbench.tuning import Setting
 
 _LAYER = "audit"

@@ -133,7 +133,7 @@ class Question:
         from mlbench.cli.run import run_and_print
         from mlbench.discovery import Plugins
         from mlbench.errors import UsageError
-        from mlbench.runner import resolve
+        from mlbench.requests import resolve
 
         if not again.requests:
             reason = "; ".join(again.reasons) or "no kind of runs is on all sides"

@@ -16,7 +16,7 @@ from mlbench.folders import results_folder
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
-    from mlbench.runner import ResolvedRequest
+    from mlbench.requests import ResolvedRequest
 
 WORKLOAD = "resnet50"
 
@@ -38,7 +38,7 @@ def command(backend: str | None, results: Path) -> int:
     from mlbench.discovery import Plugins
     from mlbench.records.environment import observe_environment
     from mlbench.records.noise import measure_noise
-    from mlbench.runner import RunRequest, resolve
+    from mlbench.requests import RunRequest, resolve
 
     plugins = Plugins.discover()
     chosen = plugins.backend(backend) if backend else plugins.best_backend()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlbench.comparison.speeds import Sides
     from mlbench.records.baselines import Baseline
     from mlbench.records.run_record import RunRecord
-    from mlbench.runner import RunRequest
+    from mlbench.requests import RunRequest
     from mlbench.turns import Command
 
 SUSPECTED = 3
@@ -153,7 +153,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     from mlbench.discovery import Plugins
     from mlbench.errors import StorageError
     from mlbench.reports.console import one_line
-    from mlbench.runner import resolve
+    from mlbench.requests import resolve
     from mlbench.turns import Maker, measure_in_turns, request_like
 
     plugins = Plugins.discover()

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
+    from mlbench.requests import ResolvedRequest
     from mlbench.rules.entry_demand import EntryDemand
     from mlbench.run_plan import RunPlan
-    from mlbench.runner import ResolvedRequest
     from mlbench.suite import SharedRuns
 
 _SHOWS_ERRORS = ("load", "compile")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
-    from mlbench.runner import ResolvedRequest
+    from mlbench.requests import ResolvedRequest
 
 
 @dataclass(frozen=True, slots=True)

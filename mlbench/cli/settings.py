@@ -56,8 +56,8 @@ def command(
     """
     from mlbench.contracts.workload import Profile
     from mlbench.discovery import Plugins
+    from mlbench.requests import RunRequest, settings_of
     from mlbench.rules.tiers import Tier
-    from mlbench.runner import RunRequest, settings_of
     from mlbench.setting_descriptions import describe_all
 
     plugins = Plugins.discover()

@@ -17,7 +17,7 @@ from mlbench.rules.official import Category
 if TYPE_CHECKING:
     from mlbench.records.expected_cost import ExpectedTime
     from mlbench.records.run_record import RunRecord
-    from mlbench.runner import RunRequest
+    from mlbench.requests import RunRequest
     from mlbench.submission.planning import PlannedEntry
 
 
@@ -86,8 +86,8 @@ def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:
 
 def _request(workload: str, scenario: str, backend: str, results: Path) -> RunRequest:
     from mlbench.contracts.workload import Profile
+    from mlbench.requests import RunRequest
     from mlbench.rules.tiers import Tier
-    from mlbench.runner import RunRequest
 
     return RunRequest(
         workload=workload, backend=backend, scenario=scenario, profile=Profile.FULL, tier=Tier.VALID, results=results

@@ -9,7 +9,7 @@ from mlbench.contracts.scenario import Scenario
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError, UsageError
 from mlbench.records.run_record import RunRecord
-from mlbench.runner import ResolvedRequest, resolve
+from mlbench.requests import ResolvedRequest, resolve
 from mlbench.search.curve_rates import curve_rates
 from mlbench.tuner.find_rate import samples_per_s
 from mlbench.tuner.stored_trials import StoredTrials

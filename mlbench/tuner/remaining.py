@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord
-from mlbench.runner import ResolvedRequest
+from mlbench.requests import ResolvedRequest
 from mlbench.tuner.find_rate import find_rate
 from mlbench.tuner.tune_plan import TunePlan
 

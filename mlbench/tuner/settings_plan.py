@@ -13,9 +13,9 @@ from mlbench.contracts.tunable import Tunable
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
+from mlbench.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier, run_length
-from mlbench.runner import ResolvedRequest, RunRequest, resolve
 from mlbench.search.settings_search import FINALISTS, REPEATS, Knob, KnobValues, SettingsTrial, longest_search
 from mlbench.tuner.trial_runs import asking
 from mlbench.tuner.tune_plan import AROUND_S, PROBE_TAG, PROBES, TuneRequest

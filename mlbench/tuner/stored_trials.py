@@ -11,7 +11,7 @@ from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.reading import read_all
 from mlbench.records.run_names import has_record, names_in
 from mlbench.records.run_record import RunRecord
-from mlbench.runner import ResolvedRequest
+from mlbench.requests import ResolvedRequest
 from mlbench.turns import why_not_again
 
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision", "tag", "repeat")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mlbench.records.run_record import RunRecord
-from mlbench.runner import ResolvedRequest
+from mlbench.requests import ResolvedRequest
 from mlbench.tuner.stored_trials import StoredTrials
 from mlbench.tuner.tune_plan import AROUND_S
 

@@ -10,8 +10,8 @@ from mlbench.contracts.scenario import Scenario
 from mlbench.discovery import Plugins
 from mlbench.errors import InvalidRunError
 from mlbench.records.run_record import RunRecord
+from mlbench.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.tiers import Tier
-from mlbench.runner import ResolvedRequest, RunRequest, resolve
 from mlbench.search.rate_search import Observation, RateTrial
 from mlbench.tuner.tune_plan import PROBE_TAG, PROBES, SEARCHED, TunePlan
 

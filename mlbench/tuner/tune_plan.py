@@ -12,9 +12,9 @@ from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
+from mlbench.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, Tier, latency_limits, run_length, with_own_limits
-from mlbench.runner import ResolvedRequest, RunRequest, resolve
 from mlbench.search.rate_search import Goal
 
 PROBES = ".probes"

@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.comparison.cost import read_prices
 from mlbench.discovery import Plugins
-from mlbench.runner import RunRequest, settings_of
+from mlbench.requests import RunRequest, settings_of
 from mlbench.suite import read_suite, requests_of
 from mlbench.toolkit import MiniFolder, read_mini
 

@@ -1,0 +1,191 @@
+"""A run from its start to its record: the facts known before it is measured, and what is stored once it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from mlbench.contracts.backend import Backend
+from mlbench.contracts.scenario import Scenario
+from mlbench.contracts.workload import Workload
+from mlbench.discovery import Plugins
+from mlbench.documents import open_to_write
+from mlbench.errors import describe_error
+from mlbench.execution.failures import Failure, FailureKind
+from mlbench.execution.isolation import tail_of
+from mlbench.execution.plain_values import plain_entries
+from mlbench.records.environment import Environment, observe_environment
+from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_folder import new_run_id
+from mlbench.records.run_outcome import RunOutcome
+from mlbench.records.run_record import EntryRecord, FailureRecord, RooflineRecord, RunRecord, SettingRecord
+from mlbench.records.scenario_record import ScenarioRecord
+from mlbench.requests import ResolvedRequest, RunRequest
+from mlbench.roofline.ceilings import Ceilings, load_ceilings
+from mlbench.roofline.share import ONCE, share_of
+from mlbench.rules.own import rules_of
+from mlbench.version import __version__
+
+MEASURE = "mlbench.measurement.measure:measure"
+"""The function that a run's process calls."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun:
+    """The facts of a run before it is measured; they are validated by then."""
+
+    request: ResolvedRequest
+    scenario: Scenario
+    run_id: str
+    modules: Sequence[str]
+    """What its process loads that takes long to import."""
+    created: datetime
+    started_ns: int
+    environment: Environment
+    ceilings: Ceilings | None
+    entry: EntryRecord | None
+
+    @classmethod
+    def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
+        """Return the facts of a run that begins now."""
+        created, environment = datetime.now(UTC), observe_environment()
+        names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
+        return cls(
+            request=request,
+            scenario=plugins.scenario(request.scenario),
+            modules=_modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
+            run_id=new_run_id(created, *names),
+            created=created,
+            started_ns=time.monotonic_ns(),
+            environment=environment,
+            ceilings=load_ceilings(environment),
+            entry=_entry_of(request, plugins.workload(request.workload)),
+        )
+
+    def job(self, folder: Path) -> JobSpec:
+        """Return the request to the run's process."""
+        request = self.request
+        return JobSpec(
+            **_request_fields(request),
+            precision=request.precision,
+            settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
+            folder=str(folder.resolve()),
+            wants_accuracy=request.wants_accuracy,
+            power=request.power,
+            uncounted="" if self.ceilings else ONCE,
+            machine=f"{self.environment.machine} {self.environment.allowance.model_dump_json()}",
+            accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
+            variant=request.entry.variant,
+            division=request.entry.division,
+            audit=request.audit.test if request.audit else "",
+        )
+
+    def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:
+        """Return the record of the run; if it cannot be made, that of a failure with the reason."""
+        try:
+            return self._record(self._environment_now(), outcome, stages_ns)
+        except Exception as error:  # a bug here, or unforeseen values of a plugin
+            logger.exception("the record of %s cannot be made", self.run_id)
+            _note(log, traceback.format_exc())
+            message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
+            failure = Failure(kind=FailureKind.EXCEPTION, message=message, stage="record", log_tail=tail_of(log))
+            return self._record(self.environment, failure, stages_ns)
+
+    def _environment_now(self) -> Environment:
+        """Return the machine's state after the run; if it cannot be observed, its state before."""
+        try:
+            return observe_environment()
+        except Exception:  # it reads files of kernel and drivers
+            logger.exception("the environment cannot be observed after the run")
+            return self.environment
+
+    def _record(
+        self, environment: Environment, outcome: RunOutcome | Failure, stages_ns: Mapping[str, int]
+    ) -> RunRecord:
+        fill = partial(self._fill_record, environment, stages_ns=stages_ns)
+        if isinstance(outcome, Failure):
+            return fill(status="failed", failure=FailureRecord.model_validate(outcome))
+        share, reason = self._roofline(outcome)
+        measured = dict(outcome) | {"not_measured": {**outcome.not_measured, **({} if share else {"roofline": reason})}}
+        return fill(status="completed", roofline=share, **measured)
+
+    def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
+        """Return the record, with the fields of it that depend on how the run ended."""
+        plain = {key: _storable(value) for key, value in self.request.settings.plain().items()}
+        layers = {key: setting.layer for key, setting in self.request.settings.by_key.items()}
+        record = RunRecord.model_validate(
+            {
+                "run_id": self.run_id,
+                "created": self.created,
+                "duration_ns": time.monotonic_ns() - self.started_ns,
+                "mlbench_version": __version__,
+                "precision": self.request.precision,
+                "tag": self.request.tag,
+                "entry": self.entry,
+                "audit": self.request.audit,
+                "replay": self.request.replay,
+                "repeat": self.request.repeat,
+                "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
+                "environment": environment,
+                "scenario_facts": ScenarioRecord.of(self.scenario),
+                **_request_fields(self.request),
+                **ended,
+            }
+        )
+        record.text()  # find out now if it cannot be written
+        return record
+
+    def _roofline(self, outcome: RunOutcome) -> tuple[RooflineRecord | None, str]:
+        """Return the share of the machine's peak rates, or why it is unknown."""
+        try:
+            instances = outcome.engine.instances or 1
+            return share_of(outcome.work, self.request.precision, outcome.runtime, self.ceilings, instances)
+        except Exception as error:  # a backend's facts may be anything
+            return None, describe_error(error)
+
+
+def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | None:
+    """Return the entry that a run is made for, for its record; None where none was asked for."""
+    entry = request.entry
+    if entry.is_default:
+        return None
+    return EntryRecord.model_validate(
+        {
+            "model": entry.model(rules_of(workload)),
+            "variant": entry.variant,
+            "category": entry.category or "",
+            "division": entry.division,
+        }
+    )
+
+
+def _modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
+    """Return the modules that a run's process is forked with."""
+    of_networks = workload.preload if backend.preload else ()
+    return (MEASURE.partition(":")[0], *backend.preload, *of_networks)
+
+
+def _storable(value: object) -> Any:
+    """Return a setting's value for the record; JSON cannot hold every default of a plugin."""
+    kept, reason = plain_entries({"value": value})
+    return f"{value} (as text: {reason})" if reason else kept["value"]
+
+
+def _note(log: Path, text: str) -> None:
+    with contextlib.suppress(OSError), open_to_write(log, appends=True) as file:
+        file.write(text.encode(errors="backslashreplace"))
+
+
+def _request_fields(request: RunRequest) -> dict[str, str]:
+    names = ("workload", "backend", "scenario", "profile", "tier", "weights")
+    return {name: str(getattr(request, name)) for name in names}
