@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -186,8 +186,25 @@ def why_not_again(record: RunRecord, environment: Environment) -> str:
         return f"it was made on {then.processor} ({then.machine})"
     if record.mlbench_version != __version__:
         return f"it was made by mlbench {record.mlbench_version}"
-    changed = [name for name, version in then.libraries.items() if environment.libraries.get(name, version) != version]
-    return f"it was made with {changed[0]} {then.libraries[changed[0]]}" if changed else ""
+    return next(_changed_software(then, environment), "")
+
+
+def _changed_software(then: Environment, now: Environment) -> Iterator[str]:
+    """Yield which software of a run is installed in another version, or from another commit of the same version.
+
+    What was installed since took no part in the run; without what was removed since it cannot be made again anyway.
+    """
+    for name, version in then.libraries.items():
+        if (installed := now.libraries.get(name, version)) != version:
+            yield f"it was made with {name} {version}, and {installed} is installed"
+    for name in sorted(then.commits.keys() | (now.commits.keys() & then.libraries.keys())):
+        before, after = (each.commits.get(name, "") for each in (then, now))
+        if before != after:
+            yield f"it was made with {name} of {_short(before)}, and {_short(after)} is installed"
+
+
+def _short(commit: str) -> str:
+    return f"commit {commit[:12]}" if commit else "an unknown commit"
 
 
 def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:

@@ -137,7 +137,8 @@ class Question:
 
         if not again.requests:
             reason = "; ".join(again.reasons) or "no kind of runs is on all sides"
-            raise UsageError(f"nothing can be measured again here: {reason}.", hint="Compare without --measure.")
+            hint = "Compare without --measure; `mlbench regress --confirm` asks another installation."
+            raise UsageError(f"nothing can be measured again here: {reason}.", hint=hint)
         plugins = Plugins.discover()
         requests = [resolve(each, plugins) for each in again.all_requests(count)]
         made = again.split(run_and_print(requests, plugins), count)

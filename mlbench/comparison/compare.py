@@ -27,6 +27,9 @@ from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Num
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
+LEAST_SENSITIVE = 0.5
+"""A comparison in which a speed could be halved unnoticed judges no speed."""
+
 RESULTS = ("throughput", "latency")
 """Names of measures that are a run's result."""
 
@@ -49,6 +52,12 @@ class Judged:
     detectable: float | None = None
     """The smallest loss, as a share, that would have been called slower, or suspected, in four of five such
     comparisons."""
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it has a verdict, or would have one if half of the speed had been lost."""
+        is_sensitive = self.detectable is not None and self.detectable <= LEAST_SENSITIVE
+        return is_sensitive or self.verdict is not SpeedVerdict.CANNOT_TELL
 
     @property
     def is_by_history(self) -> bool:
@@ -120,7 +129,9 @@ class Cell:
     @property
     def is_tested(self) -> bool:
         """Whether any of it could have been judged worse."""
-        return self.lost or any(each.spread for each in self.speeds) or any(not score.reason for score in self.scores)
+        return (
+            self.lost or any(each.is_tested for each in self.speeds) or any(not score.reason for score in self.scores)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +170,12 @@ class Comparison:
     def is_blind(self) -> bool:
         """Whether nothing at all could be judged."""
         return not self.missing and not any(cell.is_tested for cell in self.cells)
+
+    @property
+    def is_blind_to_speed(self) -> bool:
+        """Whether there are speeds on both sides, and none of them could be judged."""
+        speeds = [each for cell in self.cells for each in cell.speeds]
+        return bool(speeds) and not any(each.is_tested for each in speeds)
 
 
 def compare(  # noqa: PLR0913 - two sides, what may differ, and and the noise sources

@@ -84,6 +84,8 @@ def comparison_counts(comparison: Comparison) -> str:
         return f"suspected: {counts}"
     if comparison.is_blind:
         return f"nothing could be judged: {counts}"
+    if comparison.is_blind_to_speed:
+        return f"no regression, but no speed could be judged: {counts}"
     return f"no regression in what could be judged: {counts}" if comparison.not_judged else f"no regression: {counts}"
 
 
@@ -157,8 +159,10 @@ def comparison_json(comparison: Comparison) -> str:
     content = dataclasses.asdict(comparison)
     for cell, fields in zip(comparison.cells, content["cells"], strict=True):
         fields |= {"is_worse": cell.is_worse, "is_less_accurate": cell.is_less_accurate}
-    content |= {"is_worse": comparison.is_worse, "is_blind": comparison.is_blind}
     content |= {
+        "is_worse": comparison.is_worse,
+        "is_blind": comparison.is_blind,
+        "is_blind_to_speed": comparison.is_blind_to_speed,
         "judged": comparison.judged_count,
         "not_judged": comparison.not_judged,
         "suspected": comparison.suspected,

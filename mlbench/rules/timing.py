@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
 from mlbench.contracts.rules import Tokens
 from mlbench.rules.early_stopping import queries_needed
@@ -10,12 +11,15 @@ from mlbench.rules.facts import RuleResult, RunFacts
 
 NS_PER_MS = 1_000_000
 
+_MARK = "%m-%d-%Y %H:%M:%S.%f"
+"""How LoadGen writes when it began and ended."""
+
 
 def min_duration(facts: RunFacts) -> RuleResult:
     """LoadGen found the run long enough, with a limit at least as large as ours.
 
-    By LoadGen's clock: to the last query sent in the streams, to the last scheduled arrival in Server, to the last
-    sample done in Offline.
+    By LoadGen's clock: to the last query in the streams, to the last scheduled arrival in Server, to the last sample
+    done in Offline.
     """
     limit = facts.limits.min_duration_ms
     asked = facts.detail.get("effective_min_duration_ms", 0)
@@ -42,8 +46,24 @@ def _duration_ms(facts: RunFacts) -> int | None:
         rate_per_s = detail.get("result_scheduled_samples_per_sec", 0)
         lasted_ns = (queries - 1) / rate_per_s * 1e9 if rate_per_s else 0
     else:
-        lasted_ns = queries * _mean_query_latency_ns(facts)
+        lasted_ns = _stream_ns(facts)
     return round(lasted_ns / NS_PER_MS) or None
+
+
+def _stream_ns(facts: RunFacts) -> float:
+    """Return how long a stream lasted, with the time between its queries, which latencies do not hold.
+
+    LoadGen logs the rate of one stream's queries, and of the other when it began and ended, for meters of power.
+    """
+    detail = facts.detail
+    queries = detail.get("result_query_count", 0)
+    if rate_per_s := detail.get("result_qps_with_loadgen_overhead", 0):
+        return float(queries / rate_per_s * 1e9)
+    try:
+        begun, ended = (datetime.strptime(str(detail.get(key)), _MARK) for key in ("power_begin", "power_end"))
+    except ValueError:  # a log without them
+        return float(queries * _mean_query_latency_ns(facts))
+    return (ended - begun).total_seconds() * 1e9
 
 
 def _mean_query_latency_ns(facts: RunFacts) -> int:

@@ -123,6 +123,51 @@ def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made
     assert [cell["scores"][0]["new"] for cell in cells] == [98.99396378269617] * 2  # of the stored runs
 
 
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("then", "now", "reason"),
+    [
+        (
+            {"commits": {"acme": "a" * 40}},
+            {"acme": "b" * 40},
+            "acme of commit aaaaaaaaaaaa, and commit bbbbbbbbbbbb is",
+        ),
+        ({"commits": {"acme": "a" * 40}}, {}, "acme of commit aaaaaaaaaaaa, and an unknown commit is"),
+        ({"libraries": {"acme": "1.0"}}, {"acme": "b" * 40}, "acme of an unknown commit, and commit bbbbbbbbbbbb is"),
+    ],
+)
+def test_another_commit_of_the_same_version_is_not_measured_in_its_place(
+    mlbench,
+    results,
+    a_run,
+    monkeypatch,
+    *,
+    then,
+    now,
+    reason,
+):
+    here = observe_environment()
+    libraries = here.libraries | then.get("libraries", {})
+    was = here.model_copy(update={"libraries": libraries, "commits": here.commits | then.get("commits", {})})
+    older = {"mlbench_version": __version__, "environment": was}
+    run = a_run(run_id="run-onnxruntime", tag="onnxruntime", backend="onnxruntime", **older)
+    (results / "run-onnxruntime" / "record.json").write_text(run.text())
+    monkeypatch.setattr(
+        "mlbench.turns.observe_environment", lambda: here.model_copy(update={"commits": here.commits | now})
+    )
+    refused = mlbench("compare", "pytorch", "onnxruntime", "--measure", "3")
+    assert refused.exit_code == 2
+    assert f"run-onnxruntime: it was made with {reason} installed." in refused.stderr
+
+
+def test_what_was_installed_since_keeps_no_run_from_being_made_again(mlbench, made, monkeypatch):
+    here = observe_environment()
+    now = here.model_copy(update={"commits": here.commits | {"acme": "b" * 40}})
+    monkeypatch.setattr("mlbench.turns.observe_environment", lambda: now)
+    assert mlbench("compare", "pytorch", "onnxruntime", "--measure", "3").exit_code == 0
+    assert len(made) == 6
+
+
 def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, results, a_run):
     older = {"mlbench_version": "0.0.9", "environment": observe_environment()}
     run = a_run(run_id="run-onnxruntime", tag="onnxruntime", backend="onnxruntime", **older)

@@ -121,6 +121,25 @@ def test_one_run_against_one_has_no_verdict_although_latencies_show_a_spread_wit
     assert only_verdict(compare_after_quiet_nights(stream(1), stream(1.5))) is SpeedVerdict.SLOWER
 
 
+def test_a_comparison_that_would_not_have_seen_the_speed_halved_judges_no_speed(runs):
+    base, new = [100, 200, 400, 50], [110, 190, 420, 45]
+    comparison = compare(runs(base, accuracy=None), runs(new, accuracy=None))
+    (judged,) = comparison.cells[0].speeds
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
+    assert judged.detectable > 0.5
+    assert comparison.is_blind
+    assert comparison.is_blind_to_speed
+
+
+def test_a_comparison_that_would_have_seen_it_is_not_blind(runs):
+    comparison = compare(runs([100, 101, 99], accuracy=None), runs([101, 99, 100], accuracy=None))
+    (judged,) = comparison.cells[0].speeds
+    assert judged.verdict is SpeedVerdict.CANNOT_TELL
+    assert judged.detectable < 0.5
+    assert not comparison.is_blind
+    assert not comparison.is_blind_to_speed
+
+
 def test_server_runs_are_compared_by_latency_at_the_same_rate_only(a_run, compare_after_quiet_nights):
     def server(p99_ms, qps):
         result = {

@@ -65,6 +65,7 @@ UNTOLD = cell(speed(SpeedVerdict.CANNOT_TELL, effect=None, reason="one run a sid
 SUSPECTED = cell(speed(SpeedVerdict.SUSPECTED, reason="other cells changed too"))
 LESS_ACCURATE = cell(speed(), scores=(score(new=90.0, is_worse=True),))
 MISSED = cell(speed(), scores=(score(new=97.9),), misses_target=True)
+AS_ACCURATE = cell(speed(SpeedVerdict.CANNOT_TELL, spread=SPREAD, detectable=0.97), scores=(score(),))
 LOST = cell(lost=True, set_aside=("run 3f2a: crash",))
 
 
@@ -145,6 +146,7 @@ def test_what_only_one_side_has_is_a_row():
         ((UNTOLD,), {}, "nothing could be judged: 0 judged, 1 not judged"),
         ((SAME, UNTOLD), {}, "no regression in what could be judged: 1 judged, 1 not judged"),
         ((SAME,), {"added": ("gptj",)}, "no regression: 1 judged"),
+        ((AS_ACCURATE,), {}, "no regression, but no speed could be judged: 1 judged, 1 not judged"),
     ],
 )
 def test_the_first_line_says_whether_anything_is_worse_and_how_much_was_judged(cells, more, begins):

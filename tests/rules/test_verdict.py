@@ -110,11 +110,23 @@ def test_a_run_shorter_than_its_tier_names_the_duration(facts_of):
 
 
 @pytest.mark.parametrize(
-    ("log", "scenario", "lasted_ms"), [("single_stream", "SINGLE_STREAM", 1000), ("server", "SERVER", 2482)]
+    ("log", "scenario", "lasted_ms"),
+    [
+        ("single_stream", "SINGLE_STREAM", 1003),  # 469 queries at 467.73/s; their latencies add up to 997 ms
+        ("multi_stream", "MULTI_STREAM", 1425),  # from 46.885 to 48.310
+        ("server", "SERVER", 2482),
+    ],
 )
 def test_duration_is_counted_by_loadgens_clock(facts_of, log, scenario, lasted_ms):
     (duration,) = (result for result in judge(facts_of(log, scenario)).results if result.rule == "min_duration")
-    assert duration.measured == pytest.approx(lasted_ms, rel=0.01)
+    assert duration.measured == pytest.approx(lasted_ms, rel=0.0005)
+
+
+def test_a_stream_without_marks_lasts_as_long_as_its_queries(facts_of):
+    unmarked = {"result_qps_with_loadgen_overhead": 0, "power_begin": None}
+    facts = facts_of("single_stream", "SINGLE_STREAM", detail=unmarked)
+    (duration,) = (result for result in judge(facts).results if result.rule == "min_duration")
+    assert duration.measured == 997, "469 times 2.126554 ms"
 
 
 @pytest.mark.parametrize(
