@@ -72,10 +72,10 @@ def command(
     the newest session is judged; earlier ones show how much sessions differ.
 
     Exit status: 0 when nothing got worse, 1 when something is slower, less accurate, missing or has no valid run, when
-    nothing could be judged (not even half of the speed gone), or when the two cannot be compared. With --strict also when anything could not be
-    judged: an inconclusive number, accuracy that was not measured, runs that failed or are INVALID. Otherwise 3 when
-    something is only suspected: slower than on other days, but so much else changed too that the machine may be the
-    cause.
+    nothing could be judged (not even half of the speed gone), or when the two cannot be compared. With --strict also
+    when anything could not be judged: an inconclusive number, accuracy that was not measured, runs that failed or are
+    INVALID. Otherwise 3 when something is only suspected: slower than on other days, but so much else changed too that
+    the machine may be the cause.
     """
     from mlbench.comparison.sessions import newest_session
     from mlbench.comparison.with_history import compare_with_history
