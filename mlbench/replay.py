@@ -92,7 +92,7 @@ def _check_kind(record: RunRecord) -> None:
 
 def _as_made_here(record: RunRecord, plugins: Plugins) -> RunRecord:
     """Return the record as it would be of a run made here and now, in all that is known before it."""
-    environment = observe_environment()
+    environment = observe_environment().with_libraries(plugins.probe(record.backend).versions)
     found, then = (each.libraries.get(_LOADGEN, "absent") for each in (environment, record.environment))
     return record.model_copy(
         update={

@@ -52,13 +52,16 @@ class StartedRun:
     created: datetime
     started_ns: int
     environment: Environment
+    versions: Mapping[str, str]
+    """By the names of the libraries that the backend runs on."""
     ceilings: Ceilings | None
     entry: EntryRecord | None
 
     @classmethod
     def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
         """Return the facts of a run that begins now."""
-        created, environment = datetime.now(UTC), observe_environment()
+        created, versions = datetime.now(UTC), dict(plugins.probe(request.backend).versions)
+        environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         return cls(
             request=request,
@@ -68,6 +71,7 @@ class StartedRun:
             created=created,
             started_ns=time.monotonic_ns(),
             environment=environment,
+            versions=versions,
             ceilings=load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
         )
@@ -104,7 +108,7 @@ class StartedRun:
     def _environment_now(self) -> Environment:
         """Return the machine's state after the run; if it cannot be observed, its state before."""
         try:
-            return observe_environment()
+            return observe_environment().with_libraries(self.versions)
         except Exception:  # it reads files of kernel and drivers
             logger.exception("the environment cannot be observed after the run")
             return self.environment

@@ -16,6 +16,7 @@ from mlbench.comparison.speeds import Sides
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import MlbenchError, StorageError, UsageError
+from mlbench.installed import versions_of
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import RunRecord, read
@@ -194,8 +195,9 @@ def _changed_software(then: Environment, now: Environment) -> Iterator[str]:
 
     What was installed since took no part in the run; without what was removed since it cannot be made again anyway.
     """
+    libraries = versions_of(then.libraries) | now.libraries
     for name, version in then.libraries.items():
-        if (installed := now.libraries.get(name, version)) != version:
+        if (installed := libraries.get(name, version)) != version:
             yield f"it was made with {name} {version}, and {installed} is installed"
     for name in sorted(then.commits.keys() | (now.commits.keys() & then.libraries.keys())):
         before, after = (each.commits.get(name, "") for each in (then, now))

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -75,6 +75,10 @@ class Environment(Stored):
         """The processor with its usable threads: ``AMD EPYC 9374F, 8 threads``."""
         threads = self.allowance.threads
         return self.cpu.model if threads is None else f"{self.cpu.model}, {threads} threads"
+
+    def with_libraries(self, versions: Mapping[str, str]) -> Environment:
+        """Return it with the versions of more libraries: a backend names those that it runs on (`Probe.versions`)."""
+        return self.model_copy(update={"libraries": {**self.libraries, **versions}})
 
 
 def observe_environment(root: Path = Path("/")) -> Environment:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, TargetRecord
+from mlbench.records.run_record import AccuracyRecord, FailureRecord, RuleRecord, RunRecord, TargetRecord
 from mlbench.reports.text_table import WIDTH, TextColumn, TextTable, build_table, fit_columns
 from mlbench.reports.units import duration, quantity, tell_apart, three_digits
 
@@ -17,6 +17,9 @@ DISCLAIMER = (
 
 
 ESTIMATE_NOTE = "est.: LoadGen's early-stopping estimate of that percentile, which is the result; never below it."
+
+UNSUPPORTED = "unsupported"
+"""A failure that is no error: the backend said that it cannot compile a graph."""
 
 SHARED_TEST = " (shared)"
 """Marks scores of an accuracy test that an earlier run of the same engine made."""
@@ -243,11 +246,16 @@ def problems(record: RunRecord) -> Iterator[str]:
     """Yield, for an invalid run, each failed rule with its fix, or the end of its log."""
     if record.failure:
         yield f"{_name(record)}: {record.failure.kind}: {record.failure.message}"
-        if record.failure.kind != "unsupported":  # its message says so already
-            yield from (f"  {line}" for line in record.failure.log_tail.rstrip().splitlines())
+        if record.failure.kind != UNSUPPORTED:  # its message says so already
+            yield from log_lines(record.failure)
     for rule in record.verdict.rules if record.verdict else ():
         if rule.required and not rule.passed:
             yield f"{_name(record)}: {rule_line(rule)}"
+
+
+def log_lines(failure: FailureRecord) -> Iterator[str]:
+    """Yield the end of a failed run's log."""
+    yield from (f"  {line}" for line in failure.log_tail.rstrip().splitlines())
 
 
 def rule_line(rule: RuleRecord) -> str:

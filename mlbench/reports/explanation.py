@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlbench.contracts.load_pattern import Arrivals
 from mlbench.records.run_record import RuleRecord, RunRecord
-from mlbench.reports.console import accuracy, overhead, p99, percentile_beside, result
+from mlbench.reports.console import UNSUPPORTED, accuracy, overhead, p99, percentile_beside, result
 from mlbench.reports.units import plural
 
 RESULTS_OF = {
@@ -47,7 +47,10 @@ def _scored(record: RunRecord) -> str:
 def next_step(record: RunRecord) -> str:
     """Return what to do about a run: fix what failed, or measure it in a way that can be compared."""
     if record.failure:
-        return f"{record.failure.message} The end of its log is below; fix that, then run it again."
+        what = record.failure.message.rstrip(".")
+        if record.failure.kind == UNSUPPORTED:
+            return f"{what}. The backend lacks what this workload needs; others may run. The end of its log is below."
+        return f"{what}. The end of its log is below; fix that, then run it again."
     if not record.is_good:
         fixes = dict.fromkeys(rule.fix for rule in _failed(record) if rule.fix)
         return " ".join(fixes) or "The rules below say what was measured and what was demanded."

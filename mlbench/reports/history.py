@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from mlbench.comparison.history import History, Level, Step
 from mlbench.reports.text_table import WIDTH, TextTable, print_line
-from mlbench.reports.units import quantity
+from mlbench.reports.units import plural, quantity
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDEST = 100
@@ -20,10 +20,9 @@ def history_heading(history: History) -> str:
     first, last = (f"{point.created:%Y-%m-%d}" for point in (history.points[0], history.points[-1]))
     aside = f", {history.set_aside} failed or INVALID" if history.set_aside else ""
     runs, sessions = sum(point.runs for point in history.points), len(history.points)
-    count = f"{runs} runs{aside}" if runs == sessions else f"{runs} runs in {sessions} sessions{aside}"
-    return (
-        f"{history.name}: {history.measure}, {count}, {first} to {last}, {history.spread:.1%} from session to session"
-    )
+    among = "" if runs == sessions else f" in {plural(sessions, 'session')}"
+    spread = f"{history.spread:.1%} from session to session" if sessions > 1 else "one session shows no spread"
+    return f"{history.name}: {history.measure}, {plural(runs, 'run')}{among}{aside}, {first} to {last}, {spread}"
 
 
 def sparkline(history: History) -> str:

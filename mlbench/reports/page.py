@@ -10,8 +10,10 @@ from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, Run
 from mlbench.reports.console import (
     DISCLAIMER,
     ESTIMATE_NOTE,
+    UNSUPPORTED,
     accuracy,
     estimate_note,
+    log_lines,
     percentile_beside,
     problems,
     result,
@@ -49,6 +51,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
         yield f"  outputs   {_difference(difference, record.precision)}"
     if record.failure:
         yield from ("", *problems(record))
+        if record.failure.kind == UNSUPPORTED:
+            yield from log_lines(record.failure)
     if record.result:
         yield from ("", "Latency", *_latencies(record))
     if record.verdict:

@@ -43,5 +43,6 @@ def _table(table: HtmlTable) -> Iterator[str]:
 
 
 def _cell(cell: TableCell) -> str:
-    text = markdown_text(f"{cell.text} ({cell.detail})" if cell.detail else cell.text)
+    detail = "; ".join(cell.detail.splitlines())
+    text = markdown_text(f"{cell.text} ({detail})" if detail else cell.text)
     return f"**{text}**" if cell.tone == "bad" else text

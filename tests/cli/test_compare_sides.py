@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+import pluggy
 import pytest
 from click.testing import CliRunner
 
@@ -134,6 +135,7 @@ def test_measure_makes_all_sides_in_turns_and_judges_by_these_runs(mlbench, made
         ),
         ({"commits": {"acme": "a" * 40}}, {}, "acme of commit aaaaaaaaaaaa, and an unknown commit is"),
         ({"libraries": {"acme": "1.0"}}, {"acme": "b" * 40}, "acme of an unknown commit, and commit bbbbbbbbbbbb is"),
+        ({"libraries": {"pluggy": "0.1"}}, {}, f"pluggy 0.1, and {pluggy.__version__} is"),
     ],
 )
 def test_another_commit_of_the_same_version_is_not_measured_in_its_place(

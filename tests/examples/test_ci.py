@@ -18,7 +18,7 @@ yaml = pytest.importorskip("yaml")
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ci"
 GITHUB, GITLAB = (yaml.safe_load((FOLDER / name).read_text()) for name in ("github.yml", "gitlab.yml"))
-INSTALL = "python -m pip install 'mlbench-inference[cpu,report]' ."
+INSTALL = 'python -m pip install "mlbench-inference[cpu,report] @ $MLBENCH" .'
 
 
 def options(delay_ms):
@@ -138,6 +138,18 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
         assert (place / "step-summary.md").read_text() == summary
     page = (site / "workloads" / "resnet50.html").read_text()
     assert "backend.delay_ms=25" in page and "backend.delay_ms=400" in page
+
+
+def test_the_step_that_installs_finds_mlbench_where_the_variable_says(tmp_path):
+    """Pip is asked what it would install of this checkout; the rest of the line is the product."""
+    dry = INSTALL.removesuffix(" .") + " --dry-run --no-deps --no-build-isolation --disable-pip-version-check"
+    checkout = Checkout(tmp_path / "job", tmp_path / "none")
+    status, printed = checkout.run(dry, {"MLBENCH": FOLDER.parents[1].as_uri()})
+    assert (status, "Would install mlbench-inference-" in printed) == (0, True), printed
+
+
+def test_each_file_says_where_mlbench_comes_from():
+    assert GITHUB["env"]["MLBENCH"] == GITLAB["performance"]["variables"]["MLBENCH"]
 
 
 def test_both_files_measure_and_compare_alike():

@@ -74,6 +74,10 @@ def test_the_heading_counts_runs_sessions_and_days():
     assert "throughput, 15 runs in 3 sessions, " in history_heading(history(1.0, 2.0, 3.0, runs=5))
 
 
+def test_one_session_has_no_spread_in_the_heading():
+    assert "throughput, 1 run, 2026-11-01 to 2026-11-01, one session shows no spread" in history_heading(history(1.0))
+
+
 def test_the_heading_counts_runs_that_are_no_points():
     assert "3 runs, 2 failed or INVALID, 2026" in history_heading(history(1.0, 2.0, 3.0, set_aside=2))
     assert "failed or INVALID" not in history_heading(history(1.0))

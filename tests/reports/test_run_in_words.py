@@ -111,9 +111,12 @@ def test_a_failed_run_says_when_and_how_and_shows_the_end_of_its_log(a_failure):
     assert "The end of its log is below" in next_step(a_failure)
 
 
-def test_what_a_backend_does_not_support_needs_no_log(a_failure):
-    failure = a_failure.failure.model_copy(update={"kind": "unsupported"})
-    assert len(list(problems(a_failure.model_copy(update={"failure": failure})))) == 1
+def test_what_a_backend_does_not_support_needs_no_log_after_a_run_and_has_it_on_its_page(a_failure):
+    changes = {"kind": "unsupported", "message": "no operator IsNaN", "log_tail": "the converter said: IsNaN"}
+    run = a_failure.model_copy(update={"failure": a_failure.failure.model_copy(update=changes)})
+    assert len(list(problems(run))) == 1
+    assert next_step(run).startswith("no operator IsNaN. The backend lacks what this workload needs; others may run.")
+    assert "  the converter said: IsNaN" in page(run).splitlines()
 
 
 LATE = {"rule": "latency_limit", "measured": 70_000_000, "limit": 50_000_000, "unit": "ns", "passed": False}

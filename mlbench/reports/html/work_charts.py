@@ -195,7 +195,7 @@ def _required(record: RunRecord) -> Sequence[TargetRecord]:
 
 
 def _target_name(target: TargetRecord) -> str:
-    return f"{target.score} @{target.name}"
+    return f"{target.score} @{target.name}" if target.name else target.score
 
 
 def _format_target(target: TargetRecord) -> tuple[str, str]:
