@@ -65,13 +65,25 @@ class KnownTimes:
 
 
 def newest_runs(results: Path) -> Sequence[StoredRun]:
-    """Return the newest runs of a results folder; none of one that cannot be read, and none that cannot be read."""
+    """Return the newest runs of a results folder; none of one that cannot be read, and none that cannot be read.
+
+    A hidden folder in a results folder holds runs of the same kinds, made for something else: both are looked at.
+    """
+    places = [results, results.parent] if results.name.startswith(".") else [results]
+    found = sorted((folder for place in places for folder in _run_folders(place)), key=_name, reverse=True)
+    folders = islice(filter(has_record, found), NEWEST)
+    return [(folder, record) for folder, record in read_each(folders) if isinstance(record, RunRecord)]
+
+
+def _run_folders(results: Path) -> list[Path]:
     try:
-        names = sorted(names_in(results), reverse=True)
+        return [results / name for name in names_in(results)]
     except MlbenchError:  # storing a run there will say so
         return []
-    folders = islice((results / name for name in names if has_record(results / name)), NEWEST)
-    return [(folder, record) for folder, record in read_each(folders) if isinstance(record, RunRecord)]
+
+
+def _name(folder: Path) -> str:
+    return folder.name
 
 
 def cost_of(requests: Sequence[RunRequest], stored: Sequence[StoredRun]) -> ExpectedCost:

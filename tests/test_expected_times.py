@@ -75,6 +75,12 @@ def test_a_cost_counts_runs_by_how_well_they_are_known(store):
     assert cost.disk_bytes == 2 * (results / "one" / "record.json").stat().st_size
 
 
+def test_runs_beside_a_hidden_folder_are_known_to_those_made_in_it(store):
+    results = store("run", duration_ns=9_000_000_000)
+    assert [record.run_id for _, record in newest_runs(results / ".in-turns")] == ["run"]
+    assert newest_runs(results / "in-turns") == []
+
+
 def test_a_folder_without_runs_or_without_any_record_that_can_be_read_says_nothing(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "record.json").write_text("{}")

@@ -18,6 +18,9 @@ from mlbench.records.run_record import RunRecord, read
 _FILTERED = ("workload", "backend", "scenario", "tier")
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 
+_NAMED_FACTS = ("workload", "backend")
+"""What somebody may name in the place of a tag, and what an option selects by."""
+
 
 def records_named(results: Path, name: str) -> list[RunRecord]:
     """Return the records of a folder of runs, a baseline, one run, or a tag, whichever matches first.
@@ -38,8 +41,14 @@ def records_named(results: Path, name: str) -> list[RunRecord]:
     try:
         found = find_run(results, name)
     except UsageError as error:
-        if is_unicode(name) and names_in(results) and (tagged := folders_where(results, tag=name)):
+        is_searched = is_unicode(name) and bool(names_in(results))
+        if is_searched and (tagged := folders_where(results, tag=name)):
             return read_runs(tagged)
+        fitting = (each for each in _NAMED_FACTS if is_searched and folders_where(results, **{each: name}))
+        if fact := next(fitting, ""):
+            raise UsageError(
+                error.message, hint=f"It is a {fact}: `mlbench table --{fact} {name}` lists its runs."
+            ) from None
         raise UsageError(error.message, hint=f"It is not a folder, a baseline or a tag either. {error.hint}") from None
     return [read(found)]
 

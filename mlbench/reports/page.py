@@ -26,6 +26,8 @@ from mlbench.reports.replay import chosen_text
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
 from mlbench.runtime_facts import runtime_to_json
 
+_NOTHING: tuple[object, ...] = ("", None, {}, [])
+
 
 def page(record: RunRecord) -> str:
     """Return a run's result, its verdict with every rule, and its conditions."""
@@ -61,11 +63,7 @@ def _lines(record: RunRecord) -> Iterator[str]:
         yield from (f"  n/a  {rule}: {reason}" for rule, reason in record.verdict.not_applied.items())
     if record.status == "completed":
         yield from ("", "Machine", *_machine(record))
-    yield from ("", "Engine")
-    yield from (
-        f"  {key:<22} {value}"
-        for key, value in {**statistics_to_json(record.engine), **runtime_to_json(record.runtime)}.items()
-    )
+    yield from _engine(record)
     yield from ("", "Conditions", *_conditions(record))
     yield from ("", "Settings that are not defaults")
     yield from (
@@ -74,6 +72,14 @@ def _lines(record: RunRecord) -> Iterator[str]:
         if setting.layer != "default"
     )
     yield from ("", DISCLAIMER)
+
+
+def _engine(record: RunRecord) -> Iterator[str]:
+    """Yield the engine's statistics and the runtime's facts, those that have a value."""
+    facts = {**statistics_to_json(record.engine), **runtime_to_json(record.runtime)}
+    if known := {key: value for key, value in facts.items() if value not in _NOTHING}:
+        yield from ("", "Engine")
+        yield from (f"  {key:<22} {value}" for key, value in known.items())
 
 
 def _origin(record: RunRecord) -> Iterator[str]:
@@ -133,8 +139,9 @@ def _machine(record: RunRecord) -> Iterator[str]:
         yield f"  {'energy':<22} {', '.join(_joules(energy))}"
         yield f"  {'measured':<22} {energy.covers}, by {energy.source}, in {energy.seconds:.1f} s"
         yield f"  {'not in it':<22} {energy.leaves_out}"
-    for name, reason in record.not_measured.items():
-        yield f"  {name:<22} not measured: {reason}"
+    for reason in dict.fromkeys(record.not_measured.values()):
+        names = ", ".join(name for name, why in record.not_measured.items() if why == reason)
+        yield f"  {names:<22} not measured: {reason}"
 
 
 def _joules(energy: EnergyRecord) -> Iterator[str]:

@@ -29,9 +29,9 @@ def preflight(cost: ExpectedCost, *, done: int) -> str:
 
 def _bases(cost: ExpectedCost) -> Iterator[str]:
     if same := cost.runs - cost.similar_runs - cost.unknown_runs:
-        yield f"by earlier runs like {same} of them"
+        yield f"{same} known from earlier runs" if same < cost.runs else "known from earlier runs"
     if cost.similar_runs:
-        yield f"{cost.similar_runs} guessed by others of their tier"
+        yield f"{cost.similar_runs} guessed from other runs of their tier"
     if cost.unknown_runs:
         which = "no run" if cost.unknown_runs == cost.runs else f"for {cost.unknown_runs} no run"
         yield f"{which} of this tier was made here yet, so only the time that the tier measures for is counted"

@@ -95,6 +95,8 @@ def test_malformed_sql_is_refused(results, sql, told):
         (["export", "nowhere/runs.csv"], "cannot be written"),
         (["history", "two"], "no run 'two'"),
         (["table", "two"], "no run 'two'"),
+        (["table", "resnet50"], "It is a workload: `mlbench table --workload resnet50` lists its runs."),
+        (["show", "pytorch"], "It is a backend: `mlbench table --backend pytorch` lists its runs."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

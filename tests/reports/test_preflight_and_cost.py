@@ -24,10 +24,11 @@ def test_runs_that_are_there_are_not_announced_again():
 
 
 def test_an_estimate_says_what_it_rests_on():
-    assert expected() == "4 runs to make; about 14 min (by earlier runs like 4 of them)."
+    assert expected() == "4 runs to make; about 14 min (known from earlier runs)."
     similar = expected(similar_runs=1, basis=Basis.SIMILAR)
     assert (
-        similar == "4 runs to make; roughly 14 min (by earlier runs like 3 of them, 1 guessed by others of their tier)."
+        similar
+        == "4 runs to make; roughly 14 min (3 known from earlier runs, 1 guessed from other runs of their tier)."
     )
     assert expected(unknown_runs=4, basis=Basis.NOTHING).startswith("4 runs to make; more than 14 min (no run of this")
 
