@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
-from mlbench.toolkit import SideProcess
+from mlbench.toolkit import AwaitedReply, SideProcess
 from mlbench_endpoint.client_messages import Answered, Begun, Failed, Message, RequestMessage, of_line, to_line
 from mlbench_endpoint.client_settings import ClientSettings
 from mlbench_endpoint.request_format import RequestFormat
@@ -73,40 +73,6 @@ class _Asked:
     prompt: Prompt
     first: Any = None
     """The part of the answer whose first token was reported."""
-
-
-class AwaitedReply(Reply):
-    """Waits for answers, and drops them."""
-
-    def __init__(self, count: int) -> None:
-        self.failure = ""
-        self._left = count
-        self._done = threading.Event()
-
-    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Ignore it."""
-
-    def complete(self, samples: Samples, outputs: Any, token_counts: Any = None) -> None:
-        """Count an answer."""
-        self._count()
-
-    def fail(self, samples: Samples, reason: str) -> None:
-        """Keep the reason."""
-        self.failure = reason
-        self._count()
-
-    def invalidate(self, reason: str) -> None:
-        """Keep the reason."""
-        self.failure = reason
-
-    def wait(self) -> None:
-        """Wait until all are answered."""
-        self._done.wait()
-
-    def _count(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._done.set()
 
 
 class EndpointEngine(Engine):
