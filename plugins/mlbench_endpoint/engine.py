@@ -23,6 +23,7 @@ from mlbench_endpoint.text_format import TextRequestFormat
 
 if TYPE_CHECKING:
     from mlbench_endpoint.options import EndpointOptions
+    from mlbench_endpoint.started_server import StartedServer
 
 _PATIENCE_S = 10.0
 _FEW_SAMPLES = 8
@@ -88,11 +89,13 @@ class EndpointEngine(Engine):
         targets: tuple[str, ...],
         program: GenerationProgram,
         request_format: RequestFormat | TextRequestFormat,
+        server: StartedServer | None = None,
     ) -> None:
         self._options = options
         self._targets = targets
         self._program = program
         self._format = request_format
+        self._server = server
         self._counts = EndpointCounts()
         self._asked: dict[int, _Asked] = {}
         self._requests = 0
@@ -102,11 +105,13 @@ class EndpointEngine(Engine):
         self._thread = threading.Thread(target=self._listen, name="mlbench-endpoint", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the process, and have it ask every target for its models.
+        """Start the server, if that is asked for, and the process, and have it ask every target for its models.
 
         Raises:
-            UnavailableError: a target does not answer, or does not have the model.
+            UnavailableError: the server does not start, a target does not answer, or does not have the model.
         """
+        if self._server:
+            self._server.start()
         settings = ClientSettings(
             targets=self._targets, fields=self._format.common, format=self._format.answer, options=self._options
         )
@@ -127,7 +132,10 @@ class EndpointEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Hang up, at which the process ends, and the thread with it; requests under way are dropped."""
+        """Hang up, at which the process ends, and the thread with it; requests under way are dropped.
+
+        A server that was started ends too.
+        """
         assert self._process
         self._is_leaving = True
         self._process.hang_up()
@@ -136,6 +144,8 @@ class EndpointEngine(Engine):
             self._thread.join()
         self._messages.close()
         self._process.line.close()
+        if self._server:
+            self._server.end()
 
     def warm_up(self, samples: Samples) -> None:
         """Ask for these answers, and drop them; of a model of the server's own, whose answers may take long, for a few.
@@ -171,7 +181,10 @@ class EndpointEngine(Engine):
     def statistics(self) -> EngineStatistics:
         """Return counts of requests since this was last asked, and which model the servers named."""
         counts, self._counts = self._counts, EndpointCounts()
-        return counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
+        found = counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
+        if not self._server:
+            return found
+        return dataclasses.replace(found, extra={**found.extra, "server_versions": self._server.versions})
 
     def _send(self, message: RequestMessage) -> None:
         assert self._process
