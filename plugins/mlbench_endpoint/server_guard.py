@@ -30,6 +30,7 @@ LEAVES_WITHIN_S = 10.0
 
 _CHUNK_BYTES = 1 << 16
 _PULSE_S = 0.1
+_NOT_STARTED = 127
 _CUT = b"\n(the rest of the log is left out)\n"
 
 
@@ -59,18 +60,23 @@ def main(arguments: Sequence[str]) -> NoReturn:
         # the other side gets these too, and closes the socket; a handler is not inherited, as SIG_IGN would be
         signal.signal(each, _go_on)
     with Path(log).open("wb") as file:
-        server = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            server = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            file.write(f"{command[0]} cannot be started: {error.strerror}\n".encode())
+            file.flush()
+            _report(line, _NOT_STARTED)
+            os._exit(0)
         try:
             status = _follow(server, line, BoundedFile(file, MOST_LOG_BYTES))
             if status is not None:
-                with contextlib.suppress(OSError):
-                    line.sendall(f"{status}\n".encode())
+                _report(line, status)
         finally:
             end(server)
     os._exit(0)
@@ -123,6 +129,11 @@ def _is_running(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False
+
+
+def _report(line: socket.socket, status: int) -> None:
+    with contextlib.suppress(OSError):  # the other side is gone
+        line.sendall(f"{status}\n".encode())
 
 
 def _go_on(number: int, frame: object) -> None:

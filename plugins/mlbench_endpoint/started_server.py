@@ -114,12 +114,22 @@ class StartedServer:
         self._guard: SideProcess | None = None
         self.versions: Mapping[str, str] = {}
 
+    @property
+    def url(self) -> str:
+        """Where its ``/completions`` lies."""
+        return self._command.url
+
     def start(self) -> None:
         """Start the server, and wait until it lists its models.
 
         Raises:
-            UnavailableError: it ends, or is not ready in time; with the last lines of its log.
+            UnavailableError: another is there already; or it ends, or is not ready in time, with its last lines.
         """
+        if _lists_models(self._command.url):
+            raise UnavailableError(
+                f"a server answers at {self._command.url} before that of backend.start is started.",
+                hint="End it, or leave backend.start out to measure it.",
+            )
         started_s = time.monotonic()
         program = shutil.which(self._command.words[0]) or self._command.words[0]
         self._guard = SideProcess("mlbench_endpoint.server_guard", str(self.log), program, *self._command.words[1:])
@@ -142,11 +152,13 @@ class StartedServer:
             self._temporary.cleanup()
 
     def _wait(self, started_s: float) -> None:
-        while not _lists_models(self._command.url):
-            if time.monotonic() - started_s > self._timeout_s:
-                raise self._failure(f"is not ready after {self._timeout_s:g} s (backend.start_timeout_s)")
-            if (status := self._status()) is not None:
+        is_ready = False
+        while not is_ready:
+            is_ready = _lists_models(self._command.url)
+            if (status := self._status()) is not None:  # whoever answers there then is another one
                 raise self._failure(f"ended with status {status} before it was ready")
+            if not is_ready and time.monotonic() - started_s > self._timeout_s:
+                raise self._failure(f"is not ready after {self._timeout_s:g} s (backend.start_timeout_s)")
 
     def _status(self) -> str | None:
         """Return how the server ended; None: it runs."""

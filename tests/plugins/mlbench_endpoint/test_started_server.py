@@ -102,6 +102,25 @@ def test_a_server_that_ends_at_once_is_said_with_its_last_lines(tmp_path):
 
 
 @pytest.mark.slow
+def test_another_server_at_the_same_place_is_not_measured_in_its_stead(tmp_path):
+    other = started(WORDY, None)
+    try:
+        with pytest.raises(UnavailableError, match=r"a server answers at .* before that of backend\.start"):
+            started(program("raise SystemExit('the port is taken')"), tmp_path, url=other.url)
+    finally:
+        other.end()
+
+
+@pytest.mark.slow
+def test_a_program_that_the_kernel_refuses_is_said(tmp_path):
+    script = tmp_path / "serve"
+    script.write_bytes(b"\x00\x01 no program")
+    script.chmod(0o755)
+    with pytest.raises(UnavailableError, match=r"ended with status 127 .*serve cannot be started: Exec format error"):
+        started(str(script), tmp_path, url="http://127.0.0.1:9/v1")
+
+
+@pytest.mark.slow
 def test_a_server_that_is_never_ready_is_ended_with_its_children(tmp_path):
     noted = tmp_path / "numbers"
     child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
