@@ -155,7 +155,7 @@ class StartedServer:
         is_ready = False
         while not is_ready:
             is_ready = _lists_models(self._command.url)
-            if (status := self._status()) is not None:  # whoever answers there then is another one
+            if (status := self._status()) is not None:  # what answers there then is another server
                 raise self._failure(f"ended with status {status} before it was ready")
             if not is_ready and time.monotonic() - started_s > self._timeout_s:
                 raise self._failure(f"is not ready after {self._timeout_s:g} s (backend.start_timeout_s)")

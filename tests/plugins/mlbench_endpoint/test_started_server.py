@@ -135,7 +135,7 @@ def test_a_server_that_is_never_ready_is_ended_with_its_children(tmp_path):
     with pytest.raises(UnavailableError, match=r"not ready after 8 s \(backend.start_timeout_s\).*still loading"):
         server.start()
     family = [psutil.Process(int(each)) for each in noted.read_text().split() if psutil.pid_exists(int(each))]
-    _, alive = psutil.wait_procs(family, PATIENCE_S)  # whoever adopted the child may still have to take note of its end
+    _, alive = psutil.wait_procs(family, PATIENCE_S)  # the process that adopted the child may not have reaped it yet
     assert not alive
 
 
