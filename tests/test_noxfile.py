@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,26 @@ def test_the_lock_holds_for_what_uv_installs_and_for_what_it_builds_with(noxfile
 def test_where_uv_cannot_install_pip_does(noxfile):
     noxfile.install(session := Refusing(), "dev")
     assert session.commands[1:] == [["pip", "install", "-e", ".[dev]"]]
+
+
+METADATA = """Metadata-Version: 2.4
+Name: vllm-like
+Version: 1.0
+Requires-Dist: numpy
+Requires-Dist: fastapi[standard]<0.137.0,>=0.133.0
+Requires-Dist: torch==2.13.0+cpu; sys_platform == "linux"
+Requires-Dist: torch==2.13.0; sys_platform != "linux"
+Requires-Dist: torchvision
+Requires-Dist: torchaudio; python_version > "3"
+Requires-Dist: scipy; extra == "bench"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the marker of the example")
+def test_the_vllm_session_asks_for_no_build_of_torch_that_an_index_lacks(noxfile, tmp_path):
+    (tmp_path / "vllm_like-1.0.dist-info").mkdir()
+    (tmp_path / "vllm_like-1.0.dist-info/METADATA").write_text(METADATA)
+    command = [sys.executable, "-c", noxfile.NEEDS_OF, "vllm-like"]
+    environment = {**os.environ, "PYTHONPATH": os.fspath(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["numpy", "fastapi[standard]<0.137.0,>=0.133.0", "torch==2.13.0"]

@@ -88,6 +88,9 @@ class Backend(ABC):
     """A frozen dataclass with default values."""
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    folder: Path | None = None
+    """The run's folder, once there is one: an engine may leave a file in it, such as the log of a process of its own,
+    under a name that says whose it is. None outside of a run."""
     preload: Sequence[str] = ()
     """Modules of its runtime that take long to import. Each run of a command is a fork of a process that has imported
     them and done nothing else. So importing them must start no thread, open no device, and read nothing that a run
@@ -110,6 +113,12 @@ class Backend(ABC):
         configured = copy.copy(self)
         configured.options = options
         return configured
+
+    def in_folder(self, folder: Path) -> Self:
+        """Return this backend for the run of a folder."""
+        placed = copy.copy(self)
+        placed.folder = folder
+        return placed
 
     def instance(self, number: int, of: int) -> Self:
         """Return this backend as one of several processes runs it (`EnginePlan.instances`), each on its own device.

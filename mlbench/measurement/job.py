@@ -55,7 +55,7 @@ class Job:
         return cls(
             spec=spec,
             workload=workload,
-            backend=backend.with_options(settings.fill("backend", backend.options)),
+            backend=backend.with_options(settings.fill("backend", backend.options)).in_folder(Path(spec.folder)),
             scenario=plugins.scenario(spec.scenario),
             tier=Tier(spec.tier),
             division=Division(spec.division),

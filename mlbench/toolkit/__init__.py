@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mlbench.execution.side_process import SideProcess
     from mlbench.processor import flags_of, machine_flags
     from mlbench.rules.targets import share_targets
+    from mlbench.toolkit.awaited_reply import AwaitedReply
     from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
     from mlbench.toolkit.cores import cores_each
     from mlbench.toolkit.difference_limits import limits_by_precision
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DATA_BYTES",
+    "AwaitedReply",
     "CappedGraph",
     "Ending",
     "Folder",
@@ -112,6 +114,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.execution.side_process": ("SideProcess",),
     "mlbench.processor": ("flags_of", "machine_flags"),
     "mlbench.rules.targets": ("share_targets",),
+    "mlbench.toolkit.awaited_reply": ("AwaitedReply",),
     "mlbench.toolkit.capped_graph": ("CappedGraph", "in_pieces"),
     "mlbench.toolkit.cores": ("cores_each",),
     "mlbench.toolkit.difference_limits": ("limits_by_precision",),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 from mlbench import Backend, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import find_versions
@@ -46,10 +47,20 @@ class Endpoint(Backend):
             rank=-50,
         )
 
+    def instance(self, number: int, of: int) -> Self:
+        """Refuse to start a server for each of several."""
+        if of > 1 and self.options.start:
+            raise UsageError(
+                f"execution.instances is {of}, and backend.start would start as many servers.",
+                hint="Start them yourself, and name them in backend.url.",
+            )
+        return self
+
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
         """Return an engine whose requests ask for what the workload's program says; batching is the server's."""
         from mlbench import GenerationProgram
         from mlbench_endpoint.engine import EndpointEngine
+        from mlbench_endpoint.started_server import StartedServer, server_command
 
         options = self.options
         if not isinstance(model.program, GenerationProgram):
@@ -57,9 +68,14 @@ class Endpoint(Backend):
                 f"endpoint cannot run {model.name}: the protocol is for language models.",
                 hint="Choose gptj, llama2-70b, mixtral-8x7b or prompts.",
             )
+        server = None
+        if options.start:
+            command = server_command(options, model.files)
+            options = replace(options, url=command.url, model=command.model)
+            server = StartedServer(command, self.folder, options.start_timeout_s)
         targets = _targets(options.url)
         _check_key(options.key_variable)
-        return EndpointEngine(options, targets, model.program, _format(model, options))
+        return EndpointEngine(options, targets, model.program, _format(model, options), server)
 
     def observe(self) -> RuntimeFacts:
         """Return facts that cannot be observed; the settings, without any key, are in the record already."""

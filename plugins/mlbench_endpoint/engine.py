@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mlbench import Engine, EngineStatistics, GenerationProgram, Prompt, Reply, Samples, UnavailableError
-from mlbench.toolkit import SideProcess
+from mlbench.toolkit import AwaitedReply, SideProcess
 from mlbench_endpoint.client_messages import Answered, Begun, Failed, Message, RequestMessage, of_line, to_line
 from mlbench_endpoint.client_settings import ClientSettings
 from mlbench_endpoint.request_format import RequestFormat
@@ -23,6 +23,7 @@ from mlbench_endpoint.text_format import TextRequestFormat
 
 if TYPE_CHECKING:
     from mlbench_endpoint.options import EndpointOptions
+    from mlbench_endpoint.started_server import StartedServer
 
 _PATIENCE_S = 10.0
 _FEW_SAMPLES = 8
@@ -75,40 +76,6 @@ class _Asked:
     """The part of the answer whose first token was reported."""
 
 
-class AwaitedReply(Reply):
-    """Waits for answers, and drops them."""
-
-    def __init__(self, count: int) -> None:
-        self.failure = ""
-        self._left = count
-        self._done = threading.Event()
-
-    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
-        """Ignore it."""
-
-    def complete(self, samples: Samples, outputs: Any, token_counts: Any = None) -> None:
-        """Count an answer."""
-        self._count()
-
-    def fail(self, samples: Samples, reason: str) -> None:
-        """Keep the reason."""
-        self.failure = reason
-        self._count()
-
-    def invalidate(self, reason: str) -> None:
-        """Keep the reason."""
-        self.failure = reason
-
-    def wait(self) -> None:
-        """Wait until all are answered."""
-        self._done.wait()
-
-    def _count(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._done.set()
-
-
 class EndpointEngine(Engine):
     """Passes prompts to a process that talks HTTP, and answers from a thread that receives the tokens.
 
@@ -122,11 +89,13 @@ class EndpointEngine(Engine):
         targets: tuple[str, ...],
         program: GenerationProgram,
         request_format: RequestFormat | TextRequestFormat,
+        server: StartedServer | None = None,
     ) -> None:
         self._options = options
         self._targets = targets
         self._program = program
         self._format = request_format
+        self._server = server
         self._counts = EndpointCounts()
         self._asked: dict[int, _Asked] = {}
         self._requests = 0
@@ -136,11 +105,13 @@ class EndpointEngine(Engine):
         self._thread = threading.Thread(target=self._listen, name="mlbench-endpoint", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the process, and have it ask every target for its models.
+        """Start the server, if that is asked for, and the process, and have it ask every target for its models.
 
         Raises:
-            UnavailableError: a target does not answer, or does not have the model.
+            UnavailableError: the server does not start, a target does not answer, or does not have the model.
         """
+        if self._server:
+            self._server.start()
         settings = ClientSettings(
             targets=self._targets, fields=self._format.common, format=self._format.answer, options=self._options
         )
@@ -161,7 +132,10 @@ class EndpointEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Hang up, at which the process ends, and the thread with it; requests under way are dropped."""
+        """Hang up, at which the process ends, and the thread with it; requests under way are dropped.
+
+        A server that was started ends too.
+        """
         assert self._process
         self._is_leaving = True
         self._process.hang_up()
@@ -170,6 +144,8 @@ class EndpointEngine(Engine):
             self._thread.join()
         self._messages.close()
         self._process.line.close()
+        if self._server:
+            self._server.end()
 
     def warm_up(self, samples: Samples) -> None:
         """Ask for these answers, and drop them; of a model of the server's own, whose answers may take long, for a few.
@@ -205,7 +181,10 @@ class EndpointEngine(Engine):
     def statistics(self) -> EngineStatistics:
         """Return counts of requests since this was last asked, and which model the servers named."""
         counts, self._counts = self._counts, EndpointCounts()
-        return counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
+        found = counts.statistics(self._model, knows_prompts=isinstance(self._format, RequestFormat))
+        if not self._server:
+            return found
+        return dataclasses.replace(found, extra={**found.extra, "server_versions": self._server.versions})
 
     def _send(self, message: RequestMessage) -> None:
         assert self._process

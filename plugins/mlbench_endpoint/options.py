@@ -16,8 +16,14 @@ class EndpointOptions:
 
     url: str = ""
     """Where the server's ``/completions`` lies; several, divided by commas, take turns."""
+    start: str = ""
+    """A command that starts the server, without a shell; it ends with the run. ``{model}`` is the model's folder,
+    ``{port}`` a free port of this machine: ``vllm serve {model} --port {port}``. Without ``{port}``, ``url`` says where
+    the server will be. Empty: the server is there."""
+    start_timeout_s: Annotated[float, Gt(0), Lt(float("inf"))] = 900.0
+    """How long the server of ``start`` may take until it lists its models."""
     model: str = ""
-    """What the server calls the model; empty: the only one that it has."""
+    """What the server calls the model; empty: the only one that it has, or the folder that ``start`` names."""
     api: Api = Api.COMPLETIONS
     """The protocol. ``chat`` is for the workload ``prompts``: a chat puts words of its own around a prompt."""
     prompt: Literal["tokens", "text"] = "tokens"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench import Engine, EnginePlan, Model, Samples, UnavailableError
+from mlbench.toolkit import AwaitedReply
 from mlbench_endpoint.backend import Endpoint
-from mlbench_endpoint.engine import AwaitedReply
 from mlbench_endpoint.options import EndpointOptions
 from mlbench_endpoint.prompt_options import PromptOptions
 from mlbench_endpoint.prompts import TextPrompts, open_prompts

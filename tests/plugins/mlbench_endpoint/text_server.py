@@ -2,7 +2,8 @@
 
     python text_server.py '{"token_s": 0.002}'
 
-prints its URL on the first line. Its tokenizer makes one token of each word, and of a chat's template three.
+prints its URL on the first line; ``port`` says where that is. Its tokenizer makes one token of each word, and of a
+chat's template three.
 """
 
 import json
@@ -89,7 +90,7 @@ if __name__ == "__main__":
     ThreadingHTTPServer.request_queue_size = 1024
     Handler.script = json.loads(sys.argv[1])
     Handler.slots = threading.Semaphore(Handler.script.get("slots", 1 << 20))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", Handler.script.get("port", 0)), Handler)
     server.daemon_threads = True
     print(f"http://127.0.0.1:{server.server_address[1]}/v1", flush=True)
     server.serve_forever()

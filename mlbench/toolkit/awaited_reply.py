@@ -1,0 +1,52 @@
+"""A reply that waits for answers and drops them: what an engine of a backend's own warms up with."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from mlbench.contracts.engine import Reply, Samples
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class AwaitedReply(Reply):
+    """Waits for answers, and drops them."""
+
+    def __init__(self, count: int) -> None:
+        """Expect so many samples."""
+        self.failure = ""
+        """Why the last one that failed did; empty if none did."""
+        self._left = count
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        if not count:
+            self._done.set()
+
+    def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
+        """Ignore it."""
+
+    def complete(self, samples: Samples, outputs: Any, token_counts: Any = None) -> None:
+        """Count answers."""
+        self._count(len(samples))
+
+    def fail(self, samples: Samples, reason: str) -> None:
+        """Keep the reason."""
+        self.failure = reason
+        self._count(len(samples))
+
+    def invalidate(self, reason: str) -> None:
+        """Keep the reason; nothing more is waited for."""
+        self.failure = reason
+        self._done.set()
+
+    def wait(self) -> None:
+        """Wait until all are answered or failed."""
+        self._done.wait()
+
+    def _count(self, count: int) -> None:
+        with self._lock:
+            self._left -= count
+            if self._left <= 0:
+                self._done.set()
