@@ -206,6 +206,12 @@ class GenerationStatistics(EngineStatistics):
         return None if each_per_s is None else (self.instances or 1) * each_per_s
 
     @property
+    def steady_samples_per_s(self) -> float | None:
+        """The same in samples, of as many tokens as an answer has on average."""
+        tokens_per_s = self.steady_tokens_per_s
+        return tokens_per_s * self.samples / self.new_tokens if tokens_per_s and self.new_tokens else None
+
+    @property
     def useful_share(self) -> float | None:
         """The share of all tokens, of prompts and of answers, that belong to samples."""
         phases = self.prefill, self.decode

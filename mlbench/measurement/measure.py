@@ -15,6 +15,7 @@ from mlbench.contracts.engine import Engine, GraphCalls
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
+from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.discovery import Plugins
 from mlbench.execution.channel import Channel
 from mlbench.execution.pass_order import OrderedEngine
@@ -165,6 +166,16 @@ def _calls_of(engine: Engine) -> list[GraphCalls]:
     return calls
 
 
+def _steady_speed(engine: Engine) -> float:
+    """Return the samples per second of a test of a language model without its tail; 0 where the engine does not say."""
+    try:
+        counted = engine.statistics()
+    except Exception:  # a plugin's code
+        logger.exception("the engine's statistics are not available")
+        return 0.0
+    return (isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s) or 0.0
+
+
 def _reset_counts(engine: Engine) -> None:
     """Reset an engine's statistics: those so far are not of the measured part."""
     for question in (engine.statistics, engine.calls):
@@ -232,7 +243,8 @@ class _Tests:
         # many at once are answered in little more time than one, and what they show is the speed at saturation
         target_qps = max(_ACCURACY_SPEED * load.target_qps, self.dataset.count / _ACCURACY_S if is_language else 0.0)
         traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=target_qps))
-        rate_per_s = traffic.answered / (time.perf_counter() - started)
+        whole_per_s = traffic.answered / (time.perf_counter() - started)
+        rate_per_s = max(whole_per_s, _steady_speed(self.ready.engine) if is_language else 0.0)
         if not traffic.faults:
             pace = repeat_slow_trial(self.ready, self.job, self.model, pace, seen_per_s=rate_per_s)
         return traffic, pace.with_seen(rate_per_s, is_saturated=is_language)

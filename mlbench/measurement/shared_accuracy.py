@@ -56,8 +56,8 @@ def earlier_speed(spec: JobSpec) -> float | None:
     if not pattern or pattern.arrivals is not Arrivals.ALL_AT_ONCE:
         return None
     counted = record.engine
-    if isinstance(counted, GenerationStatistics) and counted.new_tokens and counted.steady_tokens_per_s:
-        return counted.steady_tokens_per_s * counted.samples / counted.new_tokens
+    if isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s:
+        return counted.steady_samples_per_s
     try:
         found = float(read_detail(Path(spec.accuracy_of) / Mode.PERFORMANCE / DETAIL).values[pattern.rate_key])
     except (MlbenchError, KeyError, TypeError, ValueError):

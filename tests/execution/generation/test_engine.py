@@ -378,6 +378,8 @@ def test_what_was_made_while_requests_waited_is_told_from_the_tail(world):
     assert 0 < steady.busy_ns < steady.whole_ns == statistics.busy_ns + statistics.host_ns
     assert statistics.steady_tokens_per_s == pytest.approx(1e9 * steady.new_tokens / steady.busy_ns)
     assert steady.tail_share == pytest.approx(1 - steady.busy_ns / steady.whole_ns)
+    per_answer = statistics.new_tokens / 60
+    assert statistics.steady_samples_per_s == pytest.approx(statistics.steady_tokens_per_s / per_answer)
 
 
 def test_where_there_are_slots_for_all_requests_everything_is_the_tail(world):
