@@ -1,12 +1,15 @@
 """mlbench in Offline against the way the reference applications run a workload, in one run.
 
     python benchmarks/reference_style.py
+    python benchmarks/reference_style.py --workload gptj --samples 16
 
-Both sides call graphs that one backend compiled from the same weights, with the same threads. The reference's side is a
-bare loop without LoadGen, so what differs is batching, padding, workers and the work of the host. Rounds alternate, and
-the median of the rounds' ratios is reported.
+This is a model of the reference applications, not these: a bare loop without LoadGen over the same weights, with the
+same threads, the applications' default batch, padding and work of the host. Batch workloads call graphs that mlbench's
+backend compiled, so what an application's own runtime does worse or better than that is left out; language models call
+Hugging Face's ``generate``, as the applications do. A pair of workload and backend for which there is no application is
+not in the table. Rounds alternate, and the median of the rounds' ratios is reported.
 
-Source of the ways: MLPerf Inference v4.1, the reference application of each workload.
+Source of the ways and batches: MLPerf Inference v4.1, the reference application of each workload.
 """
 
 from __future__ import annotations
@@ -26,7 +29,21 @@ from offline_rate import batch_program, mlbench_rate
 from rich.console import Console
 from rich.table import Table
 
-from mlbench import Dataset, Dim, EnginePlan, Executable, GraphBackend, Model, Profile, Samples, Variant, Weights
+from mlbench import (
+    DECODE,
+    Dataset,
+    Dim,
+    EnginePlan,
+    Executable,
+    GenerationProgram,
+    GraphBackend,
+    Model,
+    Profile,
+    Prompt,
+    Samples,
+    Variant,
+    Weights,
+)
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.toolkit import host_array, pad_rows
@@ -37,7 +54,8 @@ class Way:
     """How a reference application runs samples, a part of them at a time."""
 
     title: str
-    batch: int
+    batches: Mapping[str, int]
+    """Samples in a part, by the backend on which there is a reference application."""
     ours: int | Literal["auto"] = "auto"
     """Samples per batch of mlbench: measured, or what the workload's tuning says."""
     run: Callable[[Model, Sequence[Any], Mapping[str, Executable]], object]
@@ -90,36 +108,85 @@ def paired_with_labels(model: Model, samples: Sequence[Any], graphs: Mapping[str
     return np.array(pairs, dtype=np.float32).tobytes(), good
 
 
+def by_generate(model: Model, samples: Sequence[Prompt], graphs: Mapping[str, Any]) -> object:
+    """Answer one prompt by Hugging Face's ``generate``."""
+    assert isinstance(model.program, GenerationProgram)
+    decoding, (prompt,) = model.program.decoding, samples
+    end = decoding.end_tokens[0]
+    ids = torch.from_numpy(prompt.tokens)[None]
+    with torch.inference_mode():
+        return graphs[NETWORK].generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            num_beams=decoding.beams,
+            early_stopping=decoding.beams > 1,
+            min_new_tokens=decoding.min_new_tokens,
+            max_new_tokens=decoding.max_new_tokens,
+            pad_token_id=end,
+            eos_token_id=end,
+        )
+
+
+def network_of(model: Model) -> Any:
+    """Return a language model as Hugging Face has it, with the attention that it has there."""
+    network: Any = model.graphs[DECODE].module().network
+    network.set_attn_implementation("sdpa" if network._supports_sdpa else "eager")
+    return network
+
+
+NETWORK = "network"
+"""Beside compiled graphs: a language model's network as Hugging Face has it."""
+BOTH = {"pytorch": 1, "onnxruntime": 1}
 WAYS = {
-    "resnet50": Way(title="batches of 32", batch=32, run=in_one_call),
-    "retinanet": Way(title="one image", batch=1, run=in_one_call),
-    "3d-unet": Way(title="one volume, window by window", batch=1, ours=2, run=window_by_window),
-    "bert": Way(title="one question, padded to the longest", batch=1, run=padded_to_the_longest),
-    "dlrm-v2": Way(title="one sample, labels paired row by row", batch=1, run=paired_with_labels),
+    "resnet50": Way(title="images as they come", batches={"onnxruntime": 32}, run=in_one_call),
+    "retinanet": Way(title="images as they come", batches={"pytorch": 32, "onnxruntime": 1}, run=in_one_call),
+    "3d-unet": Way(title="one volume, window by window", batches=BOTH, ours=2, run=window_by_window),
+    "bert": Way(title="one question, padded to the longest", batches=BOTH, run=padded_to_the_longest),
+    "dlrm-v2": Way(title="one sample, labels paired row by row", batches={"pytorch": 1}, run=paired_with_labels),
+    "stable-diffusion-xl": Way(title="one prompt", batches={"pytorch": 1}, ours=16, run=in_one_call),
+    "gptj": Way(title="one article, generate with beams", batches={"pytorch": 1}, run=by_generate),
+    "llama2-70b": Way(title="one prompt, generate", batches={"pytorch": 1}, run=by_generate),
+    "mixtral-8x7b": Way(title="one prompt, generate", batches={"pytorch": 1}, run=by_generate),
 }
 
 
-def reference_rate(way: Way, model: Model, graphs: Mapping[str, Executable], data: Sequence[Any]) -> float:
-    """Return samples per second of a bare loop over all samples, in their order."""
+def reference_rate(way: Way, batch: int, model: Model, graphs: Mapping[str, Executable], data: Sequence[Any]) -> float:
+    """Return samples per second of a bare loop over samples, in their order."""
     started = time.perf_counter()
-    for start in range(0, len(data), way.batch):
-        way.run(model, data[start : start + way.batch], graphs)
+    for start in range(0, len(data), batch):
+        way.run(model, data[start : start + batch], graphs)
     return len(data) / (time.perf_counter() - started)
 
 
-def rates(way: Way, backend: GraphBackend, model: Model, dataset: Dataset, rounds: int) -> list[tuple[float, float]]:
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How much is timed."""
+
+    rounds: int
+    samples: int
+    """Of the reference's way at most, spread over the dataset."""
+
+
+def rates(way: Way, backend: GraphBackend, model: Model, dataset: Dataset, timing: Timing) -> list[tuple[float, float]]:
     """Return (reference, mlbench) rates, a pair per round."""
     indices = list(range(dataset.count))
     dataset.load(indices)
     samples = Samples(indices, indices, dataset)
-    plan = EnginePlan(batching="bucketed", batch=way.ours, workers=2)  # as their tuning says
-    graphs = {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
-    found = []
+    is_language = isinstance(model.program, GenerationProgram)
+    plan = EnginePlan(batching="bucketed", batch=way.ours, workers=1 if is_language else 2)  # as their tuning says
+    graphs: Mapping[str, Any] = (
+        {NETWORK: network_of(model)}
+        if is_language
+        else {name: backend.compile(graph, plan.precision) for name, graph in model.graphs.items()}
+    )
+    batch, step = way.batches[backend.name], max(1, dataset.count // timing.samples)
+    data, found = samples.data()[::step], []
     with engine_of(backend, model, plan) as engine:
         engine.warm_up(samples)
-        reference_rate(way, model, graphs, samples.data())
-        for _ in range(rounds):
-            reference = reference_rate(way, model, graphs, samples.data())
+        reference_rate(way, batch, model, graphs, data[: 2 * batch])
+        for _ in range(timing.rounds):
+            reference = reference_rate(way, batch, model, graphs, data)
             found.append((reference, mlbench_rate(model, engine, dataset)))
             dataset.load(indices)  # LoadGen unloaded them
     return found
@@ -129,23 +196,35 @@ def rates(way: Way, backend: GraphBackend, model: Model, dataset: Dataset, round
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--workload", "workloads", multiple=True, type=click.Choice(list(WAYS)), default=tuple(WAYS))
 @click.option("--backend", "backends", multiple=True, default=("pytorch", "onnxruntime"), show_default=True)
-def main(rounds: int, workloads: Sequence[str], backends: Sequence[str]) -> None:
+@click.option(
+    "--samples", "most", default=1_000, show_default=True, help="Most that the reference's way is timed with."
+)
+def main(rounds: int, workloads: Sequence[str], backends: Sequence[str], most: int) -> None:
     """Print both rates and their ratio for each workload and backend."""
     plugins = Plugins.discover()
     table = Table(title=f"Offline, mini, fp32: median of {rounds} rounds")
-    for heading in ("workload", "the reference's way", "backend", "it, samples/s", "mlbench, samples/s", "ratio"):
+    for heading in (
+        "workload",
+        "the reference's way",
+        "batch",
+        "backend",
+        "it, samples/s",
+        "mlbench, samples/s",
+        "ratio",
+    ):
         table.add_column(heading)
     for name in workloads:
         workload = plugins.workload(name)
         variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
         model, dataset = workload.model(variant), workload.dataset(variant)
-        for each in backends:
+        for each in (each for each in backends if each in WAYS[name].batches):
             backend = plugins.backend(each)
             assert isinstance(backend, GraphBackend)
-            pairs = rates(WAYS[name], backend, model, dataset, rounds)
+            pairs = rates(WAYS[name], backend, model, dataset, Timing(rounds, most))
             reference, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
             ratio = statistics.median(ours / reference for reference, ours in pairs)
-            table.add_row(name, WAYS[name].title, each, f"{reference:,.1f}", f"{ours:,.1f}", f"{ratio:.2f}")
+            way, batch = WAYS[name].title, str(WAYS[name].batches[each])
+            table.add_row(name, way, batch, each, f"{reference:,.1f}", f"{ours:,.1f}", f"{ratio:.2f}")
     Console(width=120).print(table)
 
 

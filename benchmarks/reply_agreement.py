@@ -100,6 +100,8 @@ class ChangedSamples(WrappedDataset):
 class NoisyGraph(WrappedGraph):
     """A graph with noise on all its weights, the same each time."""
 
+    is_used_once = True
+
     def __init__(self, graph: Graph, size: float) -> None:
         super().__init__(graph)
         self._size = size

@@ -22,18 +22,24 @@ def runtime_to_json(facts: RuntimeFacts) -> JsonObject:
     found: dict[str, Any] = {} if facts.device is None else {"device": facts.device}
     if facts.devices is not None:
         found["devices"] = None if facts.devices == UNKNOWN else facts.devices
+    if facts.compiled is not None:
+        found["compiled"] = facts.compiled
     return found | dict(facts.extra)
 
 
 def runtime_from_json(values: JsonObject) -> RuntimeFacts:
     """Return the facts that a JSON object holds; what has another form than the field of its name is in ``extra``."""
-    device, devices = values.get("device"), values.get("devices")
-    has_device = isinstance(device, str)
-    has_devices = "devices" in values and (devices is None or isinstance(devices, int))
-    known = {name for name, is_known in (("device", has_device), ("devices", has_devices)) if is_known}
+    device, devices, compiled = values.get("device"), values.get("devices"), values.get("compiled")
+    is_of_field = {
+        "device": isinstance(device, str),
+        "devices": "devices" in values and (devices is None or isinstance(devices, int)),
+        "compiled": isinstance(compiled, str),
+    }
+    known = {name for name, is_known in is_of_field.items() if is_known}
     return RuntimeFacts(
-        device=device if has_device else None,
-        devices=(UNKNOWN if devices is None else devices) if has_devices else None,
+        device=device if "device" in known else None,
+        devices=(UNKNOWN if devices is None else devices) if "devices" in known else None,
+        compiled=compiled if "compiled" in known else None,
         extra={name: value for name, value in values.items() if name not in known},
     )
 

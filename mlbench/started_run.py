@@ -176,7 +176,7 @@ def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | Non
 def _modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
     """Return the modules that a run's process is forked with."""
     of_networks = workload.preload if backend.preload else ()
-    return (MEASURE.partition(":")[0], *backend.preload, *of_networks)
+    return (MEASURE.partition(":")[0], *backend.preload, *workload.preload_always, *of_networks)
 
 
 def _storable(value: object) -> Any:

@@ -197,6 +197,10 @@ BROKEN = {
         of_another("mlbench_workloads", WORKLOAD.replace('"bert"', '"chess"')),
         "chess",
     ),
+    "a workload with modules to load that are text": (
+        of_another("mlbench_workloads", WORKLOAD.replace("name, title", "preload_always = 'torch'\n    name, title")),
+        "preload is a str, no sequence of names",
+    ),
     "a workload without a title": (
         of_another("mlbench_workloads", WORKLOAD.replace('"a workload"', "None")),
         "title is None, not text",

@@ -25,6 +25,13 @@ def test_what_only_a_backend_knows_stands_beside_the_fields_and_comes_back_as_ex
     assert runtime_from_json(values) == said
 
 
+def test_what_a_backend_compiled_unasked_is_text():
+    said = RuntimeFacts(compiled="prefill, decode")
+    assert runtime_to_json(said) == {"compiled": "prefill, decode"}
+    assert runtime_from_json({"compiled": "prefill, decode"}) == said
+    assert runtime_from_json({"compiled": True}) == RuntimeFacts(extra={"compiled": True})
+
+
 def test_a_number_of_devices_that_a_backend_cannot_tell_is_null_and_one_it_does_not_say_is_absent():
     assert runtime_to_json(RuntimeFacts(devices="unknown")) == {"devices": None}
     assert runtime_from_json({"devices": None}) == RuntimeFacts(devices="unknown")

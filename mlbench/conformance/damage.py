@@ -24,6 +24,8 @@ _SEED = 1
 class DamagedGraph(WrappedGraph):
     """A graph whose module is changed before a backend gets it."""
 
+    is_used_once = True
+
     def __init__(self, graph: Graph, change: Change) -> None:
         super().__init__(graph)
         self._change = change

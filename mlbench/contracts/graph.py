@@ -91,6 +91,8 @@ class Graph(ABC):
 
     The first axis of each is `mlbench.contracts.generation.SLOTS`: rows that belong to one sequence each.
     """
+    is_used_once: bool = False
+    """Whether what takes long to make of it, to be kept for later runs, is not worth making: a damaged copy."""
 
     @abstractmethod
     def module(self) -> torch.nn.Module:

@@ -21,5 +21,8 @@ class RuntimeFacts:
     """``cpu``, or the accelerator's name as torch gives it: the run is compared with its ceilings."""
     devices: int | Literal["unknown"] | None = None
     """How many accelerators the whole run used; None: one for each instance. A record has null for `UNKNOWN`."""
+    compiled: str | None = None
+    """Which graphs were compiled because this machine can, where a setting leaves that to the backend: ``prefill,
+    decode``. Runs in which these differ are not compared. None: settings alone decided."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What only this backend knows, such as threads, instruction set and versions: JSON values by name."""

@@ -139,6 +139,28 @@ class CacheCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyCounts:
+    """The part of a test in which samples waited for a slot, so that all slots were in use. Its rest is the tail."""
+
+    new_tokens: int = 0
+    """Tokens of answers made in it."""
+    busy_ns: int = 0
+    """How long its steps took; 0: no sample ever waited."""
+    whole_ns: int = 0
+    """How long all steps took, those of the tail included."""
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens per second, of several instances that of each on average; None where no sample waited."""
+        return 1e9 * self.new_tokens / self.busy_ns if self.busy_ns else None
+
+    @property
+    def tail_share(self) -> float:
+        """The share of the time that was the tail."""
+        return 1 - self.busy_ns / self.whole_ns if self.whole_ns else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationStatistics(EngineStatistics):
     """Statistics of an engine that generates tokens; ``busy_ns`` is the time spent in the backend."""
 
@@ -162,6 +184,8 @@ class GenerationStatistics(EngineStatistics):
     """From a slot to the answer, summed over samples."""
     copied_rows: int = 0
     """Copied rows of the cache: beams that forked, sequences moved into free slots."""
+    steady: SteadyCounts | None = None
+    """None: not counted. Where samples arrive over time, it says nothing."""
     cache: CacheCounts | None = None
     sweep_tokens_per_s: Mapping[int, float] = field(default_factory=dict)
 
@@ -174,6 +198,18 @@ class GenerationStatistics(EngineStatistics):
     def sweep_per_s(self) -> Mapping[int, float]:
         """Tokens per second by number of slots."""
         return self.sweep_tokens_per_s
+
+    @property
+    def steady_tokens_per_s(self) -> float | None:
+        """Tokens of answers per second as long as samples waited, of all instances; None if none did."""
+        each_per_s = self.steady.tokens_per_s if self.steady else None
+        return None if each_per_s is None else (self.instances or 1) * each_per_s
+
+    @property
+    def steady_samples_per_s(self) -> float | None:
+        """The same in samples, of as many tokens as an answer has on average."""
+        tokens_per_s = self.steady_tokens_per_s
+        return tokens_per_s * self.samples / self.new_tokens if tokens_per_s and self.new_tokens else None
 
     @property
     def useful_share(self) -> float | None:

@@ -74,6 +74,7 @@ def check_workload(workload: Any) -> None:
     _check_file(workload.tuning, "tuning")
     _check_file(workload.sources, "sources")
     _check_preload(workload.preload)
+    _check_preload(workload.preload_always)
 
 
 def check_scenario(scenario: Any) -> None:

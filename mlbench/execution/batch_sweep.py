@@ -12,6 +12,7 @@ from typing import Any
 
 _SIZE_BUDGET_S = 0.3
 _REPEATS = 3
+_LONG_TRIES_S = 0.6  # two tries suffice where they take so long: what disturbs a moment is little of it
 _DONE_BELOW = 0.85
 _LAST = 2  # one size may be slow by accident: two in a row must be
 _NEARLY_BEST = 0.98
@@ -38,10 +39,11 @@ class BatchChoice:
 def choose_batch(run: Run, data: Sequence[Any], largest: int, *, workers: int = 1) -> BatchChoice:
     """Return the batch with the most samples per second.
 
-    Tries 1, 2, 4, ... up to ``largest``, each at least three times, and stops where two in a row are clearly worse than
-    the best, also right beside it, for the machine may have been busy; or where one batch outlasts a second. Sizes that
-    came near the best, or may have met a busy machine, are then timed in turns until three rounds in a row choose the
-    same. A smaller batch is preferred when it is within 2 % of the best: it answers sooner.
+    Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, and stops where two in a row
+    are clearly worse than the best, also right beside it, for the machine may have been busy; or where one batch
+    outlasts a second. Sizes that came near the best, or may have met a busy machine, are then timed in turns until
+    three rounds in a row choose the same. A smaller batch is preferred when it is within 2 % of the best: it answers
+    sooner.
 
     Args:
         run: as it will run: one batch on each of the ``workers``.
@@ -130,7 +132,7 @@ def _best_seconds(run: Run, batch: Sequence[Any]) -> float:
         run(batch)
         fastest = min(fastest, time.perf_counter() - before)
         tries += 1
-        if fastest > 1:
+        if fastest > 1 or (tries > 1 and time.perf_counter() - started > _LONG_TRIES_S):
             break
     return fastest
 

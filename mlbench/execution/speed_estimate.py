@@ -36,11 +36,25 @@ class SpeedEstimate:
     """Samples per second, many at once."""
     saturated_per_s: float | None = None
     """The same at saturation, where it was measured; see `measure_saturated_speed`."""
+    is_tested: bool = False
+    """Whether a whole test was looked at, and not this trial alone."""
 
     @property
     def sustained_per_s(self) -> float:
         """Samples per second of a stream of single samples: saturated if known, otherwise one after another."""
         return self.saturated_per_s or 1e9 / self.latency_ns
+
+    def with_seen(self, seen_per_s: float | None, *, is_saturated: bool) -> SpeedEstimate:
+        """Return it with a rate that a test showed, if that is higher; None: it showed none.
+
+        ``is_saturated``: where saturation was not measured, take it for that.
+        """
+        if seen_per_s is None:
+            return self
+        saturated_per_s = seen_per_s if is_saturated and self.saturated_per_s is None else self.saturated_per_s
+        return dataclasses.replace(
+            self, rate_per_s=max(self.rate_per_s, seen_per_s), saturated_per_s=saturated_per_s, is_tested=True
+        )
 
 
 def measure_speed(

@@ -15,6 +15,7 @@ from mlbench.contracts.engine import Engine, GraphCalls
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.scenario import LoadSettings, Scenario
+from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.discovery import Plugins
 from mlbench.execution.channel import Channel
 from mlbench.execution.pass_order import OrderedEngine
@@ -34,7 +35,7 @@ from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
 from mlbench.measurement.server_rate import RateBracket
-from mlbench.measurement.shared_accuracy import take_accuracy_test
+from mlbench.measurement.shared_accuracy import earlier_speed, take_accuracy_test
 from mlbench.measurement.spot_check import spot_check
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import RunOutcome
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 _UNMEASURED = nullcontext()
 _ACCURACY_SPEED = 20
+_ACCURACY_S = 1.0  # in which a language model's accuracy test sends its samples
 _USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which rate is held
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
@@ -75,9 +77,9 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     channel.progress("compile")
     with open_engine(job, model, dataset) as ready:
         channel.progress(WARM_UP)
-        with kept.forget_on_failure():
-            pace = warm_up(ready, job, model)
         tests = _Tests(job, model, dataset, limits, channel, ready)
+        with kept.forget_on_failure():
+            pace = tests.warm_up(has_metric=metric is not None)
         traffic: dict[Mode, Traffic] = {}
         if metric and not spec.accuracy_of:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
@@ -164,6 +166,16 @@ def _calls_of(engine: Engine) -> list[GraphCalls]:
     return calls
 
 
+def _steady_speed(engine: Engine) -> float:
+    """Return the samples per second of a test of a language model without its tail; 0 where the engine does not say."""
+    try:
+        counted = engine.statistics()
+    except Exception:  # a plugin's code
+        logger.exception("the engine's statistics are not available")
+        return 0.0
+    return (isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s) or 0.0
+
+
 def _reset_counts(engine: Engine) -> None:
     """Reset an engine's statistics: those so far are not of the measured part."""
     for question in (engine.statistics, engine.calls):
@@ -215,16 +227,27 @@ class _Tests:
     channel: Channel
     ready: RunningEngine
 
+    def warm_up(self, *, has_metric: bool) -> SpeedEstimate:
+        """Warm the engine up; what another test shows of its speed is not looked for here."""
+        spec = self.job.spec
+        known_per_s = None if self.job.scenario.waits_for_answers else earlier_speed(spec)
+        is_tested_next = has_metric and not spec.accuracy_of
+        return warm_up(self.ready, self.job, self.model, known_per_s=known_per_s, is_tested_next=is_tested_next)
+
     def drive_accuracy(self, pace: SpeedEstimate) -> tuple[Traffic, SpeedEstimate]:
         """Send every sample once, and refine the speed estimate."""
         load = _fill_load(self.job.load, self.limits, pace)
         # Poisson arrivals are at the target rate in an accuracy test too; nothing is timed there, so send faster
         started = time.perf_counter()
-        traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=_ACCURACY_SPEED * load.target_qps))
-        rate_per_s = traffic.answered / (time.perf_counter() - started)
+        is_language = isinstance(self.model.program, GenerationProgram)
+        # many at once are answered in little more time than one, and what they show is the speed at saturation
+        target_qps = max(_ACCURACY_SPEED * load.target_qps, self.dataset.count / _ACCURACY_S if is_language else 0.0)
+        traffic = self.drive(Mode.ACCURACY, dataclasses.replace(load, target_qps=target_qps))
+        whole_per_s = traffic.answered / (time.perf_counter() - started)
+        rate_per_s = max(whole_per_s, _steady_speed(self.ready.engine) if is_language else 0.0)
         if not traffic.faults:
             pace = repeat_slow_trial(self.ready, self.job, self.model, pace, seen_per_s=rate_per_s)
-        return traffic, dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
+        return traffic, pace.with_seen(rate_per_s, is_saturated=is_language)
 
     def drive_performance(
         self, pace: SpeedEstimate, section: AbstractContextManager[object]

@@ -94,11 +94,24 @@ def part_of_run(payload: Mapping[str, Any]) -> Part:
     )
 
 
-def warm_up(ready: RunningEngine, job: Job, model: Model) -> SpeedEstimate:
-    """Warm the engine up on samples spread over the dataset, and estimate its speed at several loads."""
+def warm_up(
+    ready: RunningEngine, job: Job, model: Model, *, known_per_s: float | None = None, is_tested_next: bool = False
+) -> SpeedEstimate:
+    """Warm the engine up on samples spread over the dataset, and estimate its speed at several loads.
+
+    Args:
+        ready: the engine.
+        job: what is run.
+        model: the same.
+        known_per_s: samples per second that such an engine reached in an earlier run, with all samples at once.
+        is_tested_next: whether a test follows whose speed counts, too. In both cases the speed of a language model
+            with many samples at once need not be looked for, which takes seconds.
+    """
+    is_known = is_tested_next or known_per_s is not None
     with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
         ready.engine.warm_up(samples)
-        return _trial(ready.engine, samples, job, model)
+        pace = _trial(ready.engine, samples, job, model, is_saturation_known=is_known)
+    return pace.with_seen(known_per_s, is_saturated=isinstance(model.program, GenerationProgram))
 
 
 def repeat_slow_trial(
@@ -129,10 +142,14 @@ def repeat_trial(ready: RunningEngine, job: Job, model: Model, pace: SpeedEstima
     return max(pace, again, key=lambda each: each.sustained_per_s)
 
 
-def _trial(engine: Engine, samples: Samples, job: Job, model: Model) -> SpeedEstimate:
+def _trial(
+    engine: Engine, samples: Samples, job: Job, model: Model, *, is_saturation_known: bool = False
+) -> SpeedEstimate:
     pace = measure_speed(engine, samples, job.scenario.query_size(job.load), job.load.stall_timeout_s)
     is_rate_given = job.scenario.sends_rate and job.load.target_qps
-    if isinstance(model.program, GenerationProgram) and not (job.scenario.waits_for_answers or is_rate_given):
+    is_rate_share = job.scenario.sends_rate and job.load.server_load != "auto"  # of what this trial measures
+    is_needed = not (job.scenario.waits_for_answers or is_rate_given) and (is_rate_share or not is_saturation_known)
+    if isinstance(model.program, GenerationProgram) and is_needed:
         pace = measure_saturated_speed(pace, engine, samples, job.load.stall_timeout_s)
     return pace
 

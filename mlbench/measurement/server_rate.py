@@ -67,7 +67,8 @@ class RateBracket:
             load: of the performance test, with its least duration and count filled in.
         """
         rate_per_s = _first_rate(pace)
-        if load.min_query_count / rate_per_s > _LONG_RUN * load.min_duration_ms / 1000:  # or was the machine busy?
+        is_long = load.min_query_count / rate_per_s > _LONG_RUN * load.min_duration_ms / 1000
+        if is_long and not (pace.is_tested and pace.saturated_per_s):  # or was the machine busy?
             pace = repeat_trial(self.ready, self.job, self.model, pace)
             rate_per_s = max(rate_per_s, _first_rate(pace))
         least_per_s = min(rate_per_s, _LEAST_SINGLE * pace.sustained_per_s)

@@ -10,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlbench.contracts.graph import Precision
+from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
 from mlbench.contracts.metric import Metric, OutputDifference, Target
-from mlbench.errors import DataError
+from mlbench.contracts.statistics import GenerationStatistics
+from mlbench.errors import DataError, MlbenchError
+from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_record import OutputDifferenceRecord, read
@@ -35,6 +38,31 @@ def take_accuracy_test(spec: JobSpec) -> JobSpec:
         shutil.rmtree(place, ignore_errors=True)
         return replace(spec, accuracy_of="")
     return spec
+
+
+def earlier_speed(spec: JobSpec) -> float | None:
+    """Return the samples per second of the run whose accuracy test is taken over.
+
+    Of a language model those of its steady part, where it has one. None: there is no such run, it did not send all
+    samples at once, or it cannot be read any more.
+    """
+    if not spec.accuracy_of:
+        return None
+    try:
+        record = read(Path(spec.accuracy_of))
+    except DataError:
+        return None
+    pattern = LOAD_PATTERNS.get(record.scenario_facts.loadgen)
+    if not pattern or pattern.arrivals is not Arrivals.ALL_AT_ONCE:
+        return None
+    counted = record.engine
+    if isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s:
+        return counted.steady_samples_per_s
+    try:
+        found = float(read_detail(Path(spec.accuracy_of) / Mode.PERFORMANCE / DETAIL).values[pattern.rate_key])
+    except (MlbenchError, KeyError, TypeError, ValueError):
+        return None
+    return found if found > 0 else None
 
 
 def read_scores(folder: Path, metric: Metric, precision: Precision, targets: Sequence[Target]) -> Accuracy | None:

@@ -87,6 +87,7 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,
     "clocks": _clocks,
     "tuning": _tuning,
+    "compiled": lambda record: record.runtime.compiled or "as its settings say",
     "data": lambda record: record.fingerprints.get("data", "unknown")[:12],
     "model": _model,
     "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
@@ -94,7 +95,8 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "traffic": lambda record: str(record.scenario_facts),
 }
 """Facts that must also be the same on both sides. Tuning is the settings that plugins ship; it follows from the facts
-above, so it may differ where one of those is compared across. Traffic is how the scenario sent its queries when the run
+above, so it may differ where one of those is compared across. Compiled is what a backend compiled because the machine
+can. Traffic is how the scenario sent its queries when the run
 was made; it follows from the scenario."""
 
 

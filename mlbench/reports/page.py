@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, RunRecord
 from mlbench.reports.console import (
@@ -42,6 +43,7 @@ def _lines(record: RunRecord) -> Iterator[str]:
     yield from _origin(record)
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
     yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
+    yield from _steady(record)
     if estimate_note(record):
         yield f"            {ESTIMATE_NOTE}"
     yield f"  accuracy  {accuracy(record)}"
@@ -91,6 +93,22 @@ def _origin(record: RunRecord) -> Iterator[str]:
     if record.replay:
         taken = f", with its {chosen_text(record.replay)}" if record.replay.chosen else ""
         yield f"  replay    of {record.replay.of}{taken}"
+
+
+def _steady(record: RunRecord) -> Iterator[str]:
+    """Yield the speed of a language model without the tail, where all samples came at once."""
+    engine = record.engine
+    if not isinstance(engine, GenerationStatistics) or not engine.steady:
+        return
+    if not record.scenario_facts.sends_all_at_once:
+        return
+    if (tokens_per_s := engine.steady_tokens_per_s) is None:
+        yield "            no sample waited for a slot: all of it is the tail of a longer test"
+        return
+    yield (
+        f"            {three_digits(tokens_per_s)} tokens/s as long as samples waited for a slot; "
+        f"the tail, in which none did, took {engine.steady.tail_share:.0%} of the time"
+    )
 
 
 def _stages(stages_ns: Mapping[str, int]) -> str:

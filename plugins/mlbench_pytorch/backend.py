@@ -17,6 +17,7 @@ class PyTorch(TorchBackend):
     name = "pytorch"
     title = "torch modules, eager or torch.compile"
     preload = ("torch",)
+    tuning = Path(__file__).parent / "tuning.toml"
 
     def probe(self) -> Probe:
         """Look for the distribution and for device files; torch itself stays unloaded."""

@@ -29,7 +29,7 @@ def test_each_setting_of_a_run_has_its_value_its_layer_and_a_line_on_what_it_doe
     lines = settings("bert", "pytorch", "--set", "backend.compile=true").stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("backend.compile "))
     assert lines[at].split() == ["backend.compile", "true", "command", "line"]
-    assert lines[at + 1].strip() == "Compile modules; on a CPU it needs a C++ compiler. [true or false]"
+    assert lines[at + 1].strip() == "Compile modules; on a CPU it needs a C++ compiler. [true or false or auto]"
 
 
 def test_an_explanation_names_the_layers_that_set_a_key_and_the_file_of_each(settings, tmp_path):

@@ -22,6 +22,7 @@ STEADY = [100, 101, 99, 100, 100]
         ("model", {"fingerprints": {"weights": "other"}}),
         ("seeds", {"seeds": {"qsl": 1, "sample_index": 2, "schedule": 3}}),
         ("loadgen", {"loadgen_version": "other"}),
+        ("compiled", {"runtime": {"device": "cpu", "compiled": "prefill, decode"}}),
     ],
 )
 def test_a_fact_that_must_match_refuses_unless_compared_across(runs, fact, change, compare_after_quiet_nights):

@@ -52,6 +52,21 @@ def test_the_sweep_stops_at_batches_that_outlast_a_second(monkeypatch):
     assert max(swept(monkeypatch, lambda size: 2.0)[1]) == 1
 
 
+def test_slow_batches_are_tried_twice_and_fast_ones_more_often(monkeypatch):
+    """A first call, then tries: three or more of a tenth of a second each, two of four tenths."""
+    calls = []
+
+    def seconds(size):
+        calls.append(size)
+        return 0.1 if size == 1 else 0.4
+
+    choice(monkeypatch, seconds, largest=2)
+    in_turns = calls.index(2)
+    assert calls[:in_turns] == [1, 1, 1, 1]
+    assert calls[in_turns : in_turns + 3] == [2, 2, 2]
+    assert calls[in_turns + 3 : in_turns + 4] in ([], [1])
+
+
 def test_the_clock_of_the_sweep_is_real():
     assert choose_batch(lambda batch: sum(range(50_000)), range(10), 4).batch == 4
 

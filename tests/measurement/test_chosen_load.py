@@ -1,17 +1,19 @@
 """What a run sends where nobody said how much."""
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from mlbench import Dataset, Engine
+from mlbench import Dataset, Engine, GenerationProgram
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.statistics import GenerationStatistics, SteadyCounts
 from mlbench.execution import speed_estimate
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement import measure
+from mlbench.measurement import measure, running_engine
 from mlbench.measurement.running_engine import RunningEngine, repeat_slow_trial
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import official_limits
@@ -195,3 +197,63 @@ def test_the_speed_of_the_accuracy_test_is_what_a_trial_is_compared_with(clock, 
     tests = measure._Tests(job, SimpleNamespace(program=None), Numbers(), limits, None, ready)
     _, pace = tests.drive_accuracy(SLOW)
     assert measure._fill_load(job.load, limits, pace).target_qps == pytest.approx(100)
+
+
+class Generating(Steady):
+    """Counts as a language model's engine does: ten samples of ten tokens, of which it made half in 10 ms."""
+
+    def statistics(self):
+        steady = SteadyCounts(new_tokens=50, busy_ns=10_000_000, whole_ns=40_000_000)
+        return GenerationStatistics(samples=10, new_tokens=100, steady=steady)
+
+
+def test_a_language_models_accuracy_test_sends_its_samples_within_a_second_and_its_speed_is_without_the_tail(
+    clock, monkeypatch
+):
+    """40 samples in 0.2 s are 200 a second; 5 samples in 10 ms are 500."""
+    sent = []
+
+    def drive(tests, mode, load, **more):
+        sent.append(load.target_qps)
+        clock.now_s += 0.2
+        return SimpleNamespace(answered=40, faults=[])
+
+    monkeypatch.setattr(measure, "time", clock)
+    monkeypatch.setattr(measure._Tests, "drive", drive)
+    ready = SimpleNamespace(engine=Generating(clock, 0.005), dataset=Numbers())
+    job = SimpleNamespace(scenario=SERVER, load=LoadSettings())
+    model = SimpleNamespace(program=Mock(spec=GenerationProgram))
+    tests = measure._Tests(job, model, Numbers(), official_limits(RULES, SERVER), None, ready)
+    alone = pace_of(latency_ns=10**9, fastest_ns=10**9, rate_per_s=1.0)
+    _, pace = tests.drive_accuracy(alone)
+    assert sent == [40]
+    assert (pace.rate_per_s, pace.saturated_per_s, pace.is_tested) == (500, 500, True)
+
+
+@pytest.mark.parametrize(
+    ("load", "shown", "crowds"),
+    [
+        ({}, {}, 1),
+        ({}, {"known_per_s": 20.0}, 0),
+        ({}, {"is_tested_next": True}, 0),
+        ({"server_load": 0.5}, {"is_tested_next": True}, 1),
+    ],
+    ids=["nothing is known", "an earlier run", "a test that follows", "a share of what the trial measures"],
+)
+def test_a_language_models_speed_with_many_samples_is_looked_for_where_nothing_else_shows_it(
+    engine, monkeypatch, load, shown, crowds
+):
+    asked = []
+
+    def crowd(pace, *_):
+        asked.append(pace)
+        return pace
+
+    monkeypatch.setattr(running_engine, "measure_saturated_speed", crowd)
+    monkeypatch.setattr(Steady, "warm_up", lambda engine, samples: None, raising=False)
+    ready = SimpleNamespace(engine=engine, dataset=Numbers())
+    job = SimpleNamespace(scenario=SERVER, load=LoadSettings(**load))
+    model = SimpleNamespace(program=Mock(spec=GenerationProgram))
+    pace = running_engine.warm_up(ready, job, model, **shown)
+    assert len(asked) == crowds
+    assert (pace.saturated_per_s, pace.is_tested) == (shown.get("known_per_s"), "known_per_s" in shown)

@@ -165,6 +165,12 @@ def test_a_slow_trial_is_repeated_before_a_run_is_made_long_by_it(tmp_path, monk
     assert search_of(AtOnce(), tmp_path).find_rate(pace_of(10, 10), LOAD) == pytest.approx(600)
 
 
+def test_a_speed_at_saturation_that_a_test_showed_is_not_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_rate, "repeat_trial", lambda *given: pytest.fail("tried again"))
+    pace = pace_of(10, 2).with_seen(10, is_saturated=True)
+    assert search_of(AtOnce(), tmp_path).find_rate(pace, LOAD) == pytest.approx(6)
+
+
 def test_a_repeated_trial_in_a_busy_moment_lowers_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(server_rate, "repeat_trial", lambda *given: pace_of(1, 1))
     assert search_of(AtOnce(), tmp_path).find_rate(pace_of(100, 100), LOAD) == pytest.approx(60)

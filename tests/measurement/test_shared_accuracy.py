@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from mlbench import Metric, Target
-from mlbench.measurement.shared_accuracy import read_scores, take_accuracy_test
+from mlbench.measurement.shared_accuracy import earlier_speed, read_scores, take_accuracy_test
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_record import RunRecord, read
 
+LOGS = Path(__file__).parents[1] / (
+    "data/submission/v4.1/closed/ConnectTechInc/results/Orin_TRT/gptj-99/Offline/performance/run_1"
+)
 STORED_RUN = Path(__file__).parents[1] / "data/records/resnet50-pytorch-Offline.json"
 
 
@@ -88,6 +91,34 @@ def test_a_record_that_is_gone_or_has_no_scores_gives_none(earlier):
     assert read_scores(earlier, TopOne(), "fp32", TopOne.targets) is None
     (earlier / "record.json").unlink()
     assert read_scores(earlier, TopOne(), "fp32", TopOne.targets) is None
+
+
+def test_the_speed_of_the_earlier_run_is_what_loadgen_counted(spec, earlier):
+    shutil.copytree(LOGS, earlier / "performance")
+    assert earlier_speed(spec) == pytest.approx(0.927649)
+
+
+def test_of_a_language_model_it_is_that_without_the_tail(spec, earlier):
+    """200 tokens in 2 s, of answers of ten tokens: ten samples a second."""
+    steady = {"new_tokens": 200, "busy_ns": 2 * 10**9, "whole_ns": 3 * 10**9}
+    replace_in_record(earlier, engine={"samples": 25, "new_tokens": 250, "steady": steady})
+    assert earlier_speed(spec) == pytest.approx(10)
+
+
+def test_no_speed_is_taken_over_where_there_is_none(spec, earlier):
+    assert earlier_speed(replace(spec, accuracy_of="")) is None
+    assert earlier_speed(spec) is None, "its logs are gone"
+    shutil.copytree(LOGS, earlier / "performance")
+    facts = read(earlier).scenario_facts.model_dump(mode="json")
+    replace_in_record(earlier, scenario_facts=facts | {"loadgen": "Server", "arrivals": "at a rate"})
+    assert earlier_speed(spec) is None, "a rate was chosen there"
+    (earlier / "record.json").unlink()
+    assert earlier_speed(spec) is None
+
+
+def replace_in_record(folder, **changes):
+    fields = json.loads((folder / "record.json").read_text()) | changes
+    (folder / "record.json").write_text(json.dumps(fields))
 
 
 @pytest.mark.parametrize(("tier", "is_allowed"), [("smoke", True), ("dev", False), ("valid", False)])

@@ -125,6 +125,7 @@ DIFFERENT = {
     "model": {"fingerprints": {"weights": "0" * 64}},
     "seeds": None,
     "loadgen": {"loadgen_version": "6.1"},
+    "compiled": {"runtime": {"compiled": "prefill, decode"}},
 }
 
 

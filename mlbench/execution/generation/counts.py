@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mlbench.contracts.statistics import DecodeCounts, GenerationStatistics, PrefillCounts
+from mlbench.contracts.statistics import DecodeCounts, GenerationStatistics, PrefillCounts, SteadyCounts
 
 
 @dataclass(slots=True)
@@ -38,11 +38,31 @@ class GenerationCounts:
     """Copied rows of the cache: beams that forked, sequences moved into free slots."""
     steps_by_size: dict[int, int] = field(default_factory=dict)
     """Number of decode steps by number of sequences."""
+    steady_ns: int = 0
+    """Time of steps until no request waited for a slot; 0: none ever did."""
+    steady_useful: int = 0
+    """`decode_useful` at that moment."""
 
     @property
     def calls_ns(self) -> int:
         """The time spent in the backend."""
         return self.prefill_ns + self.decode_ns
+
+    @property
+    def steps_ns(self) -> int:
+        """The time of all steps."""
+        return self.calls_ns + self.host_ns
+
+    def note_waiting(self) -> None:
+        """Note that requests still wait for a slot, after a step."""
+        self.steady_ns, self.steady_useful = self.steps_ns, self.decode_useful
+
+    def _steady(self) -> SteadyCounts | None:
+        """Return the steady part, with its share of the tokens: not every row of a beam search is one of an answer."""
+        if not self.decode_useful:
+            return None
+        tokens = round(self.new_tokens * self.steady_useful / self.decode_useful)
+        return SteadyCounts(new_tokens=tokens, busy_ns=self.steady_ns, whole_ns=self.steps_ns)
 
     def statistics(self) -> GenerationStatistics:
         """Return all as the record takes it."""
@@ -69,4 +89,5 @@ class GenerationCounts:
             longest_queue_ns=self.longest_queue_ns,
             compute_ns=self.compute_ns,
             copied_rows=self.copied_rows,
+            steady=self._steady(),
         )

@@ -69,6 +69,8 @@ class DecodeLoop:
             if not len(self.admission):
                 self._close_ranks()
             self.counts.host_ns += time.perf_counter_ns() - began_ns - (self.counts.calls_ns - calls_ns)
+            if len(self.admission):
+                self.counts.note_waiting()
 
     def take_counts(self) -> GenerationCounts:
         """Return the counts between two steps, and reset them. Thread-safe."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,10 +11,13 @@ from mlbench.contracts.graph import Executable, Graph, Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import GraphError, UsageError, first_line
 from mlbench.toolkit.cores import cores_each
+from mlbench.toolkit.torch_backend.compiling import why_eager
 from mlbench.toolkit.torch_backend.options import TorchOptions
 
 if TYPE_CHECKING:
     import torch
+
+logger = logging.getLogger(__name__)
 
 
 class TorchBackend(GraphBackend):
@@ -22,6 +26,10 @@ class TorchBackend(GraphBackend):
     options: TorchOptions = TorchOptions()
     precisions = (Precision.FP32, Precision.BF16, Precision.FP16)
     """What it computes in, for `Probe.precisions`."""
+
+    def __init__(self) -> None:
+        self._why_eager: dict[str, str] = {}
+        """By graph whose compiling was left open, why it was not compiled. Shared with the copies of other options."""
 
     def for_workers(self, workers: int) -> Self:
         """Give each worker its part of the cores."""
@@ -54,9 +62,6 @@ class TorchBackend(GraphBackend):
         """Return the module, on its device and in its precision, as a callable of NumPy arrays."""
         import torch
 
-        from mlbench.toolkit.torch_backend.executable import TorchExecutable
-        from mlbench.toolkit.torch_backend.stateful import StatefulTorchExecutable
-
         options = self.options
         dtypes = {Precision.FP32: torch.float32, Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
         if precision not in dtypes:
@@ -67,27 +72,54 @@ class TorchBackend(GraphBackend):
         # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
         torch.backends.cudnn.allow_tf32 = False
         module = graph.module() if precision is Precision.FP32 else graph.module_at(precision)
+        is_open = options.compile == "auto" and bool(graph.state)
+        if is_open:
+            self._why_eager[graph.name] = why_eager(graph, module, device, precision)
+        is_compiled = options.compile is True or (is_open and not self._why_eager[graph.name])
         try:
-            kind = StatefulTorchExecutable if graph.state else TorchExecutable
-            return kind(module, graph, device, dtypes[precision], options)
-        except RuntimeError as error:
-            reason = first_line(error)
-            raise GraphError(f"graph {graph.name} does not load on {device}: {reason}.") from error
+            return _executable(module, graph, device, dtypes[precision], replace(options, compile=is_compiled))
+        except GraphError as error:
+            if not (is_open and is_compiled):
+                raise
+            self._why_eager[graph.name] = error.message
+            logger.warning("%s runs eagerly: %s", graph.name, error.message)
+        # the compiler may have changed the first module
+        return _executable(graph.module(), graph, device, dtypes[precision], replace(options, compile=False))
 
     def observe(self) -> RuntimeFacts:
         """Return how torch was set up on this machine."""
         import torch
 
-        device = self.device()
+        device, eager = self.device(), {name: reason for name, reason in self._why_eager.items() if reason}
         return RuntimeFacts(
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+            compiled=", ".join(name for name, reason in self._why_eager.items() if not reason) or None,
             extra={
                 "threads": torch.get_num_threads(),
                 "cpu_capability": torch.backends.cpu.get_cpu_capability(),
                 "mkldnn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
                 "torch": torch.__version__,
+                **({"eager": eager} if eager else {}),
             },
         )
+
+
+def _executable(
+    module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
+) -> Executable | Any:
+    """Return a module as a callable of NumPy arrays.
+
+    Raises:
+        GraphError: it cannot be loaded or compiled.
+    """
+    from mlbench.toolkit.torch_backend.executable import TorchExecutable
+    from mlbench.toolkit.torch_backend.stateful import StatefulTorchExecutable
+
+    kind = StatefulTorchExecutable if graph.state else TorchExecutable
+    try:
+        return kind(module, graph, device, dtype, options)
+    except RuntimeError as error:
+        raise GraphError(f"graph {graph.name} does not load on {device}: {first_line(error)}.") from error
 
 
 def usable_device(name: str) -> torch.device:

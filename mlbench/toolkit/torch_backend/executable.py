@@ -40,7 +40,7 @@ class TorchModule:
         module = module.to(device)
         for layout in {spec.layout for spec in graph.inputs} & set(self._layouts):
             module = module.to(memory_format=self._layouts[layout])
-        self._run = self._compiled(module, graph, options) if options.compile else module
+        self._run = self._compiled(module, graph, options) if options.compile is True else module
 
     def current_device(self) -> contextlib.AbstractContextManager[object]:
         """Return a context in which torch's current GPU is the module's: pinned memory and recordings belong to it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
@@ -19,9 +19,10 @@ class TorchOptions:
     the CPU."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Threads per operator on the CPU; 0: one per physical core, shared out among ``execution.workers``."""
-    compile: Annotated[bool, Tunable((False, True))] = False
+    compile: Annotated[bool | Literal["auto"], Tunable((False, True))] = False
     """Compile modules; on a CPU it needs a C++ compiler. A graph with state (a language model) is compiled once for all
-    shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes."""
+    shapes, in fp32 on a CPU, and kept in the cache; any other goes through torch.compile, again for new shapes.
+    ``auto``: what is compiled once and has up to 1 GiB of weights, where there is a compiler; all else runs eagerly."""
     compile_mode: str = "default"
     """torch.compile's ``mode``: ``default``, ``reduce-overhead``, ``max-autotune``, ..."""
     channels_last: Annotated[bool, Tunable((False, True))] = True

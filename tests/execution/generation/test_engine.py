@@ -365,3 +365,26 @@ def test_memory_stays_flat_over_many_requests(world):
         finally:
             tracemalloc.stop()
     assert after - before < 20_000  # of 200 requests: less than the tokens of their prompts
+
+
+def test_what_was_made_while_requests_waited_is_told_from_the_tail(world):
+    """Sixty answers of forty tokens at most on four slots: the tail is the last few."""
+    made = world(60, max_new_tokens=40)
+    with made.engine(batch=4) as engine:
+        made.answered(engine)
+        statistics = engine.statistics()
+    steady = statistics.steady
+    assert statistics.new_tokens - 4 * 40 <= steady.new_tokens < statistics.new_tokens
+    assert 0 < steady.busy_ns < steady.whole_ns == statistics.busy_ns + statistics.host_ns
+    assert statistics.steady_tokens_per_s == pytest.approx(1e9 * steady.new_tokens / steady.busy_ns)
+    assert steady.tail_share == pytest.approx(1 - steady.busy_ns / steady.whole_ns)
+    per_answer = statistics.new_tokens / 60
+    assert statistics.steady_samples_per_s == pytest.approx(statistics.steady_tokens_per_s / per_answer)
+
+
+def test_where_there_are_slots_for_all_requests_everything_is_the_tail(world):
+    made = world(4, max_new_tokens=40)
+    with made.engine(batch=4) as engine:
+        made.answered(engine)
+        statistics = engine.statistics()
+    assert (statistics.steady_tokens_per_s, statistics.steady.tail_share) == (None, 1.0)

@@ -28,8 +28,16 @@ class Tally(torch.nn.Module):
         return notes[:rows].sum(dim=1), notes
 
 
-def compiled():
-    graph = ModuleGraph(
+def compiled(compile=True):
+    return backend(compile).compile(tally_graph(), Precision.FP32)
+
+
+def backend(compile):
+    return PyTorch().with_options(TorchOptions(device="cpu", threads=1, compile=compile))
+
+
+def tally_graph():
+    return ModuleGraph(
         "tally",
         inputs=(
             TensorSpec(name="numbers", shape=(ROWS,), dtype="float32"),
@@ -40,8 +48,6 @@ def compiled():
         build=Tally,
         fingerprint="tally",
     )
-    options = TorchOptions(device="cpu", threads=1, compile=True)
-    return PyTorch().with_options(options).compile(graph, Precision.FP32)
 
 
 def write(executable, state, numbers, columns):
@@ -76,6 +82,23 @@ def tally_without_a_compiler():
     assert "C++ compiler" in caught.value.hint
 
 
+def tally_unasked():
+    made = backend("auto")
+    executable = made.for_workers(1).compile(tally_graph(), Precision.FP32)
+    assert write(executable, executable.new_state({"slots": 2, "length": 3}), [1, 2], [0, 1]) == [2, 4]
+    facts = made.observe()
+    assert (facts.compiled, facts.extra.get("eager")) == ("tally", None)
+
+
+def tally_with_a_compiler_that_fails():
+    made = backend("auto")
+    executable = made.compile(tally_graph(), Precision.FP32)
+    assert write(executable, executable.new_state({"slots": 2, "length": 3}), [1, 2], [0, 1]) == [2, 4]
+    facts = made.observe()
+    assert facts.compiled is None
+    assert "graph tally cannot be compiled ahead of time" in facts.extra["eager"]["tally"]
+
+
 def in_a_process(function, cache, **environment):
     script = f"import runpy; runpy.run_path({__file__!r})[{function.__name__!r}]()"
     environment = {**os.environ, "MLBENCH_CACHE": str(cache), **environment}
@@ -86,8 +109,16 @@ def in_a_process(function, cache, **environment):
 def test_code_compiled_once_updates_state_in_place_in_all_sizes_and_comes_from_the_cache_the_next_time(tmp_path):
     in_a_process(tally_in_several_sizes, tmp_path)
     in_a_process(tally_from_the_cache, tmp_path)
+    in_a_process(tally_unasked, tmp_path)
 
 
 def test_without_a_compiler_a_line_says_so_and_nothing_is_kept(tmp_path):
     in_a_process(tally_without_a_compiler, tmp_path, CXX=str(tmp_path / "none"))
     assert not list((tmp_path / "ahead_of_time").iterdir())
+
+
+def test_where_the_compiler_fails_it_runs_eagerly_if_nobody_asked_for_compiling(tmp_path):
+    fails = tmp_path / "fails"
+    fails.write_text("#!/bin/sh\nexit 1\n")
+    fails.chmod(0o755)
+    in_a_process(tally_with_a_compiler_that_fails, tmp_path, CXX=str(fails))
