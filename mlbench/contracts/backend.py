@@ -88,6 +88,9 @@ class Backend(ABC):
     """A frozen dataclass with default values."""
     tuning: Path | None = None
     """A TOML file of suggested settings (see `mlbench.tuning`)."""
+    computes_answers: bool = True
+    """False: it answers in the right form and computes nothing, to measure what is around it. The conformance kit then
+    asks for the form alone."""
     preload: Sequence[str] = ()
     """Modules of its runtime that take long to import. Each run of a command is a fork of a process that has imported
     them and done nothing else. So importing them must start no thread, open no device, and read nothing that a run
