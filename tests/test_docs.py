@@ -137,6 +137,8 @@ def check_settings(given, plugins):
     one = {
         kind: next(iter(given.get(f"{kind}s") or ()), given.get(kind)) for kind in ("workload", "backend", "scenario")
     }
+    if given.get("name") in plugins.backends:  # of a check
+        one["backend"] = given["name"]
     names = {
         **{"workload": "resnet50", "backend": "pytorch", "scenario": "Offline"},
         **{k: v for k, v in one.items() if v},

@@ -39,6 +39,8 @@ class KitOptions:
     overrides: dict[str, str]
     log: Path | None
     """None: a file in the cache."""
+    write_model: Path | None
+    """Where to write the kit's language model, instead of checking."""
     only: tuple[str, ...]
     """Names of checks; empty: all."""
     as_json: bool
@@ -68,6 +70,12 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
         help="Where to keep what the plugin prints.  [default: in the cache]",
     )
     @overrides_option
+    @click.option(
+        "--write-model",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="FOLDER",
+        help="Check nothing: write the kit's language model there, for a server that is to be checked.",
+    )
     @click.option("--only", metavar="CHECK", multiple=True, help="Run this check alone; may be given more than once.")
     @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
     @functools.wraps(function)
@@ -87,9 +95,40 @@ def command(name: str, kit: KitOptions) -> int:
     A crash or a hang fails the check it happens in. Of a backend it is shown that it keeps its contract; of a workload
     that its preparation and replies are the same each time, and that its target is missed by a backend that computes
     nothing, by damaged weights and by wrong answers.
+
+    A backend may refuse a kind of model, such as language models, and say why: those checks are counted apart. Exit
+    status 0: what it takes passed all checks; 1: a check failed; 2: it refuses everything that was asked for.
     """
-    findings = print_findings(_request_for(name, kit), name, kit)
-    return 0 if all(finding.passed for finding in findings) else 1
+    if kit.write_model:
+        write_language_model(name, kit.write_model)
+        return 0
+    return exit_status(print_findings(_request_for(name, kit), name, kit))
+
+
+def exit_status(findings: Sequence[Finding]) -> int:
+    """Return 1 where a check failed, 2 where no model was taken and some were refused, else 0."""
+    if any(finding.failed for finding in findings):
+        return 1
+    is_refused = any(finding.refused for finding in findings)
+    return 2 if is_refused and not any(finding.taken for finding in findings) else 0
+
+
+def write_language_model(name: str, folder: Path) -> None:
+    """Write the kit's language model, and print how it is served and checked.
+
+    Raises:
+        UsageError: the folder cannot be written, or holds other files.
+    """
+    from mlbench.conformance.text_model import write_model
+
+    write_model(folder)
+    echo_line(f"{folder}: a Llama of 0.3 million seeded weights, fp32, as a Hugging Face folder. Serve it, such as by")
+    echo_line(f"  transformers serve {folder} --device cpu --dtype float32 --port 8000")
+    echo_line("and check what is in front of it, such as by")
+    echo_line(
+        f"  mlbench check {name} --precision fp32 --set backend.url=http://localhost:8000/v1 "
+        f"--set backend.model={folder} --set backend.prompt=text"
+    )
 
 
 def _request_for(name: str, kit: KitOptions) -> KitRequest:
@@ -121,16 +160,30 @@ def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Find
     kept_in = kit.log or _log_in_cache(name)
     _empty(kept_in)
     findings = examine(request, kept_in, (lambda finding: None) if kit.as_json else _Teller().tell, only=kit.only)
-    passed = sum(finding.passed for finding in findings)
     if kit.as_json:
         echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
     else:
-        for line in _shared_causes(findings):
+        for line in (*_shared_causes(findings), *_refusals(findings)):
             echo_line(line)
-        echo_line(f"{name}: {passed} of {len(findings)} checks passed.")
-    if passed < len(findings):
+        echo_line(f"{name}: {summary(findings)}.")
+    if any(finding.failed for finding in findings):
         echo_line(f"What the plugin printed: {kept_in}", to_stderr=True)
     return findings
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return how many of the checks of what the backend takes passed, and how many it refused."""
+    refused = sum(bool(finding.refused) for finding in findings)
+    passed = sum(finding.passed for finding in findings)
+    return f"{passed} of {len(findings) - refused} checks passed" + (f", {refused} refused" if refused else "")
+
+
+def _refusals(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield a line for each kind of model that was refused, with the reason."""
+    for kind in dict.fromkeys(finding.refused for finding in findings if finding.refused):
+        refused = [finding for finding in findings if finding.refused == kind]
+        first = refused[0]
+        yield f"{len(refused)} checks of {kind}, refused: {' '.join([first.reason, first.hint]).rstrip()}"
 
 
 def _require_known(only: Sequence[str], checks: Sequence[str]) -> None:
@@ -165,7 +218,13 @@ class _Teller:
         self._first_of: dict[str, str] = {}
 
     def tell(self, finding: Finding) -> None:
-        """Print a check; if it failed, also what is required, what was found, and what to do."""
+        """Print a check; if it failed, also what is required, what was found, and what to do.
+
+        Why one was refused is printed at the end, once for all of its kind.
+        """
+        if finding.refused:
+            echo_line(f"refused {finding.check}")
+            return
         echo("ok    " if finding.passed else "FAILED", newline=False, color="green" if finding.passed else "red")
         echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")
         if finding.passed:
@@ -185,7 +244,7 @@ def _origin(finding: Finding) -> str:
 
 def _shared_causes(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield a line for each cause that several checks failed of."""
-    failed = [finding for finding in findings if not finding.passed]
+    failed = [finding for finding in findings if finding.failed]
     for cause, count in Counter(finding.cause for finding in failed).items():
         if count > 1:
             first = next(finding for finding in failed if finding.cause == cause)

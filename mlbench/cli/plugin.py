@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.check import KitOptions, backend_request, kit_options, print_findings
+from mlbench.cli.check import (
+    KitOptions,
+    backend_request,
+    exit_status,
+    kit_options,
+    print_findings,
+    summary,
+    write_language_model,
+)
 from mlbench.cli.completions import offer_backends
 from mlbench.cli.output import echo_line
 
@@ -70,6 +78,9 @@ def check(backend: str, badge_file: Path | None, kit: KitOptions) -> int:
     from mlbench.records.whole_file import write_whole
     from mlbench.reports.badge import badge
 
+    if kit.write_model:
+        write_language_model(backend, kit.write_model)
+        return 0
     if kit.only and badge_file:
         raise UsageError("a badge is about all checks.", hint="Leave out --only, or --badge.")
     plugins = Plugins.discover()
@@ -79,10 +90,10 @@ def check(backend: str, badge_file: Path | None, kit: KitOptions) -> int:
     echo_line(f"options      {call_plugin(lambda: _options(found), 'an option')}", to_stderr=kit.as_json)
     findings = print_findings(request, found.name, kit)
     if badge_file:
-        drawn = badge("mlbench conformance", _message(request, findings), is_good=_all_passed(findings))
+        drawn = badge("mlbench conformance", _message(request, findings), is_good=exit_status(findings) == 0)
         write_whole(badge_file, drawn)
         echo_line(f"badge: {badge_file}", to_stderr=kit.as_json)
-    return 0 if _all_passed(findings) else 1
+    return exit_status(findings)
 
 
 def _options(backend: Backend) -> str:
@@ -96,9 +107,4 @@ def _options(backend: Backend) -> str:
 
 
 def _message(request: CheckRequest, findings: list[Finding]) -> str:
-    passed = sum(finding.passed for finding in findings)
-    return f"{passed} of {len(findings)}, {request.subject().precision}"
-
-
-def _all_passed(findings: list[Finding]) -> bool:
-    return all(finding.passed for finding in findings)
+    return f"{summary(findings).replace(' checks passed', '')}, {request.subject().precision}"

@@ -5,7 +5,8 @@
         def backend(self):
             return Mine()
 
-Only the two classes need pytest.
+`TextEngineConformance` is for engines of language models, and `EngineConformance` for other engines of a backend's own.
+Only these classes need pytest.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlbench.conformance.pytest_kit import EngineConformance, GraphBackendConformance
+    from mlbench.conformance.pytest_kit import (
+        EngineConformance,
+        GraphBackendConformance,
+        TextEngineConformance,
+    )
 
-__all__ = ["EngineConformance", "GraphBackendConformance"]
+__all__ = ["EngineConformance", "GraphBackendConformance", "TextEngineConformance"]
 
 
 def __getattr__(name: str) -> Any:

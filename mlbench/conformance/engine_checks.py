@@ -107,7 +107,7 @@ def leaves_samples_alone(subject: Subject) -> None:
     """An engine changes nothing in the `Samples` that it is given."""
     for batching in ("inline", "bucketed"):
         reply = RecordingReply()
-        with subject.engine(batching, batch=1) as (engine, dataset):
+        with subject.any_engine(batching, batch=1) as (engine, dataset):
             samples = make_samples(range(dataset.count), dataset)
             given = Samples(samples.ids, samples.indices, dataset)
             submit_as_given(engine, given, reply)
@@ -124,7 +124,7 @@ def leaves_samples_alone(subject: Subject) -> None:
 def is_silent_after_exit(subject: Subject) -> None:
     """After an engine's ``__exit__`` has returned it answers nothing, even if it was stopped while working."""
     reply = RecordingReply()
-    with subject.engine("bucketed") as (engine, dataset):
+    with subject.any_engine("bucketed") as (engine, dataset):
         samples = make_samples([*range(dataset.count)] * 2, dataset)
         first, second = samples[: dataset.count], samples[dataset.count :]
         submit(engine, first, reply)
@@ -142,14 +142,20 @@ def is_silent_after_exit(subject: Subject) -> None:
 
 def stops_without_work(subject: Subject) -> None:
     """An engine that was never given a sample starts, flushes and stops."""
-    with subject.engine("dynamic") as (engine, _):
+    with subject.any_engine("dynamic") as (engine, _):
         engine.flush()
 
 
 def runs_again_after_exit(subject: Subject) -> None:
     """A backend makes a second engine after the first was stopped, and it answers as well."""
-    for _ in range(2):
-        _demand_one_answer_each(send(subject, ALL_AT_ONCE), subject)
+    for number in (1, 2):
+        with subject.any_engine("bucketed") as (engine, dataset):
+            indices = [place % dataset.count for place in range(27)]
+            sent = Sent(pattern=f"engine {number} of the backend", samples=make_samples(indices, dataset))
+            submit(engine, sent.samples, sent.reply)
+            engine.flush()
+            sent.reply.wait(sent.samples, subject.patience_s)
+        _demand_one_answer_each(sent, subject)
 
 
 def reports_facts_as_json(subject: Subject) -> None:
@@ -158,7 +164,7 @@ def reports_facts_as_json(subject: Subject) -> None:
     Statistics are `EngineStatistics`, facts `RuntimeFacts`, each field of the type that it says; ``truncated_prompts``
     is not negative.
     """
-    with subject.engine("fixed") as (engine, dataset):
+    with subject.any_engine("fixed") as (engine, dataset):
         reply = RecordingReply()
         samples = make_samples(range(dataset.count), dataset)
         submit(engine, samples, reply)
@@ -277,8 +283,16 @@ def _wrong_form(answer: Any, spec: ReplySpec) -> str:
     return ""
 
 
-ENGINE_CHECKS: tuple[Check, ...] = (
+LIFE_CHECKS: tuple[Check, ...] = (
     stops_without_work,
+    leaves_samples_alone,
+    is_silent_after_exit,
+    runs_again_after_exit,
+    reports_facts_as_json,
+)
+"""For any engine, of batches or of prompts."""
+
+ENGINE_CHECKS: tuple[Check, ...] = (
     answers_one_at_a_time,
     answers_eight_at_a_time,
     answers_a_trickle,
@@ -286,9 +300,6 @@ ENGINE_CHECKS: tuple[Check, ...] = (
     answers_an_unfilled_batch,
     answers_a_repeated_index_each_time,
     answers_after_flush,
-    leaves_samples_alone,
     replies_have_the_promised_form,
-    is_silent_after_exit,
-    runs_again_after_exit,
-    reports_facts_as_json,
 )
+"""For an engine of batches."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from mlbench.conformance.causes import cause_of, raised_in
 from mlbench.conformance.hang_guard import HangGuard
 from mlbench.conformance.kit import checks_for
-from mlbench.conformance.subject import Check, Subject, demand_of
+from mlbench.conformance.subject import Check, ModelKind, ModelRefusedError, Subject, demand_of
 from mlbench.contracts.backend import Backend
 from mlbench.contracts.graph import Precision
 from mlbench.discovery import Plugins
@@ -99,11 +99,20 @@ class Finding:
     """Equal for checks that failed with one cause; empty when the check passed."""
     raised_in: str = ""
     """Whose code raised the error; empty where that is unknown."""
+    refused: str = ""
+    """The `ModelKind` that the backend will not run, for ``reason``: nothing was checked, and nothing failed."""
+    taken: Sequence[str] = ()
+    """The kinds of model that the backend took for the check."""
 
     @property
     def passed(self) -> bool:
         """Return whether the check passed."""
         return not self.reason
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the check failed; one that was refused did not."""
+        return not self.passed and not self.refused
 
 
 class KitRequest(Protocol):
@@ -125,7 +134,8 @@ def examine(
 ) -> list[Finding]:
     """Run the checks that apply, and return how each went, in order.
 
-    What the plugin prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one.
+    What the plugin prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one, with a
+    refusal at the end: it is a failure if the backend took a model of that kind for another check.
     ``only`` names the checks to run; all when empty.
 
     Raises:
@@ -143,7 +153,7 @@ def examine(
             examination.end(reason, hint)
             if examination.remaining == remaining:
                 raise PluginError(f"no check could begin: {reason}.", hint=hint)
-    return examination.findings
+    return examination.finish()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +213,8 @@ class _Outcome:
     hint: str = ""
     cause: str = ""
     raised_in: str = ""
+    refused: str = ""
+    taken: Sequence[str] = ()
 
 
 def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> _Outcome:
@@ -223,8 +235,11 @@ def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> 
         guard.progress()
         channel.alive()
 
+    taken: list[ModelKind] = []
     with HangGuard(subject.timeout_s, end) as guard:
-        outcome = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end))
+        heard = {"on_taken": taken.append} if isinstance(subject, Subject) else {}
+        outcome = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end, **heard))
+        outcome = replace(outcome, taken=sorted(set(taken)))
         if not ended.acquire(blocking=False):
             threading.Event().wait()  # too late: the process ends this moment
     return outcome
@@ -242,7 +257,11 @@ def _outcome(check: Callable[[Any], None], subject: Any) -> _Outcome:
         else:
             reason, hint = describe_error(error), "The traceback is in the log."
         return _Outcome(
-            reason=reason, hint=hint, cause=printable(cause_of(error)), raised_in=raised_in(error, subject.plugin)
+            reason=reason,
+            hint=hint,
+            cause=printable(cause_of(error)),
+            raised_in=raised_in(error, subject.plugin),
+            refused=error.kind if isinstance(error, ModelRefusedError) else "",
         )
     return _Outcome()
 
@@ -256,6 +275,7 @@ class _Examination:
         self._in_progress = ""
         self._began_s = 0.0
         self.findings: list[Finding] = []
+        self._refusals: list[Finding] = []
 
     @property
     def remaining(self) -> list[str]:
@@ -268,7 +288,7 @@ class _Examination:
             if self.remaining[:1] != [message["stage"]]:
                 return  # a check that finished while its process was being ended is reported twice
             names = [field.name for field in dataclasses.fields(_Outcome)]
-            self._note(message["stage"], _Outcome(**{name: message.get(name, "") for name in names}))
+            self._note(message["stage"], _Outcome(**{name: message[name] for name in names if name in message}))
         elif message["stage"] != self._in_progress:
             self._in_progress, self._began_s = message["stage"], time.monotonic()
 
@@ -277,10 +297,34 @@ class _Examination:
         if self._in_progress:
             self._note(self._in_progress, _Outcome(reason=reason, hint=hint, cause=reason))
 
+    def finish(self) -> list[Finding]:
+        """Return all findings; a refusal of what was taken for another check becomes a failure."""
+        taken_for = {kind: each.check for each in self.findings for kind in each.taken}
+        self.findings = [_judge_refusal(each, taken_for) for each in self.findings]
+        for each in self._refusals:
+            self._on_finding(_judge_refusal(each, taken_for))
+        return self.findings
+
     def _note(self, check: str, outcome: _Outcome) -> None:
         seconds = time.monotonic() - self._began_s
         self._in_progress = ""
         demand = self._demands[check]
         finding = Finding(check=check, demand=demand, seconds=seconds, **dataclasses.asdict(outcome))
         self.findings.append(finding)
-        self._on_finding(finding)
+        if finding.refused:
+            self._refusals.append(finding)
+        else:
+            self._on_finding(finding)
+
+
+def _judge_refusal(finding: Finding, taken_for: Mapping[str, str]) -> Finding:
+    if finding.refused not in taken_for:
+        return finding
+    other = taken_for[finding.refused]
+    return replace(
+        finding,
+        refused="",
+        reason=f"the backend refused {finding.refused}, which it took for the check {other}: {finding.reason}",
+        cause=f"refused {finding.refused}, taken elsewhere",
+        hint="Refuse a kind of model each time, or never: a plan's batching is a suggestion.",
+    )

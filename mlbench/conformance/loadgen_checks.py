@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from mlbench.conformance.known_answers import Scoring
-from mlbench.conformance.known_generation import generating_model
 from mlbench.conformance.subject import BATCH, Check, Subject, demand
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine
 from mlbench.contracts.reply_spec import ReplySpec
 from mlbench.contracts.scenario import LoadSettings, Scenario
+from mlbench.toolkit.language import TokenProgram
 
 _SAMPLES_AT_ONCE = 64
 _QUERIES = 24
@@ -72,11 +72,9 @@ def loadgen_faults(subject: Subject, scenario: Scenario) -> list[str]:
 
 
 def token_faults(subject: Subject, scenario: Scenario) -> list[str]:
-    """Do the same with prompts, if the subject generates text; empty if not."""
-    with subject.generating_engine() as made:
-        if made is None:
-            return []
-        faults = _drive(subject, scenario, *made, generating_model().program.reply, is_judged_by_tokens=True)
+    """Do the same with prompts."""
+    with subject.generating_engine() as (engine, dataset):
+        faults = _drive(subject, scenario, engine, dataset, TokenProgram.reply, is_judged_by_tokens=True)
     return faults()
 
 
@@ -129,5 +127,8 @@ LOADGEN_CHECKS: tuple[Check, ...] = (
     passes_loadgen_multi_stream,
     passes_loadgen_server,
     passes_loadgen_offline,
-    passes_loadgen_with_tokens,
 )
+"""With batches of samples."""
+
+TOKEN_LOADGEN_CHECKS: tuple[Check, ...] = (passes_loadgen_with_tokens,)
+"""With prompts."""

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import pytest
 
-from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS
-from mlbench.conformance.subject import Check, Subject
+from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS, CHECKS_OF_TEXT
+from mlbench.conformance.subject import Check, ModelKind, ModelRefusedError, Subject
 from mlbench.contracts.backend import Backend
 from mlbench.contracts.graph import Precision
 
@@ -26,11 +26,14 @@ def _end_session(reason: str) -> NoReturn:
     os._exit(3)
 
 
-class EngineConformance:
-    """For any backend. A subclass gives the fixture ``backend``; tests are skipped where the backend cannot run."""
+class _Conformance:
+    """A subclass gives the fixture ``backend``; tests are skipped where the backend cannot run."""
 
     precision: Precision | None = None
     """What to compute in; None: what the backend prefers."""
+
+    kind: ModelKind
+    """What the backend is here to run; of anything else a refusal skips the test."""
 
     @pytest.fixture
     def subject(self, backend: Backend) -> Subject:
@@ -41,16 +44,42 @@ class EngineConformance:
         precision = self.precision or probe.precisions[0]
         return Subject(backend=backend, precision=precision, on_stuck=_end_session)
 
+    def run(self, subject: Subject, check: Check) -> None:
+        """Run a check."""
+        try:
+            check(subject)
+        except ModelRefusedError as refusal:
+            if refusal.kind is self.kind:
+                raise
+            pytest.skip(f"{subject.backend.name} refuses {refusal.kind}: {refusal}")
+
+
+class EngineConformance(_Conformance):
+    """For any backend whose engine answers batches. Where it refuses prompts, those tests are skipped."""
+
+    kind = ModelKind.BATCHES
+
     @pytest.mark.parametrize("check", CHECKS_OF_ENGINES, ids=_name)
     def test_engine(self, subject: Subject, check: Check) -> None:
         """The engine keeps its contract."""
-        check(subject)
+        self.run(subject, check)
 
 
 class GraphBackendConformance(EngineConformance):
-    """For a backend that compiles graphs."""
+    """For a backend that compiles graphs. Where it refuses those with state, their tests are skipped."""
 
     @pytest.mark.parametrize("check", CHECKS_OF_GRAPHS, ids=_name)
     def test_graph(self, subject: Subject, check: Check) -> None:
         """Compiled graphs keep their contract."""
-        check(subject)
+        self.run(subject, check)
+
+
+class TextEngineConformance(_Conformance):
+    """For a backend whose engine answers prompts by the files of a language model. It needs ``[workloads]``."""
+
+    kind = ModelKind.PROMPTS
+
+    @pytest.mark.parametrize("check", CHECKS_OF_TEXT, ids=_name)
+    def test_text(self, subject: Subject, check: Check) -> None:
+        """The engine says what the model says."""
+        self.run(subject, check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -38,6 +39,11 @@ class RecordingReply(Reply):
         self._on_answer = on_answer
         self.answers: dict[int, list[Any]] = {}
         self.first_tokens: dict[int, int] = {}
+        self.first_reports: dict[int, list[Any]] = {}
+        """What was reported as the first token of each sample, however often, before its answer or after."""
+        self.first_at_ns: dict[int, int] = {}
+        """When a first token was reported, by the monotonic clock; likewise the next."""
+        self.answered_at_ns: dict[int, int] = {}
         self.token_counts: dict[int, Any] = {}
         self.failures: dict[int, list[str]] = {}
         self.late_ids: list[int] = []
@@ -51,6 +57,7 @@ class RecordingReply(Reply):
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None = None
     ) -> None:
         """Keep copies of the outputs."""
+        at_ns = time.monotonic_ns()
         try:
             given = outputs if type(outputs) is list else islice(iter(outputs), len(samples) + 1)  # one may never end
             kept = [np.array(each) if isinstance(each, np.ndarray | np.generic) else each for each in given]
@@ -61,6 +68,7 @@ class RecordingReply(Reply):
             with self._changed:
                 for id_, output in zip(samples.ids, kept, strict=True):
                     self.answers.setdefault(id_, []).append(output)
+                    self.answered_at_ns.setdefault(id_, at_ns)
                 self.token_counts.update(zip(samples.ids, counts, strict=False))
                 self._note(samples)
             self._on_answer()
@@ -69,9 +77,13 @@ class RecordingReply(Reply):
 
     def first_token(self, samples: Samples, tokens: np.ndarray) -> None:
         """Keep what was reported before the answer; after it, it is none."""
+        at_ns = time.monotonic_ns()
         try:
             found = list(zip(samples.ids, np.ravel(tokens).tolist(), strict=False))
             with self._changed:
+                for id_, token in found:
+                    self.first_reports.setdefault(id_, []).append(token)
+                    self.first_at_ns.setdefault(id_, at_ns)
                 self.first_tokens.update({id_: token for id_, token in found if id_ not in self.answers})
             self._on_answer()
         except BaseException as error:  # as in `complete`

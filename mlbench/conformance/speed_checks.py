@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mlbench.conformance.known_answers import Scoring
-from mlbench.conformance.known_generation import ANSWER_TOKENS, Prompts
+from mlbench.conformance.known_generation import ANSWER_TOKENS
 from mlbench.conformance.recording import RecordingReply, make_samples, submit
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.contracts.dataset import Dataset
@@ -91,10 +91,8 @@ def computes_each_answer(subject: Subject) -> None:
 
 def counts_the_tokens_it_gives(subject: Subject) -> None:
     """The token count of an answer is the number of its tokens."""
-    with subject.generating_engine() as made:
-        if made is None:
-            return
-        reply, samples = _generate(subject, *made)
+    with subject.generating_engine() as (engine, dataset):
+        reply, samples = _generate(subject, engine, dataset)
     for id_, index, answer in _collect_answers(reply, samples):
         count = reply.token_counts.get(id_)
         demand(
@@ -110,11 +108,9 @@ def counts_the_tokens_it_gives(subject: Subject) -> None:
 
 
 def reports_the_first_token_it_gives(subject: Subject) -> None:
-    """The first token is reported before the answer, and is its first."""
-    with subject.generating_engine() as made:
-        if made is None:
-            return
-        reply, samples = _generate(subject, *made)
+    """The first token is reported once, before the answer, and is its first."""
+    with subject.generating_engine() as (engine, dataset):
+        reply, samples = _generate(subject, engine, dataset)
     for id_, index, answer in _collect_answers(reply, samples):
         first = reply.first_tokens.get(id_)
         demand(
@@ -122,14 +118,17 @@ def reports_the_first_token_it_gives(subject: Subject) -> None:
             f"prompt {index}: first token {first} was reported, and the answer begins with {answer[0]}.",
             "Call reply.first_token() once the first token is computed, with that token.",
         )
+        reports = reply.first_reports[id_]
+        demand(
+            len(reports) == 1,
+            f"prompt {index}: {len(reports)} first tokens were reported, {reports[:3]}, and an answer has one.",
+            "Call reply.first_token() once for each sample.",
+        )
 
 
 def continues_its_answers(subject: Subject) -> None:
     """A prompt with the beginning of its answer behind it is answered with the rest, in half of all cases at least."""
-    with subject.generating_engine() as made:
-        if made is None:
-            return
-        engine, dataset = made
+    with subject.generating_engine() as (engine, dataset):
         reply, samples = _generate(subject, engine, dataset)
         answers = {index: answer.tolist() for _, index, answer in _collect_answers(reply, samples)}
         given = {index: 1 + index % (len(answer) - 1) for index, answer in answers.items() if len(answer) > 1}
@@ -149,10 +148,8 @@ def continues_its_answers(subject: Subject) -> None:
 
 def gives_whole_answers(subject: Subject) -> None:
     """Answers to which the model finds no end have as many tokens as are allowed."""
-    with subject.generating_engine() as made:
-        if made is None:
-            return
-        reply, samples = _generate(subject, *made)
+    with subject.generating_engine() as (engine, dataset):
+        reply, samples = _generate(subject, engine, dataset)
     for _, index, answer in _collect_answers(reply, samples):
         demand(
             len(answer) == ANSWER_TOKENS,
@@ -162,9 +159,10 @@ def gives_whole_answers(subject: Subject) -> None:
 
 
 def _generate(
-    subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int] = range(Prompts.count)
+    subject: Subject, engine: Engine, dataset: Dataset, indices: Sequence[int] | None = None
 ) -> tuple[RecordingReply, Samples]:
-    reply, samples = RecordingReply(), make_samples(indices, dataset)
+    reply = RecordingReply()
+    samples = make_samples(range(dataset.count) if indices is None else indices, dataset)
     submit(engine, samples, reply)
     engine.flush()
     reply.wait(samples, subject.patience_s)
@@ -200,13 +198,10 @@ def _time_answers_ns(subject: Subject, engine: Engine, dataset: Dataset, indices
     return time.perf_counter_ns() - started_ns
 
 
-SPEED_CHECKS: tuple[Check, ...] = (
-    answers_content_not_indices,
-    computes_each_answer,
-    counts_the_tokens_it_gives,
-    reports_the_first_token_it_gives,
-)
-"""For any engine, one too that computes nothing and hides nothing."""
+SPEED_CHECKS: tuple[Check, ...] = (answers_content_not_indices, computes_each_answer)
+"""For any engine of batches, one too that computes nothing and hides nothing; likewise the next of prompts."""
+
+TOKEN_CHECKS: tuple[Check, ...] = (counts_the_tokens_it_gives, reports_the_first_token_it_gives)
 
 GENERATION_CHECKS: tuple[Check, ...] = (continues_its_answers, gives_whole_answers)
 """For an engine that generates what a model says."""

@@ -91,6 +91,9 @@ class Backend(ABC):
     folder: Path | None = None
     """The run's folder, once there is one: an engine may leave a file in it, such as the log of a process of its own,
     under a name that says whose it is. None outside of a run."""
+    computes_answers: bool = True
+    """False: it answers in the right form and computes nothing, to measure what is around it. The conformance kit then
+    asks for the form alone."""
     preload: Sequence[str] = ()
     """Modules of its runtime that take long to import. Each run of a command is a fork of a process that has imported
     them and done nothing else. So importing them must start no thread, open no device, and read nothing that a run

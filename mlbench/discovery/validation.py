@@ -54,6 +54,7 @@ def check_backend(backend: Any) -> None:
         BaseException: the plugin's code raised it.
     """
     text(backend.title, "title")
+    demand(type(backend.computes_answers) is bool, f"computes_answers is {kind_of(backend.computes_answers)}")
     _check_options(backend.options)
     _check_file(backend.tuning, "tuning")
     _check_preload(backend.preload)

@@ -16,6 +16,7 @@ class Null(Backend):
 
     name = "null"
     title = "answers zeros without computing: measures the harness itself"
+    computes_answers = False
     options = NullOptions()
 
     def probe(self) -> Probe:

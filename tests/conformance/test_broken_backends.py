@@ -117,7 +117,11 @@ def test_a_speed_that_was_not_computed_is_caught_by_the_check_meant_for_it(on_tr
 
 
 def test_every_check_of_speed_catches_something():
-    assert {check for _, check, _ in SPEEDS} == {*speed_checks.SPEED_CHECKS, *speed_checks.GENERATION_CHECKS}
+    assert {check for _, check, _ in SPEEDS} == {
+        *speed_checks.SPEED_CHECKS,
+        *speed_checks.TOKEN_CHECKS,
+        *speed_checks.GENERATION_CHECKS,
+    }
 
 
 @pytest.mark.parametrize("check", state_checks.STATE_CHECKS, ids=lambda check: check.__name__)

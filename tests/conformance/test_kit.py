@@ -109,6 +109,61 @@ def test_a_good_backend_passes_with_its_options_set_and_exit_status_0():
 
 
 @pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_what_a_backend_refuses_is_counted_apart_with_its_reason_and_nothing_taken_is_exit_status_2():
+    names = ("probes_at_once", "answers_one_at_a_time", "answers_all_at_once")
+    result = CliRunner().invoke(main, ["check", "honest-text", *(f"--only={name}" for name in names)])
+    assert result.exit_code == 2
+    assert result.stdout.splitlines()[1:] == [
+        "refused answers_one_at_a_time",
+        "refused answers_all_at_once",
+        "2 checks of batches of samples, refused: honest-text cannot run conformance: it has words alone. "
+        "Give it prompts.",
+        "honest-text: 1 of 1 checks passed, 2 refused.",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_a_backend_that_takes_prompts_and_refuses_batches_passes():
+    names = ("stops_without_work", "answers_all_at_once")
+    result = CliRunner().invoke(main, ["check", "honest-text", *(f"--only={name}" for name in names)])
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "honest-text: 1 of 1 checks passed, 1 refused.")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_a_backend_that_refuses_for_one_check_what_it_took_for_another_fails():
+    names = ("counts_the_tokens_it_gives", "reports_the_first_token_it_gives")
+    result = CliRunner().invoke(main, ["check", "fickle", *(f"--only={name}" for name in names)])
+    assert result.exit_code == 1
+    assert "FAILED  reports_the_first_token_it_gives" in result.stdout
+    assert (
+        "the backend refused prompts of a language model, which it took for the check counts_the_tokens_it_gives: "
+        "not now." in result.stdout
+    )
+
+
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_the_kits_language_model_is_written_for_a_server_with_the_commands_that_come_next(tmp_path):
+    folder = tmp_path / "model"
+    for _ in range(2):  # again in its place
+        result = CliRunner().invoke(main, ["check", "null", "--write-model", str(folder)])
+        assert result.exit_code == 0
+    assert f"  transformers serve {folder} --device cpu" in result.stdout
+    assert json.loads((folder / "config.json").read_text())["architectures"] == ["LlamaForCausalLM"]
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
+def test_the_kits_language_model_replaces_nothing_else(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    result = CliRunner().invoke(main, ["check", "null", "--write-model", str(tmp_path)])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "exists, and holds other files than the kit's model. Name a new folder." in result.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("broken_plugin", "own_cache")
 def test_a_failed_check_tells_what_is_demanded_what_came_and_what_to_do():
     result = CliRunner().invoke(main, ["check", "secretive"])
     assert result.exit_code == 1
@@ -147,5 +202,5 @@ def test_the_badge_of_a_plugin_that_fails_a_check_is_red_and_counts_those_it_pas
     result = CliRunner().invoke(main, ["plugin", "check", "secretive", "--badge", str(file)])
     count = len(CHECKS_OF_ENGINES)
     assert result.exit_code == 1
-    assert f"<title>mlbench conformance: {count - 1} of {count}, fp32</title>" in file.read_text()
+    assert f"<title>mlbench conformance: {count - 4} of {count - 3}, 3 refused, fp32</title>" in file.read_text()
     assert "#cf222e" in file.read_text()

@@ -8,7 +8,7 @@ import pytest
 from mlbench_null.backend import Null
 
 from mlbench import GenerationProgram, Precision, UsageError
-from mlbench.conformance.engine_checks import ENGINE_CHECKS
+from mlbench.conformance.engine_checks import ENGINE_CHECKS, LIFE_CHECKS
 from mlbench.conformance.known_answers import TokenLists
 from mlbench.conformance.loadgen_checks import LOADGEN_CHECKS
 from mlbench.conformance.subject import Subject
@@ -44,6 +44,6 @@ def surroundings(monkeypatch):
     monkeypatch.setattr(module, "cores_for", lambda count: [core] * count)
 
 
-@pytest.mark.parametrize("check", [*ENGINE_CHECKS, *LOADGEN_CHECKS], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*LIFE_CHECKS, *ENGINE_CHECKS, *LOADGEN_CHECKS], ids=lambda check: check.__name__)
 def test_two_processes_keep_the_contract_of_an_engine(check):
     check(Subject(backend=ReplicatedNull(), precision=Precision.FP32))

@@ -106,6 +106,7 @@ class Uncomputed(Backend):
     """Answers zeros from the engine that ``make`` returns, and takes no prompts."""
 
     title = "zeros"
+    computes_answers = False
 
     def __init__(self, name, make):
         self.name = name
