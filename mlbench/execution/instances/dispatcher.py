@@ -75,10 +75,16 @@ class Dispatcher:
         """Return the reply of a test."""
         return self._tests[test]
 
-    def with_consumer(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int]) -> Samples:
-        """Return samples that a consumer has, with their original ids."""
+    def with_consumer(
+        self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None
+    ) -> Samples:
+        """Return samples that a consumer has, with their original ids; without indices, those of them that it has."""
         with self._lock:
-            return self._samples([consumer.under_way.get(serial) for serial in serials], indices)
+            given = [consumer.under_way.get(serial) for serial in serials]
+        if indices is None:
+            given = [each for each in given if each]
+            indices = [each[1] for each in given if each]
+        return self._samples(given, indices)
 
     def take_back(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None) -> Samples:
         """Remove samples that a consumer has finished, by default all that it has, and send it more."""
@@ -124,7 +130,7 @@ class Dispatcher:
                 zip(serials, zip(samples.ids, samples.indices, repeat(test), strict=False), strict=True)
             )
             consumer.last_fed = serials.start
-            consumer.give(Samples(serials, samples.indices, self._dataset), test, self._is_flushed)
+            consumer.give(Samples(serials, samples.indices, samples.dataset), test, self._is_flushed)
 
     def _least_loaded(self) -> Consumer | None:
         """Return the least loaded consumer with room for the whole group; of equals, the one waiting longest."""
