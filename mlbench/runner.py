@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from mlbench.contracts.backend import Backend, EnginePlan
+from mlbench.cluster.demand import NetworkDemand, check_network
+from mlbench.contracts.backend import Backend, EnginePlan, Probe
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.scenario import LoadSettings, Scenario
@@ -92,6 +93,8 @@ class RunRequest:
     """The set of runs that it belongs to."""
     repeat: int = 1
     """Which of several runs of the same request it is, from 1."""
+    network: NetworkDemand | None = None
+    """The nodes that answer its samples; None: this machine does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +201,7 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         scenario=plugins.scenario(request.scenario),
         profile=request.profile,
         tier=request.tier,
-        precision=request.precision or plugins.probe(request.backend).precisions[0],
+        precision=request.precision or _probe(request, plugins).precisions[0],
     )
     reads_fetched = request.profile is Profile.FULL and request.weights is Weights.TRAINED
     return resolve_settings(
@@ -222,10 +225,16 @@ def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
 
 def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> ResolvedRequest:
     """Return a request with its precision and these settings; raises as `resolve`."""
-    check_demand(settings.fill("execution", EnginePlan()), plugins.scenario(request.scenario))
+    scenario, plan = plugins.scenario(request.scenario), settings.fill("execution", EnginePlan())
+    check_demand(plan, scenario)
+    check_network(request.network, request.entry, scenario, plan)
+    if request.network:
+        request.network.check_served(request.workload, request.backend, request.profile, request.weights)
+    if request.power not in (AUTO, NONE) and request.network:
+        raise UsageError(f"power meter {request.power} cannot measure other machines.", hint="Use --power none.")
     if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
-    probe = plugins.probe(request.backend)
+    probe = _probe(request, plugins)
     if not probe.is_available:
         raise UnavailableError(f"backend {request.backend} cannot run here: {probe.reason}.", hint=probe.install)
     if request.precision and request.precision not in probe.precisions:
@@ -241,6 +250,11 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
             "entry": request.entry.settle(request.workload, rules_of(plugins.workload(request.workload))),
         }
     )
+
+
+def _probe(request: RunRequest, plugins: Plugins) -> Probe:
+    """Return what the backend offers where it will run."""
+    return request.network.probe if request.network else plugins.probe(request.backend)
 
 
 def run_benchmark(
@@ -334,12 +348,12 @@ class _Begun:
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
-            modules=_modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
+            modules=modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
             run_id=new_run_id(created, *names),
             created=created,
             started_ns=time.monotonic_ns(),
             environment=environment,
-            ceilings=load_ceilings(environment),
+            ceilings=None if request.network else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
         )
 
@@ -352,9 +366,10 @@ class _Begun:
             settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
-            power=request.power,
-            uncounted="" if self.ceilings else ONCE,
-            machine=f"{self.environment.machine} {self.environment.allowance.model_dump_json()}",
+            power=NONE if request.network else request.power,
+            uncounted=_uncounted(request, self.ceilings),
+            machine="" if request.network else _machine_key(self.environment),
+            network=request.network.spec if request.network else None,
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
             variant=request.entry.variant,
             division=request.entry.division,
@@ -425,6 +440,17 @@ class _Begun:
             return None, describe_error(error)
 
 
+def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None) -> str:
+    """Return why the work of graph calls is not counted; empty: it is."""
+    if request.network:
+        return "other machines did the work"
+    return "" if ceilings else ONCE
+
+
+def _machine_key(environment: Environment) -> str:
+    return f"{environment.machine} {environment.allowance.model_dump_json()}"
+
+
 def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | None:
     """Return the entry that a run is made for, for its record; None where none was asked for."""
     entry = request.entry
@@ -440,7 +466,7 @@ def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | Non
     )
 
 
-def _modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
+def modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
     """Return the modules that a run's process is forked with."""
     of_networks = workload.preload if backend.preload else ()
     return (_MEASURE.partition(":")[0], *backend.preload, *of_networks)
