@@ -40,6 +40,7 @@ import struct
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,7 @@ SIZES = struct.Struct(f"<{len(_MARK)}sIQ")
 """What a message begins with: a mark, the bytes of its header, and those of all arrays."""
 _MOST_HEADER_BYTES = 64 << 20
 _MOST_ARRAY_BYTES = 64 << 30
+_KNOWN_FORMS = 1024
 
 
 class NoMessageError(Exception):
@@ -66,11 +68,17 @@ class Message:
 
 def encode_message(kind: str, arrays: Sequence[np.ndarray], facts: Mapping[str, Any]) -> bytes:
     """Return a message as it travels, in one piece: the copy costs less than waking the receiver for each array."""
-    sent = [np.asarray(array, order="C") for array in arrays]
-    forms = [(array.dtype.str, array.shape) for array in sent]
-    header = json.dumps({"kind": kind, "facts": facts, "arrays": forms}).encode()
-    sizes = SIZES.pack(_MARK, len(header), sum(array.nbytes for array in sent))
-    return b"".join([sizes, header, *(array.reshape(-1).view(np.uint8).data for array in sent)])
+    sent = [array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in map(np.asarray, arrays)]
+    forms = ", ".join([_form_text(array.dtype, array.shape) for array in sent])
+    header = f'{{"kind": "{kind}", "facts": {json.dumps(facts)}, "arrays": [{forms}]}}'.encode()
+    sizes = SIZES.pack(_MARK, len(header), sum([array.nbytes for array in sent]))
+    return b"".join([sizes, header, *[array.reshape(-1).view(np.uint8).data for array in sent]])
+
+
+@lru_cache(_KNOWN_FORMS)
+def _form_text(dtype: np.dtype, shape: tuple[int, ...]) -> str:
+    """Return the JSON of an array's form; most messages have arrays of a few forms."""
+    return json.dumps([dtype.str, shape])
 
 
 def check_sizes(
@@ -152,11 +160,12 @@ def decode_message(header: bytes | bytearray, body: bytearray) -> Message:
         NoMessageError: it is none.
     """
     try:
-        match json.loads(header):
-            case {"kind": str(kind), "facts": dict(facts), "arrays": list(forms)}:
-                return Message(kind, facts, _arrays(forms, body))
+        fields = json.loads(header)
+        kind, facts, forms = (fields.get(name) for name in ("kind", "facts", "arrays"))
+        if isinstance(kind, str) and isinstance(facts, dict) and isinstance(forms, list):
+            return Message(kind, facts, _arrays(forms, body))
         raise ValueError("it has no kind, facts or arrays")
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
         raise NoMessageError(str(error)) from None
 
 
@@ -164,14 +173,21 @@ def _arrays(forms: Sequence[Any], body: bytearray) -> list[np.ndarray]:
     arrays: list[np.ndarray] = []
     start = 0
     for name, shape in forms:
-        dtype = np.dtype(name)
-        if dtype.hasobject or not all(type(size) is int and size >= 0 for size in shape):
-            raise ValueError(f"an array of {dtype} and shape {shape}")
-        arrays.append(np.ndarray(shape, dtype, buffer=body, offset=start))  # raises where the body is too short
+        sizes = tuple(shape)
+        arrays.append(np.ndarray(sizes, _checked_dtype(name, sizes), buffer=body, offset=start))  # raises if too short
         start += arrays[-1].nbytes
     if start != len(body):
         raise ValueError(f"arrays of {start} bytes, and {len(body)} came")
     return arrays
+
+
+@lru_cache(_KNOWN_FORMS, typed=True)
+def _checked_dtype(name: str, shape: tuple[int, ...]) -> np.dtype:
+    """Return the dtype of an array whose form arrived; raises where there is no such array."""
+    dtype = np.dtype(name)
+    if dtype.hasobject or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array of {dtype} and shape {list(shape)}")
+    return dtype
 
 
 def numbers(values: Sequence[int]) -> np.ndarray:
