@@ -69,6 +69,11 @@ def system_settings_file() -> Path:
     return Path(platformdirs.user_config_dir("mlbench", appauthor=False)) / "settings.toml"
 
 
+def network_token_file() -> Path:
+    """Return the default of ``--token-file``: beside this machine's settings file."""
+    return system_settings_file().with_name("network.token")
+
+
 def tuned_settings_file() -> Path:
     """Return the file of what `mlbench tune` found for this machine: beside its settings file."""
     file = system_settings_file()

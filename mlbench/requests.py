@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mlbench.contracts.backend import EnginePlan
+from mlbench.cluster.demand import NetworkDemand, check_network
+from mlbench.contracts.backend import EnginePlan, Probe
 from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.workload import Profile, Weights
@@ -50,6 +51,8 @@ class RunRequest:
     """The set of runs that it belongs to."""
     repeat: int = 1
     """Which of several runs of the same request it is, from 1."""
+    network: NetworkDemand | None = None
+    """The nodes that answer its samples; None: this machine does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,7 @@ def settings_of(request: RunRequest, plugins: Plugins) -> Settings:
         scenario=plugins.scenario(request.scenario),
         profile=request.profile,
         tier=request.tier,
-        precision=request.precision or plugins.probe(request.backend).precisions[0],
+        precision=request.precision or _probe(request, plugins).precisions[0],
     )
     reads_fetched = request.profile is Profile.FULL and request.weights is Weights.TRAINED
     return resolve_settings(
@@ -180,10 +183,16 @@ def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
 
 def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> ResolvedRequest:
     """Return a request with its precision and these settings; raises as `resolve`."""
-    check_demand(settings.fill("execution", EnginePlan()), plugins.scenario(request.scenario))
+    scenario, plan = plugins.scenario(request.scenario), settings.fill("execution", EnginePlan())
+    check_demand(plan, scenario)
+    check_network(request.network, request.entry, scenario, plan)
+    if request.network:
+        request.network.check_served(request.workload, request.backend, request.profile, request.weights)
+    if request.power not in (AUTO, NONE) and request.network:
+        raise UsageError(f"power meter {request.power} cannot measure other machines.", hint="Use --power none.")
     if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")
-    probe = plugins.probe(request.backend)
+    probe = _probe(request, plugins)
     if not probe.is_available:
         raise UnavailableError(f"backend {request.backend} cannot run here: {probe.reason}.", hint=probe.install)
     if request.precision and request.precision not in probe.precisions:
@@ -199,3 +208,8 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
             "entry": request.entry.settle(request.workload, rules_of(plugins.workload(request.workload))),
         }
     )
+
+
+def _probe(request: RunRequest, plugins: Plugins) -> Probe:
+    """Return what the backend offers where it will run."""
+    return request.network.probe if request.network else plugins.probe(request.backend)

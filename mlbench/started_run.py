@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mlbench.contracts.backend import Backend
+from mlbench.contracts.power import NONE
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Workload
 from mlbench.discovery import Plugins
@@ -60,19 +61,20 @@ class StartedRun:
     @classmethod
     def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
         """Return the facts of a run that begins now."""
-        created, versions = datetime.now(UTC), dict(plugins.probe(request.backend).versions)
+        created = datetime.now(UTC)
+        versions = {} if request.network else dict(plugins.probe(request.backend).versions)
         environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
-            modules=_modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
+            modules=modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
             run_id=new_run_id(created, *names),
             created=created,
             started_ns=time.monotonic_ns(),
             environment=environment,
             versions=versions,
-            ceilings=load_ceilings(environment),
+            ceilings=None if request.network else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
         )
 
@@ -85,9 +87,10 @@ class StartedRun:
             settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
-            power=request.power,
-            uncounted="" if self.ceilings else ONCE,
-            machine=f"{self.environment.machine} {self.environment.allowance.model_dump_json()}",
+            power=NONE if request.network else request.power,
+            uncounted=_uncounted(request, self.ceilings),
+            machine="" if request.network else _machine_key(self.environment),
+            network=request.network.spec if request.network else None,
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
             variant=request.entry.variant,
             division=request.entry.division,
@@ -158,6 +161,17 @@ class StartedRun:
             return None, describe_error(error)
 
 
+def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None) -> str:
+    """Return why the work of graph calls is not counted; empty: it is."""
+    if request.network:
+        return "other machines did the work"
+    return "" if ceilings else ONCE
+
+
+def _machine_key(environment: Environment) -> str:
+    return f"{environment.machine} {environment.allowance.model_dump_json()}"
+
+
 def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | None:
     """Return the entry that a run is made for, for its record; None where none was asked for."""
     entry = request.entry
@@ -173,7 +187,7 @@ def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | Non
     )
 
 
-def _modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
+def modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
     """Return the modules that a run's process is forked with."""
     of_networks = workload.preload if backend.preload else ()
     return (MEASURE.partition(":")[0], *backend.preload, *workload.preload_always, *of_networks)

@@ -16,6 +16,7 @@ SECTIONS = {
     "Use": (
         "docs/reading-a-result.md",
         "docs/reports.md",
+        "docs/network-division.md",
         "docs/submission-trees.md",
         "docs/audit.md",
         "docs/tuning.md",

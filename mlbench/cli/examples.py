@@ -14,6 +14,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
         "mlbench run bert --variant 99.9 --category datacenter",
         "mlbench run --suite nightly.toml",
+        "mlbench run resnet50 --network 10.0.0.2 --network 10.0.0.3",
+    ),
+    "serve": (
+        "mlbench serve resnet50 --backend onnxruntime --listen 10.0.0.2",
+        "mlbench serve bert --backend pytorch --listen 10.0.0.2:4211 --name second --token-file ~/network.token",
     ),
     "tune": (
         "mlbench tune resnet50 --backend onnxruntime --save",

@@ -16,7 +16,7 @@ from mlbench.contracts.power import AUTO
 from mlbench.contracts.scenario import LONGEST_TAG, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError, is_unicode
-from mlbench.folders import check_results_folder, results_folder
+from mlbench.folders import check_results_folder, network_token_file, results_folder
 
 
 def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -125,6 +125,56 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(entry=entry, **others)
 
     return with_entry
+
+
+token_option = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=network_token_file,
+    metavar="FILE",
+    help="The secret that nodes and their clients share.  [default: beside the settings file]",
+)
+
+
+def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name nodes, as a `NetworkSpec` argument ``network``, None without nodes."""
+
+    @click.option(
+        "--network",
+        "nodes",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        help="A node that answers the samples (`mlbench serve`); may be given more than once.",
+    )
+    @click.option(
+        "--connections",
+        type=click.IntRange(1, 64),
+        default=2,
+        show_default=True,
+        help="With --network: connections to each node for samples.",
+    )
+    @click.option(
+        "--certificate",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="With --network: use TLS, and trust what this certificate signed.",
+    )
+    @token_option
+    @functools.wraps(function)
+    def with_network(
+        nodes: tuple[str, ...], connections: int, certificate: Path | None, token_file: Path, **others: Any
+    ) -> Any:
+        from mlbench.records.job_spec import NetworkSpec
+
+        network = NetworkSpec(
+            nodes=nodes,
+            token_file=str(token_file.expanduser().resolve()),
+            certificate=str(certificate.expanduser().resolve()) if certificate else "",
+            connections=connections,
+        )
+        return function(network=network if nodes else None, **others)
+
+    return with_network
 
 
 power_option = click.option(

@@ -15,6 +15,7 @@ from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workl
 from mlbench.cli.options import (
     accuracy_option,
     entry_options,
+    network_options,
     overrides_option,
     power_option,
     profile_option,
@@ -29,7 +30,9 @@ from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
     from mlbench.cli.progress import Progress
+    from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
+    from mlbench.records.job_spec import NetworkSpec
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
     from mlbench.requests import ResolvedRequest
@@ -84,6 +87,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 )
 @tag_option
 @power_option
+@network_options
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @overrides_option
@@ -104,6 +108,7 @@ def command(
     repeats: int,
     tag: str,
     power: str,
+    network: NetworkSpec | None,
     suite: Path | None,
     fresh: bool,
     overrides: dict[str, str],
@@ -124,6 +129,10 @@ def command(
     if suite:
         _refuse_besides_a_suite(context)
         return _run_suite(suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
+    demand = None
+    if network:
+        demand, entry = _ask_nodes(network, entry, plugins)
+        workloads, backends = workloads or (demand.nodes[0].workload,), backends or (demand.nodes[0].backend,)
     plan = plan_runs(
         plugins,
         workloads=workloads,
@@ -140,10 +149,24 @@ def command(
         results=results,
         tag=tag,
         power=power,
+        network=demand,
     )
     for each in plan.undefined:
         echo_line(str(each), to_stderr=True)
     return _make_and_print(plan, plugins, results, as_json)
+
+
+def _ask_nodes(network: NetworkSpec, entry: EntryDemand, plugins: Plugins) -> tuple[NetworkDemand, EntryDemand]:
+    """Return nodes that can answer a run, and what it is made for.
+
+    Raises:
+        UsageError: a node does not answer, or they differ.
+    """
+    from mlbench.cluster.demand import NetworkDemand, entry_over_network
+    from mlbench.rules.own import rules_of
+
+    demand = NetworkDemand.of_spec(network)
+    return demand, entry_over_network(entry, rules_of(plugins.workload(demand.nodes[0].workload)))
 
 
 def _refuse_besides_a_suite(context: click.Context) -> None:

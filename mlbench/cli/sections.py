@@ -8,6 +8,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Measure": {
         "demo": "A one-minute tour: one run, what its result means, what to type next.",
         "run": "Measure workloads on backends, and store run folders.",
+        "serve": "A node of the network division: runs reach it with --network.",
         "tune": "The highest rate that holds in Server, found and shown by full runs.",
         "curve": "Throughput against latency, at rates from low to saturated.",
         "doctor": "This machine, its noise, and what each backend still needs.",

@@ -17,6 +17,7 @@ from mlbench.loadgen.audit_file import hand_over
 from mlbench.loadgen.completer import Completer
 from mlbench.loadgen.lateness import LateCount
 from mlbench.loadgen.ledger import Ledger
+from mlbench.loadgen.network import Network, dispatch_library
 from mlbench.loadgen.replies import CheckedReply
 from mlbench.loadgen.settings import Test, late_allowed, late_limits, loadgen_settings
 from mlbench.loadgen.sut import Qsl, Sut
@@ -66,11 +67,13 @@ def drive(  # noqa: PLR0913 - a test has these parts
     callbacks: ProgressCallbacks,
     *,
     section: AbstractContextManager[object] = _NOTHING,
+    network: Network | None = None,
 ) -> Traffic:
     """Run one test; LoadGen's logs are in ``folder``, which is created.
 
     Call it from one thread of the process at a time. ``section`` is entered when samples are loaded, and left when they
-    have been answered; it must not raise.
+    have been answered; it must not raise. ``network`` is how an engine is reached whose samples travel, of a test that
+    says so (`Test.is_remote`).
 
     Raises:
         DataError: the dataset could not load a sample.
@@ -96,7 +99,7 @@ def drive(  # noqa: PLR0913 - a test has these parts
         idle_s = _LONGEST_PAUSE / test.load.target_qps if test.scenario.sends_rate else 0.0
         watchdog = Watchdog(watched, stall_timeout_s=test.load.stall_timeout_s, idle_s=idle_s, callbacks=callbacks)
         with watchdog, _quiet_interpreter():
-            _start(test, sut, qsl, dataset, folder)
+            _start(test, _handle(test, sut, network), qsl, dataset, folder)
         reply.shut()
     if isinstance(qsl.error, MlbenchError):
         raise qsl.error
@@ -108,18 +111,30 @@ def drive(  # noqa: PLR0913 - a test has these parts
     return Traffic(ledger, late)
 
 
-def _start(test: Test, sut: Sut, qsl: Qsl, dataset: Dataset, folder: Path) -> None:
+@contextmanager
+def _fast_sut(sut: Sut) -> Iterator[int]:
+    handle = mlperf_loadgen.ConstructFastSUT(sut.issue, sut.flush)  # plain lists: a third of the cost per sample
+    try:
+        yield handle
+    finally:
+        mlperf_loadgen.DestroyFastSUT(handle)
+
+
+def _handle(test: Test, sut: Sut, network: Network | None) -> AbstractContextManager[int]:
+    assert test.is_remote is bool(network)
+    return dispatch_library(sut, network, holds_queries=test.scenario.sends_rate) if network else _fast_sut(sut)
+
+
+def _start(test: Test, sut: AbstractContextManager[int], qsl: Qsl, dataset: Dataset, folder: Path) -> None:
     loaded = test.load.performance_sample_count or dataset.performance_count
-    fast_sut = mlperf_loadgen.ConstructFastSUT(sut.issue, sut.flush)  # plain lists: a third of the cost per sample
     library = mlperf_loadgen.ConstructQSL(dataset.count, min(loaded, dataset.count), qsl.load, qsl.unload)
     try:
-        with hand_over(test.audit) as audit_file:
+        with sut as handle, hand_over(test.audit) as audit_file:
             mlperf_loadgen.StartTestWithLogSettings(
-                fast_sut, library, loadgen_settings(test, dataset.count), _log_settings(folder), audit_file
+                handle, library, loadgen_settings(test, dataset.count), _log_settings(folder), audit_file
             )
     finally:
         mlperf_loadgen.DestroyQSL(library)
-        mlperf_loadgen.DestroyFastSUT(fast_sut)
 
 
 def _log_settings(folder: Path) -> mlperf_loadgen.LogSettings:

@@ -65,6 +65,8 @@ class Test:
     equal_issue: bool = False
     longest_answer: int = 1
     """Tokens in an answer at most."""
+    is_remote: bool = False
+    """Whether samples travel to the engine over a network."""
     audit: str = ""
     """Text of the ``audit.config`` under which a performance test runs; empty: none."""
 
@@ -132,6 +134,9 @@ def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettin
     _set_scenario(settings, test)
     if (most := late_allowed(test, sample_count)) is not None:
         settings.server_max_async_queries = _most_open(test, most)
+    elif test.is_remote and test.scenario.sends_rate and test.mode is Mode.PERFORMANCE and test.patience_s:
+        most = math.ceil((1 - (test.scenario.percentile or 0)) * planned_queries(test, sample_count))
+        settings.server_max_async_queries = _most_open(test, most)  # so that a lost node can end it
     _set_tokens(settings, test)
     return settings
 

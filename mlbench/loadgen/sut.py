@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import FrameType
@@ -40,11 +41,19 @@ class Sut:
         self._late = late
         self._held: list[Closed] = []
         self._is_aborted = False
+        self._holds_queries = False
+        self.lost = ""
+        """Why the engine cannot answer any more; empty while it can."""
+        self.lost_s = 0.0
+        """When it was lost, by the monotonic clock."""
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """Take a query: LoadGen's sample ids and their dataset indices."""
         ids, indices = tuple(ids), tuple(indices)  # the engine must not change what the ledger has
         self._ledger.open(ids, indices)
+        if self._holds_queries:
+            self._held.append(self._reply.hold(ids))
+            return
         if self._is_aborted:
             self._completer.give_up(self._ledger.close(ids))
             return
@@ -80,6 +89,16 @@ class Sut:
         """Abort the run: fail every open sample by name, and complete those still to come without data."""
         self._is_aborted = True
         self._reply.fail_all(reason)
+
+    def lose(self, reason: str, *, holds_queries: bool) -> None:
+        """Abort the run since its engine is lost.
+
+        With ``holds_queries`` those still to come are not completed before LoadGen has stopped to send: with enough of
+        them open it stops early (`loadgen_settings`), and a test of many minutes is over in seconds.
+        """
+        self.lost_s, self.lost = time.monotonic(), reason
+        self._holds_queries = holds_queries
+        self.abort(reason)
 
     def engine_call(self) -> str:
         """Return which method of the engine LoadGen's thread is in, for a caller on another thread."""

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _PULSE_S = 0.5
 GRACE_S = 10.0
 """How long LoadGen may pause when nothing blocks it."""
+_LOST_S = 3.0
+"""How long LoadGen may go on to send queries when the engine is lost."""
 
 
 def _ignore(news: object, /) -> None:
@@ -82,7 +84,7 @@ class Watchdog:
         self._idle_s = idle_s
         self._callbacks = callbacks
         self._is_aborted = False
-        self._answered = 0
+        self._answered = self._issued = 0
         self._movement: tuple[int, ...] = ()
         self._answered_s = self._moved_s = time.monotonic()
         self._first_issue_s: float | None = None
@@ -124,6 +126,9 @@ class Watchdog:
         if movement != self._movement:
             self._moved_s = now_s
         self._answered, self._movement = answered, movement
+        if (sut := self._watched.sut).lost and now_s - sut.lost_s > _LOST_S and ledger.issued != self._issued:
+            return f"{sut.lost}; LoadGen still sends queries {_LOST_S:g} s later"
+        self._issued = ledger.issued
         if is_idle or self._is_aborted:
             return self._why_not_over(now_s - self._moved_s)
         if (waited_s := now_s - self._answered_s) > self._stall_timeout_s:

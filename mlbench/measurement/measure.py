@@ -91,7 +91,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         if rates:
             assert job.plan.instances != "auto"
             counts = dataclasses.replace(counts, instances=job.plan.instances, instance_sweep_samples_per_s=rates)
-        runtime = facts.runtime(ready.runtime)
+        network, runtime = ready.network_record(), facts.runtime(ready.runtime)
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
         channel.progress("spot check")
@@ -149,6 +149,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         },
         "samples": {"dataset": dataset.count, "issued": issued},
         "lateness": traffic[Mode.PERFORMANCE].late,
+        "network": network,
     }
     return RunOutcome.of_values(outcome)
 
@@ -316,4 +317,5 @@ class _Tests:
         self.channel.progress(mode)
         callbacks = callbacks_to(self.channel, mode, test, self.ready.dataset.count)
         folder = self.job.folder / mode
-        return drive(test, engine or self.ready.engine, self.ready.dataset, folder, callbacks, section=section)
+        engine, network = engine or self.ready.engine, self.ready.network
+        return drive(test, engine, self.ready.dataset, folder, callbacks, section=section, network=network)

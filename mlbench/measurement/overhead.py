@@ -163,7 +163,7 @@ class _Trial:
         engine.statistics(), engine.calls()
         test = test_of(self.job, self.model, self.limits, load, Mode.PERFORMANCE)
         callbacks = callbacks_to(self.channel, _STAGE, test, self.ready.dataset.count)
-        traffic = drive(test, engine, self.ready.dataset, folder, callbacks)
+        traffic = drive(test, engine, self.ready.dataset, folder, callbacks, network=self.ready.network)
         if traffic.faults:
             raise _NotMeasurableError(f"without graphs a reply was not sound: {traffic.faults[0]}")
         return read_detail(folder / DETAIL)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mlbench.cluster.network_engine import NetworkEngine
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.generation import GenerationProgram
@@ -21,8 +22,10 @@ from mlbench.execution.instances.serving import Part
 from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_speed, measure_speed
 from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
+from mlbench.loadgen.network import Network
 from mlbench.measurement.job import Job
 from mlbench.records.job_spec import JobSpec
+from mlbench.records.node_record import NetworkRecord
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +49,11 @@ class RunningEngine:
     runtime: Callable[[], RuntimeFacts]
     """Observes the runtime that the engine uses."""
     peak_memory_bytes: Callable[[], int]
-    """Peak memory of all its processes, including this one."""
+    """Peak memory of all its processes, including this one; of nodes only this one."""
+    network: Network | None = None
+    """How its nodes are reached; None: samples do not travel."""
+    network_record: Callable[[], NetworkRecord | None] = lambda: None
+    """What went to the nodes before the last look at the engine's statistics."""
 
 
 @contextmanager
@@ -58,6 +65,18 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
         ProcessEndedError: an engine of the backend's own refuses to start, or an instance ended.
     """
     instances = job.plan.instances
+    if job.spec.network:
+        with NetworkEngine(job.spec, model, dataset) as remote:
+            yield RunningEngine(
+                engine=remote,
+                dataset=dataset,
+                vary=lambda variations: VariedDataset(dataset, variations),
+                runtime=remote.runtime,
+                peak_memory_bytes=peak_bytes,
+                network=Network(names=remote.names, watch=remote.watch),
+                network_record=remote.record,
+            )
+        return
     if instances == 1:
         made = engine_of(job.backend, model, job.plan)
         with ExitStack() as stack:

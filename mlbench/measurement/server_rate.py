@@ -86,7 +86,7 @@ class RateBracket:
         self.channel.progress(STAGE)
         test = test_of(self.job, self.model, self._strict_limits(), _probe_of(load), Mode.PERFORMANCE)
         callbacks = callbacks_to(self.channel, STAGE, test, self.ready.dataset.count)
-        traffic = drive(test, self.ready.engine, self.ready.dataset, folder, callbacks)
+        traffic = drive(test, self.ready.engine, self.ready.dataset, folder, callbacks, network=self.ready.network)
         if traffic.late and (traffic.late.is_ended or traffic.late.late > traffic.late.most):
             return False
         if traffic.faults:

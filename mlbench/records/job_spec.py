@@ -10,6 +10,23 @@ from mlbench.contracts.power import NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSpec:
+    """The nodes that answer a run's samples, and how they are reached."""
+
+    nodes: tuple[str, ...]
+    """Their addresses, ``HOST:PORT``."""
+    token_file: str
+    """An absolute path."""
+    certificate: str = ""
+    """File with the certificate that the nodes' own are signed by, an absolute path; empty: no TLS."""
+    connections: int = 2
+    """To each node, for samples."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))  # a list, where it came as JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """A run, resolved: plugins by name, every setting with its value. It travels between processes as JSON."""
 
@@ -39,6 +56,12 @@ class JobSpec:
     """That it is made for."""
     audit: str = ""
     """The compliance test that the run is; empty: a run for a result."""
+    network: NetworkSpec | None = None
+    """None: the run answers its samples itself."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, Mapping):  # where it came as JSON
+            object.__setattr__(self, "network", NetworkSpec(**self.network))
 
     def with_setting(self, key: str, value: Any) -> Self:
         """Return the same with another value for a setting."""

@@ -9,6 +9,7 @@ from pydantic import JsonValue, ValidationError
 
 from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
+from mlbench.records.node_record import NetworkRecord
 from mlbench.records.run_record import (
     AccuracyRecord,
     EnergyRecord,
@@ -50,6 +51,7 @@ class RunOutcome(Stored):
     engine: Statistics
     runtime: Runtime
     fingerprints: dict[str, str]
+    network: NetworkRecord | None = None
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Self:

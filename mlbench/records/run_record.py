@@ -13,6 +13,7 @@ from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
+from mlbench.records.node_record import NetworkRecord
 from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
@@ -264,8 +265,8 @@ class EntryRecord(Stored):
     """The accuracy whose targets were required: ``99``, ``99.9``, ``range``."""
     category: Literal["", "datacenter", "edge"]
     """Whose scenarios and accuracies held; empty: those of both."""
-    division: Literal["closed", "open"]
-    """In ``open`` no target is required."""
+    division: Literal["closed", "open", "network"]
+    """In ``open`` no target is required; in ``network`` the samples travelled to the system."""
 
     @property
     def options(self) -> list[str]:
@@ -348,6 +349,10 @@ class RunRecord(Stored):
 
     replay: ReplayRecord | None = None
     """The run that this one repeats; null: none."""
+
+    network: NetworkRecord | None = None
+    """The nodes that answered the samples, where these travelled over a network; null: this machine did, or it failed
+    before it had reached them."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None

@@ -47,11 +47,6 @@ class EntryDemand:
         """
         if self.is_default:
             return self
-        if self.division is Division.NETWORK:
-            raise UsageError(
-                "a run for the network division sends its samples from another machine, which is not built.",
-                hint="Use --division closed or open.",
-            )
         if not rules.variants:
             raise UsageError(
                 f"{workload} has rules of its own, so there is no entry of a submission to make.",

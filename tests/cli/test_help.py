@@ -36,13 +36,13 @@ def test_every_command_is_in_one_section():
 
 
 def test_help_lists_every_command_with_its_line_and_those_of_plugins_apart(monkeypatch):
-    outside = Plugins(commands={"serve": click.Command("serve", short_help="Wait for work.")})
+    outside = Plugins(commands={"idle": click.Command("idle", short_help="Wait for work.")})
     monkeypatch.setattr(Plugins, "discover_commands", classmethod(lambda cls: outside))
     done = CliRunner().invoke(main, ["--help"], terminal_width=100)
     for title, commands in SECTIONS.items():
         section = done.output.partition(f"{title}:\n")[2].partition("\n\n")[0]
         assert all(f"  {name}" in section and line in section for name, line in commands.items()), title
-    assert "From plugins:\n  serve  Wait for work.\n" in done.output
+    assert "From plugins:\n  idle  Wait for work.\n" in done.output
 
 
 def test_help_imports_no_command():

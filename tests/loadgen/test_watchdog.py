@@ -20,7 +20,7 @@ class Subject:
         self.faults = []
         self.ledger = SimpleNamespace(issued=issued, answered=lambda: answered, faults=lambda: self.faults)
         self.completer = SimpleNamespace(failure="")
-        self.sut = SimpleNamespace(abort=self.aborted.append, engine_call=lambda: call)
+        self.sut = SimpleNamespace(abort=self.aborted.append, engine_call=lambda: call, lost="")
         self.qsl = SimpleNamespace(is_busy=False)
 
     def movement(self):

@@ -49,7 +49,7 @@ def test_a_record_from_before_entries_has_none(record):
 
 @pytest.mark.parametrize(
     ("changes", "place"),
-    [({"division": "network"}, "division"), ({"category": "cloud"}, "category"), ({"more": 1}, "more")],
+    [({"division": "none"}, "division"), ({"category": "cloud"}, "category"), ({"more": 1}, "more")],
 )
 def test_an_entry_that_no_run_can_be_made_for_is_no_record(record, changes, place):
     with pytest.raises(ValidationError, match=place):

@@ -50,7 +50,6 @@ def test_an_entry_has_the_name_that_a_submission_gives_its_model(name, asked, mo
         ("dlrm-v2", {"category": Category.EDGE}, "dlrm-v2 is no workload of edge systems."),
         ("llama2-70b", {"category": Category.EDGE}, "llama2-70b is no workload of edge systems."),
         ("bert", {"variant": "98"}, "bert has no accuracy variant 98."),
-        ("bert", {"division": Division.NETWORK}, "another machine, which is not built"),
     ],
 )
 def test_an_entry_that_does_not_exist_is_refused_by_name(name, asked, said):

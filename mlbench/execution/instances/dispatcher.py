@@ -44,7 +44,7 @@ class Dispatcher:
 
     def __init__(self, consumers: Sequence[Consumer], dataset: Dataset) -> None:
         """Store who takes, and what samples are of."""
-        self._consumers = consumers
+        self._present = list(consumers)
         self._dataset = dataset
         self._lock = threading.Lock()
         self._backlog = Backlog()
@@ -75,10 +75,16 @@ class Dispatcher:
         """Return the reply of a test."""
         return self._tests[test]
 
-    def with_consumer(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int]) -> Samples:
-        """Return samples that a consumer has, with their original ids."""
+    def with_consumer(
+        self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None
+    ) -> Samples:
+        """Return samples that a consumer has, with their original ids; without indices, those of them that it has."""
         with self._lock:
-            return self._samples([consumer.under_way.get(serial) for serial in serials], indices)
+            given = [consumer.under_way.get(serial) for serial in serials]
+        if indices is None:
+            given = [each for each in given if each]
+            indices = [each[1] for each in given if each]
+        return self._samples(given, indices)
 
     def take_back(self, consumer: Consumer, serials: Sequence[int], indices: Sequence[int] | None = None) -> Samples:
         """Remove samples that a consumer has finished, by default all that it has, and send it more."""
@@ -98,6 +104,7 @@ class Dispatcher:
         """
         with self._lock:
             consumer.is_gone = True
+            self._present = [each for each in self._present if not each.is_gone]
             given, consumer.under_way = list(consumer.under_way.values()), {}
             lost = [
                 (self._tests[test], self._samples(own, [index for _, index, _ in own]), reason)
@@ -113,7 +120,7 @@ class Dispatcher:
         """Send waiting samples, as far as there is capacity."""
         while self._backlog and (consumer := self._least_loaded()):
             batch_size = consumer.capacity.batch
-            share = min(consumer.room, len(self._backlog) // len(self._present()))
+            share = min(consumer.room, len(self._backlog) // len(self._present))
             batch = self._backlog.cut(max(batch_size, share - share % batch_size))
             if not self._tests or self._tests[-1] is not batch.reply:
                 self._tests.append(batch.reply)
@@ -124,21 +131,18 @@ class Dispatcher:
                 zip(serials, zip(samples.ids, samples.indices, repeat(test), strict=False), strict=True)
             )
             consumer.last_fed = serials.start
-            consumer.give(Samples(serials, samples.indices, self._dataset), test, self._is_flushed)
+            consumer.give(Samples(serials, samples.indices, samples.dataset), test, self._is_flushed)
 
     def _least_loaded(self) -> Consumer | None:
         """Return the least loaded consumer with room for the whole group; of equals, the one waiting longest."""
         waiting = len(self._backlog)
-        roomy = [each for each in self._present() if each.room >= min(each.capacity.batch, waiting)]
+        roomy = [each for each in self._present if each.room >= min(each.capacity.batch, waiting)]
         return min(roomy, key=lambda each: (len(each.under_way), each.last_fed), default=None)
-
-    def _present(self) -> list[Consumer]:
-        return [consumer for consumer in self._consumers if not consumer.is_gone]
 
     def _unanswerable(self) -> list[tuple[Reply, Samples, str]]:
         """Return the waiting samples that no consumer is left to take, and why."""
         lost = []
-        while self._backlog and not self._present():
+        while self._backlog and not self._present:
             batch = self._backlog.cut(len(self._backlog))
             lost.append((batch.reply, batch.samples, self._last_end))
         return lost

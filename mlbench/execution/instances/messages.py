@@ -40,14 +40,17 @@ import struct
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 
 _MARK = b"mlbench\x01"
-_SIZES = struct.Struct(f"<{len(_MARK)}sIQ")  # the mark, bytes of the header, and of all arrays
+SIZES = struct.Struct(f"<{len(_MARK)}sIQ")
+"""What a message begins with: a mark, the bytes of its header, and those of all arrays."""
 _MOST_HEADER_BYTES = 64 << 20
 _MOST_ARRAY_BYTES = 64 << 30
+_KNOWN_FORMS = 1024
 
 
 class NoMessageError(Exception):
@@ -61,6 +64,42 @@ class Message:
     kind: str
     facts: Mapping[str, Any]
     arrays: Sequence[np.ndarray]
+
+
+def encode_message(kind: str, arrays: Sequence[np.ndarray], facts: Mapping[str, Any]) -> bytes:
+    """Return a message as it travels, in one piece: the copy costs less than waking the receiver for each array."""
+    sent = [array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in map(np.asarray, arrays)]
+    forms = ", ".join([_form_text(array.dtype, array.shape) for array in sent])
+    header = f'{{"kind": "{kind}", "facts": {json.dumps(facts)}, "arrays": [{forms}]}}'.encode()
+    sizes = SIZES.pack(_MARK, len(header), sum([array.nbytes for array in sent]))
+    return b"".join([sizes, header, *[array.reshape(-1).view(np.uint8).data for array in sent]])
+
+
+@lru_cache(_KNOWN_FORMS)
+def _form_text(dtype: np.dtype, shape: tuple[int, ...]) -> str:
+    """Return the JSON of an array's form; most messages have arrays of a few forms."""
+    return json.dumps([dtype.str, shape])
+
+
+def check_sizes(
+    begin: bytes | bytearray, *, most_header_bytes: int = _MOST_HEADER_BYTES, most_array_bytes: int = _MOST_ARRAY_BYTES
+) -> tuple[int, int]:
+    """Return how many bytes of header and of arrays follow the first ones of a message.
+
+    Raises:
+        NoMessageError: these are not the first bytes of a message, or it is larger than allowed.
+    """
+    mark, header_bytes, body_bytes = SIZES.unpack(begin)
+    if mark != _MARK or header_bytes > most_header_bytes or body_bytes > most_array_bytes:
+        raise NoMessageError(f"it begins with {bytes(mark)!r}")
+    return header_bytes, body_bytes
+
+
+class MessageSink(Protocol):
+    """An end of a connection, seen by those who send over it."""
+
+    def send(self, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
+        """Send a message; raises `OSError` when the other side is gone."""
 
 
 class Line:
@@ -80,12 +119,7 @@ class Line:
         Raises:
             OSError: the other side is gone.
         """
-        sent = [np.asarray(array, order="C") for array in arrays]
-        forms = [(array.dtype.str, array.shape) for array in sent]
-        header = json.dumps({"kind": kind, "facts": facts, "arrays": forms}).encode()
-        sizes = _SIZES.pack(_MARK, len(header), sum(array.nbytes for array in sent))
-        # in one piece: the copy costs less than waking the other side for each array
-        whole = b"".join([sizes, header, *(array.reshape(-1).view(np.uint8).data for array in sent)])
+        whole = encode_message(kind, arrays, facts)
         with self._sending:
             self._line.sendall(whole)
 
@@ -95,17 +129,15 @@ class Line:
         Raises:
             NoMessageError: what came is none.
         """
-        sizes = self._read(_SIZES.size)
+        sizes = self._read(SIZES.size)
         if sizes is None:
             return None
-        mark, header_bytes, body_bytes = _SIZES.unpack(sizes)
-        if mark != _MARK or header_bytes > _MOST_HEADER_BYTES or body_bytes > _MOST_ARRAY_BYTES:
-            raise NoMessageError(f"it begins with {bytes(sizes[:8])!r}")
+        header_bytes, body_bytes = check_sizes(sizes)
         try:
             header, body = self._read(header_bytes), self._read(body_bytes)
         except MemoryError:
             raise NoMessageError(f"it has {body_bytes} bytes") from None
-        return None if header is None or body is None else _message(header, body)
+        return None if header is None or body is None else decode_message(header, body)
 
     def _read(self, count: int) -> bytearray | None:
         buffer = bytearray(count)
@@ -121,18 +153,19 @@ class Line:
         return buffer
 
 
-def _message(header: bytearray, body: bytearray) -> Message:
-    """Return what was received as a message.
+def decode_message(header: bytes | bytearray, body: bytearray) -> Message:
+    """Return what was received as a message; its arrays are in ``body``.
 
     Raises:
         NoMessageError: it is none.
     """
     try:
-        match json.loads(header):
-            case {"kind": str(kind), "facts": dict(facts), "arrays": list(forms)}:
-                return Message(kind, facts, _arrays(forms, body))
+        fields = json.loads(header)
+        kind, facts, forms = (fields.get(name) for name in ("kind", "facts", "arrays"))
+        if isinstance(kind, str) and isinstance(facts, dict) and isinstance(forms, list):
+            return Message(kind, facts, _arrays(forms, body))
         raise ValueError("it has no kind, facts or arrays")
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
         raise NoMessageError(str(error)) from None
 
 
@@ -140,14 +173,21 @@ def _arrays(forms: Sequence[Any], body: bytearray) -> list[np.ndarray]:
     arrays: list[np.ndarray] = []
     start = 0
     for name, shape in forms:
-        dtype = np.dtype(name)
-        if dtype.hasobject or not all(type(size) is int and size >= 0 for size in shape):
-            raise ValueError(f"an array of {dtype} and shape {shape}")
-        arrays.append(np.ndarray(shape, dtype, buffer=body, offset=start))  # raises where the body is too short
+        sizes = tuple(shape)
+        arrays.append(np.ndarray(sizes, _checked_dtype(name, sizes), buffer=body, offset=start))  # raises if too short
         start += arrays[-1].nbytes
     if start != len(body):
         raise ValueError(f"arrays of {start} bytes, and {len(body)} came")
     return arrays
+
+
+@lru_cache(_KNOWN_FORMS, typed=True)
+def _checked_dtype(name: str, shape: tuple[int, ...]) -> np.dtype:
+    """Return the dtype of an array whose form arrived; raises where there is no such array."""
+    dtype = np.dtype(name)
+    if dtype.hasobject or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"an array of {dtype} and shape {list(shape)}")
+    return dtype
 
 
 def numbers(values: Sequence[int]) -> np.ndarray:

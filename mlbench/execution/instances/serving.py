@@ -23,7 +23,7 @@ from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import describe_error, one_line
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.failures import error_to_wire
-from mlbench.execution.instances.messages import Line, Message, NoMessageError, numbers
+from mlbench.execution.instances.messages import Line, Message, MessageSink, NoMessageError, numbers
 from mlbench.execution.plain_values import plain_entries
 from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
@@ -58,7 +58,7 @@ def serve(line: Line) -> int:
             line.send("refused", error=asdict(error_to_wire(error)))
             return 1
         line.send("done", processors=_processors())
-        served = _Served(part, engine, line)
+        served = Served(part, engine, line)
         try:
             while message := line.receive():
                 served.take(message)
@@ -79,15 +79,16 @@ def _processors() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-class _Served:
+class Served:
     """An engine and its dataset, behind a socket."""
 
-    def __init__(self, part: Part, engine: Engine, line: Line) -> None:
+    def __init__(self, part: Part, engine: Engine, line: MessageSink) -> None:
+        """Store what serves, and where answers go."""
         self._part = part
         self._dataset = part.dataset
         self._engine = engine
         self._line = line
-        self._replies: dict[int, _LineReply] = {}
+        self._replies: dict[int, LineReply] = {}
         self._questions = {"load": self._load, "warm_up": self._warm_up, "vary": self._vary, "tell": self._tell}
         if not isinstance(program := part.model.program, GenerationProgram):
             program.listener = lambda done, of: line.send("step", done=done, of=of)
@@ -110,14 +111,9 @@ class _Served:
 
     def _submit(self, message: Message) -> None:
         test, first, indices = message.facts["test"], message.facts["first"], message.arrays[0].tolist()
-        reply = self._replies.setdefault(test, _LineReply(self._line, test))
+        reply = self._replies.setdefault(test, LineReply(self._line, test))
         samples = Samples(range(first, first + len(indices)), indices, self._dataset)
-        try:
-            self._engine.submit(samples, reply)
-        except Exception as error:  # an engine is not our code; who has an answer by now, the other side knows
-            logger.exception("submit failed")
-            reason = describe_error(error)
-            self._line.send("give_up", [numbers(samples.ids)], test=test, reason=reason)
+        submit_to(self._engine, samples, reply)
         if message.facts["is_flushed"]:
             self._engine.flush()
 
@@ -138,13 +134,9 @@ class _Served:
             return 0
 
     def _warm_up(self, message: Message) -> None:
-        indices, plan = message.arrays[0].tolist(), self._part.plan
-        with contain_refusals(self._engine):
-            self._engine.warm_up(Samples(range(len(indices)), indices, self._part.dataset))
-        gc.collect()
-        gc.freeze()  # existing objects stay, and the garbage collector need not scan them during the measurement
-        likely = plan.largest_batch if plan.batch == "auto" else plan.batch
-        self._line.send("done", **asdict(self._engine.capacity() or Capacity(batch=1, in_flight=2 * likely)))
+        indices = message.arrays[0].tolist()
+        samples = Samples(range(len(indices)), indices, self._part.dataset)
+        self._line.send("done", **asdict(warm_up_engine(self._engine, samples, self._part.plan)))
 
     def _vary(self, message: Message) -> None:
         made = {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
@@ -152,30 +144,62 @@ class _Served:
         self._line.send("done")
 
     def _tell(self, message: Message) -> None:
-        answer: Any
-        match message.facts["what"]:
-            case "statistics":
-                answer, reason = plain_entries(statistics_to_json(self._engine.statistics()))
-                answer |= {"not_stored": reason} if reason else {}
-            case "calls":
-                answer = [asdict(call) for call in self._engine.calls()]
-            case "replay_graphs":
-                answer = self._engine.replay_graphs()
-            case "runtime":
-                answer, reason = plain_entries(runtime_to_json(self._part.backend.observe()))
-                answer |= {"not_stored": reason} if reason else {}
-            case _:
-                answer = peak_bytes()
-        self._line.send("done", answer=answer)
+        self._line.send("done", answer=answer_about(message.facts["what"], self._engine, self._part.backend))
 
 
-class _LineReply(Reply):
+def submit_to(engine: Engine, samples: Samples, reply: LineReply) -> None:
+    """Give an engine samples; if it raises, those that have no answer by then fail on the other side, which knows."""
+    try:
+        engine.submit(samples, reply)
+    except Exception as error:  # an engine is not our code
+        logger.exception("submit failed")
+        reply.give_up(samples, describe_error(error))
+
+
+def warm_up_engine(engine: Engine, samples: Samples, plan: EnginePlan) -> Capacity:
+    """Warm an engine up on typical samples, and return how many it takes at a time.
+
+    Raises:
+        ProcessEndedError: an engine of the backend's own refuses; other errors as it raises.
+    """
+    with contain_refusals(engine):
+        engine.warm_up(samples)
+    gc.collect()
+    gc.freeze()  # existing objects stay, and the garbage collector need not scan them during the measurement
+    likely = plan.largest_batch if plan.batch == "auto" else plan.batch
+    return engine.capacity() or Capacity(batch=1, in_flight=2 * likely)
+
+
+def answer_about(what: str, engine: Engine, backend: Backend) -> Any:
+    """Return what an engine or its process says of itself: ``statistics``, ``calls``, ``runtime``, ``peak_memory``.
+
+    ``replay_graphs`` makes the graph calls free, and returns why that is impossible.
+    """
+    answer: Any
+    match what:
+        case "statistics":
+            answer, reason = plain_entries(statistics_to_json(engine.statistics()))
+            answer |= {"not_stored": reason} if reason else {}
+        case "calls":
+            answer = [asdict(call) for call in engine.calls()]
+        case "replay_graphs":
+            answer = engine.replay_graphs()
+        case "runtime":
+            answer, reason = plain_entries(runtime_to_json(backend.observe()))
+            answer |= {"not_stored": reason} if reason else {}
+        case _:
+            answer = peak_bytes()
+    return answer
+
+
+class LineReply(Reply):
     """Sends the answers of one test unchecked: they are checked on the receiving side.
 
     What cannot be sent is a failed sample, said at once; nothing is raised into the engine.
     """
 
-    def __init__(self, line: Line, test: int) -> None:
+    def __init__(self, line: MessageSink, test: int) -> None:
+        """Store where answers go, and the number of the test that they belong to."""
         self._line = line
         self._test = test
 
@@ -201,6 +225,10 @@ class _LineReply(Reply):
             self._send("fail", samples, reason=one_line(reason))
         except BaseException as error:  # as in `complete`
             self._refuse("fail", samples, error)
+
+    def give_up(self, samples: Samples, reason: str) -> None:
+        """Send why those of these samples fail that are still open."""
+        self._line.send("give_up", [numbers(samples.ids)], test=self._test, reason=reason)
 
     def invalidate(self, reason: str) -> None:
         """Send why the run does not count."""

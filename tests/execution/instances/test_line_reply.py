@@ -5,7 +5,7 @@ import pytest
 
 from mlbench import Samples
 from mlbench.execution.instances.messages import numbers
-from mlbench.execution.instances.serving import _LineReply
+from mlbench.execution.instances.serving import LineReply
 
 SAMPLES = Samples(range(40, 42), [3, 8], None)
 
@@ -47,7 +47,7 @@ OUTPUTS = np.zeros((2, 1), np.float32)
     ],
 )
 def test_a_reply_that_cannot_be_sent_fails_its_samples(sent, outputs, counts, reason):
-    _LineReply(sent, 1).complete(SAMPLES, outputs, counts)
+    LineReply(sent, 1).complete(SAMPLES, outputs, counts)
     assert sent == [("fail", [[40, 41], [3, 8]], {"test": 1, "reason": reason})]
 
 
@@ -57,19 +57,19 @@ def test_first_tokens_that_cannot_be_sent_fail_their_samples(sent):
             super().send(kind, [np.asarray(array) for array in arrays], **facts)
 
     line = Refusing()
-    _LineReply(line, 1).first_token(SAMPLES, Raising())
+    LineReply(line, 1).first_token(SAMPLES, Raising())
     assert line == [
         ("fail", [[40, 41], [3, 8]], {"test": 1, "reason": "first_token() raised RuntimeError: no array today"})
     ]
 
 
 def test_a_reason_travels_as_one_printable_line(sent):
-    _LineReply(sent, 1).fail(SAMPLES, "caf\udce9\nand more")
+    LineReply(sent, 1).fail(SAMPLES, "caf\udce9\nand more")
     assert sent[0][2]["reason"] == "caf\\udce9"
 
 
 def test_nothing_is_raised_into_an_engine_that_answers_what_are_no_samples(sent):
-    reply = _LineReply(sent, 1)
+    reply = LineReply(sent, 1)
     reply.complete(None, OUTPUTS)
     reply.first_token([1], OUTPUTS)
     reply.fail(object(), "why")
@@ -77,7 +77,7 @@ def test_nothing_is_raised_into_an_engine_that_answers_what_are_no_samples(sent)
 
 
 def test_sound_replies_are_sent_as_they_are(sent):
-    _LineReply(sent, 1).complete(SAMPLES, OUTPUTS, [2, 3])
+    LineReply(sent, 1).complete(SAMPLES, OUTPUTS, [2, 3])
     serials, indices = numbers(SAMPLES.ids).tolist(), SAMPLES.indices
     facts = {"test": 1, "is_one": True, "has_counts": True}
     assert sent == [("complete", [serials, indices, [2, 3], OUTPUTS.tolist()], facts)]

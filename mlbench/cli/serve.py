@@ -1,0 +1,176 @@
+"""``mlbench serve``: a node of the network division."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlbench.cli.completions import offer_backends, offer_workloads
+from mlbench.cli.options import Word, overrides_option, profile_option, token_option, weights_option
+from mlbench.cli.output import echo_line
+from mlbench.errors import UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from mlbench.cluster.addresses import Address
+    from mlbench.discovery import Plugins
+    from mlbench.records.node_record import NodeRecord
+    from mlbench.tuning import Settings
+
+_BUILDER = "mlbench.measurement.running_engine:part_of_run"
+_NAME_CHARACTERS = 8
+
+
+@click.command("serve")
+@click.argument("workload", shell_complete=offer_workloads)
+@click.option(
+    "--backend",
+    metavar="BACKEND",
+    shell_complete=offer_backends,
+    help="See `mlbench list`.  [default: the best that runs here]",
+)
+@profile_option
+@weights_option
+@click.option(
+    "--listen",
+    type=Word(),
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST[:PORT]",
+    help="The address that clients connect to; 0.0.0.0: any of this machine.",
+)
+@click.option("--name", type=Word(), metavar="NAME", help="Unique among the nodes of a run.  [default: a made one]")
+@token_option
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Use TLS with this certificate.  [default: no TLS]",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The certificate's key.  [default: in the same file]",
+)
+@click.option(
+    "--most-open",
+    type=click.IntRange(1),
+    default=65536,
+    show_default=True,
+    metavar="N",
+    help="Refuse a client that sends more samples than this before they are answered.",
+)
+@overrides_option
+def command(
+    workload: str,
+    backend: str | None,
+    profile: str,
+    weights: str,
+    listen: str,
+    name: str | None,
+    token_file: Path,
+    certificate: Path | None,
+    key: Path | None,
+    most_open: int,
+    overrides: dict[str, str],
+) -> None:
+    """Answer the samples of runs of WORKLOAD that name this node with --network, one run after another.
+
+    Each run has an engine and a process of its own. Precision, scenario and settings are the client's; what is set here
+    replaces them, and settings of the workload are always this machine's. The token file is written if there is none:
+    copy it to the client.
+    """
+    from mlbench.cluster.addresses import Address, make_token
+    from mlbench.cluster.node import Listening, serve_node
+    from mlbench.cluster.session import NodeConfig
+    from mlbench.discovery import Plugins
+    from mlbench.started_run import modules_of
+
+    address, plugins = Address.parse(listen), Plugins.discover()
+    chosen = plugins.backend(backend).name if backend else plugins.best_backend().name
+    served = {"workload": plugins.workload(workload).name, "backend": chosen, "profile": profile, "weights": weights}
+    if key and not certificate:
+        raise UsageError("--key is given without --certificate.")
+    plain = _settings_of(served, overrides, plugins).plain()
+    own = {key: plain[key] for key in overrides}
+    facts = _facts_of(served, name or _made_name(address), own, plugins)
+    if make_token(token_file):
+        echo_line(f"wrote {token_file}: copy it to the client.", to_stderr=True)
+
+    def on_ready(found: Address) -> None:
+        echo_line(f"{facts.name} serves {workload} on {chosen} at {found}.")
+
+    settings = {key: value for key, value in plain.items() if key.startswith("workload.")} | own
+    config = NodeConfig(facts=facts, builder=_BUILDER, settings=settings, most_open=most_open)
+    listening = Listening(
+        address=address,
+        token_file=token_file.expanduser().resolve(),
+        certificate=certificate,
+        key=key,
+        preload=modules_of(plugins.workload(workload), plugins.backend(chosen)),
+    )
+    serve_node(config, listening, on_ready)
+
+
+def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plugins) -> Settings:
+    """Return the settings that a run would have here.
+
+    Raises:
+        MlbenchError: a setting is unknown or of the wrong type, or the backend cannot run here.
+    """
+    from mlbench.contracts.workload import Profile, Weights
+    from mlbench.requests import RunRequest, resolve
+
+    probe = plugins.probe(served["backend"])
+    if not probe.is_available:
+        raise UnavailableError(f"backend {served['backend']} cannot run here: {probe.reason}.", hint=probe.install)
+    scenario = next(each for each in plugins.scenarios.values() if not each.waits_for_answers)
+    request = RunRequest(
+        workload=served["workload"],
+        backend=served["backend"],
+        scenario=scenario.name,
+        profile=Profile(served["profile"]),
+        weights=Weights(served["weights"]),
+        overrides=overrides,
+    )
+    settings = resolve(request, plugins).settings
+    if "execution.instances" in overrides:
+        raise UsageError(
+            f"execution.instances is {overrides['execution.instances']}, and a node has one engine.",
+            hint="Start a node for each device, each with a port and a name of its own.",
+        )
+    return settings
+
+
+def _facts_of(served: dict[str, str], name: str, own: dict[str, Any], plugins: Plugins) -> NodeRecord:
+    from pydantic import ValidationError
+
+    from mlbench.documents import first_problem
+    from mlbench.records.environment import observe_environment
+    from mlbench.records.node_record import NodeRecord
+    from mlbench.version import __version__
+
+    probe = plugins.probe(served["backend"])
+    try:
+        return NodeRecord(
+            name=name,
+            mlbench_version=__version__,
+            precisions=[str(each) for each in probe.precisions],
+            versions=dict(probe.versions),
+            settings=own,
+            environment=observe_environment(),
+            **served,
+        )
+    except ValidationError as error:
+        raise UsageError(f"{first_problem(error, whole='the node')}.", hint="Choose another --name.") from None
+
+
+def _made_name(address: Address) -> str:
+    """Return a name that is the same each time for a fixed port, and tells no host's."""
+    port = str(address.port or os.getpid())
+    return f"node-{hashlib.sha256(f'{socket.gethostname()} {port}'.encode()).hexdigest()[:_NAME_CHARACTERS]}"

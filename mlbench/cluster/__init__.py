@@ -1,0 +1,1 @@
+"""The network division: nodes that serve samples over sockets, and the engine that reaches them."""

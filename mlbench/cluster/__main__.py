@@ -1,0 +1,63 @@
+"""A node's process for one run: ``python -P -m mlbench.cluster <listener> <pipe>``, both descriptors; more on stdin.
+
+A byte in the pipe says that clients can connect.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from mlbench.execution.supervisor import die_with_parent
+
+_LEAVES_WITHIN_S = 10.0
+"""How long an engine may take to end when its client has left."""
+
+
+def main() -> int:
+    """Serve the first client that opens a session, and leave when it is over."""
+    faulthandler.enable()
+    die_with_parent()
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    listener.set_inheritable(False)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+
+    from mlbench.cluster.acceptor import Acceptor
+    from mlbench.cluster.addresses import read_token
+    from mlbench.cluster.session import NodeConfig, Session
+    from mlbench.cluster.tls import server_context
+
+    said = json.load(sys.stdin)
+    config = NodeConfig.model_validate(said["config"])
+    tls = server_context(Path(said["certificate"]), Path(said["key"])) if said["certificate"] else None
+    session = Session(config, _limit_leaving)
+    Acceptor(listener, read_token(Path(said["token_file"])), tls, session).start()
+    os.write(int(sys.argv[2]), b".")
+    os.close(int(sys.argv[2]))
+    for module in said["preload"]:
+        with suppress(ImportError):  # the run that needs it says so
+            importlib.import_module(module)
+    session.run()
+    return 0
+
+
+def _limit_leaving() -> None:
+    """End this process soon, whatever its engine does: the next client waits."""
+    limit = threading.Timer(_LEAVES_WITHIN_S, os._exit, (0,))
+    limit.daemon = True
+    limit.start()
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # threads of connections and of an engine may still be there; nothing is left to be done

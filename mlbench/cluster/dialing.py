@@ -1,0 +1,148 @@
+"""Connections from a client to a node."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import ssl
+import uuid
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from mlbench.cluster.addresses import Address, read_token
+from mlbench.cluster.handshake import HANDSHAKE_S, NotOurProtocolError, RefusedError, greet_node
+from mlbench.cluster.link import Link, OnEnd, OnMessage
+from mlbench.cluster.tls import client_context
+from mlbench.documents import first_problem
+from mlbench.errors import UsageError
+from mlbench.execution.instances.messages import Message
+from mlbench.records.job_spec import NetworkSpec
+from mlbench.records.node_record import NodeRecord
+
+_ANSWERS_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialer:
+    """What a client needs to be admitted by its nodes."""
+
+    token: bytes
+    tls: ssl.SSLContext | None
+
+    @classmethod
+    def of_spec(cls, spec: NetworkSpec) -> Self:
+        """Return what a specification names; raises `DataError` where a file cannot be read."""
+        return cls(
+            token=read_token(Path(spec.token_file)),
+            tls=client_context(Path(spec.certificate)) if spec.certificate else None,
+        )
+
+    def dial(self, address: Address) -> socket.socket:
+        """Return a connection to a node, after the handshake.
+
+        Raises:
+            UsageError: nothing answers there, it is no node, or it refuses this client.
+        """
+        line: socket.socket | None = None
+        try:
+            line = socket.create_connection((address.host, address.port), HANDSHAKE_S)
+            if self.tls:
+                line = self.tls.wrap_socket(line, server_hostname=address.host)
+            greet_node(line, self.token)
+            return line
+        except BaseException as error:
+            if line:
+                line.close()
+            raise _refusal(address, error, has_tls=bool(self.tls)) from None
+
+
+def _refusal(address: Address, error: BaseException, *, has_tls: bool) -> BaseException:
+    """Return what a user reads where a connection failed; another error as it is."""
+    match error:
+        case UsageError():
+            what, hint = f"node {address}: {error.message}", error.hint
+        case RefusedError():
+            what, hint = f"node {address}: {error}.", "Use the node's token file with --token-file."
+        case ssl.SSLCertVerificationError():
+            what, hint = f"node {address}: its certificate is not trusted: {error.verify_message}.", ""
+        case NotOurProtocolError() | ssl.SSLError() | ConnectionResetError() | BrokenPipeError():
+            what = f"{address} does not speak mlbench's protocol: {getattr(error, 'reason', None) or error}."
+            hint = "Is it served without --certificate?" if has_tls else "If it serves TLS, give --certificate."
+        case TimeoutError():
+            what, hint = f"{address} does not answer within {HANDSHAKE_S:g} s.", "Is a node served there?"
+        case OSError():
+            what = f"{address} does not answer: {error.strerror or error}."
+            hint = "Start it there with `mlbench serve`."
+        case _:
+            return error
+    return UsageError(what, hint=hint)
+
+
+class Asking:
+    """Hands the answers that a link receives to the thread that asked."""
+
+    def __init__(self) -> None:
+        self._answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self.ended = ""
+        """Why there will be no more; empty while there may be."""
+
+    def take(self, link: Link, message: Message) -> None:
+        """Keep an answer."""
+        self._answers.put(message)
+
+    def note_end(self, link: Link, reason: str) -> None:
+        """Note that no more will come."""
+        self.ended = self.ended or reason
+        self._answers.put(None)
+
+    def answer(self, timeout_s: float | None) -> Message | None:
+        """Wait for the next answer; None when there will be none, or in time."""
+        try:
+            return self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+
+def open_link(line: socket.socket, role: str, session: str, on_message: OnMessage, on_end: OnEnd) -> Link:
+    """Return a link with its first message sent."""
+    link = Link(line, f"mlbench-{role}", on_message, on_end)
+    link.start()
+    link.send("open", role=role, session=session)
+    return link
+
+
+def new_session() -> str:
+    """Return an id that no other session has."""
+    return uuid.uuid4().hex
+
+
+def ask_facts(spec: NetworkSpec) -> Sequence[NodeRecord]:
+    """Return what each node says of itself.
+
+    Raises:
+        UsageError: one does not answer, is no node, or refuses this client.
+    """
+    dialer = Dialer.of_spec(spec)
+    return [_facts_of(Address.parse(text), dialer) for text in spec.nodes]
+
+
+def _facts_of(address: Address, dialer: Dialer) -> NodeRecord:
+    asking = Asking()
+    with closing(open_link(dialer.dial(address), "facts", "", asking.take, asking.note_end)):
+        message = asking.answer(_ANSWERS_WITHIN_S)
+    if message is None or message.kind != "facts":
+        raise UsageError(f"node {address} {asking.ended or 'does not say what it serves'}.", hint="Look at its log.")
+    return read_facts(address, message.facts.get("node"))
+
+
+def read_facts(address: Address, fields: Any) -> NodeRecord:
+    """Return a node's facts from JSON values; raises `UsageError` where they are none."""
+    try:
+        return NodeRecord.model_validate(fields)
+    except ValidationError as error:
+        raise UsageError(f"node {address}: {first_problem(error, whole='its description')}.") from None

@@ -1,0 +1,166 @@
+"""What two sides of a connection say first: who they are, and that both have the token, which does not travel.
+
+=========  ===================================================================================
+client     protocol, version, a nonce
+node       protocol, version, a nonce; or why it refuses
+client     HMAC-SHA-256 of "client" and both nonces, keyed with the token
+node       HMAC-SHA-256 of "node" and both nonces, keyed with the token; or why it refuses
+=========  ===================================================================================
+
+Who listens on the way learns no token, and cannot use what it heard for another connection. What follows is neither
+signed nor encrypted unless the connection is TLS: outside a network that you trust, use a certificate.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Self, TypeVar
+
+from mlbench.errors import UsageError, one_line
+from mlbench.version import __version__
+
+PROTOCOL = 1
+HANDSHAKE_S = 10.0
+"""How long each side waits for the other's next words."""
+
+_MARK = b"mlbench\x02"
+_PREFIX = struct.Struct(f"<{len(_MARK)}sH")
+_MOST_BYTES = 4096
+_NONCE_BYTES = 32
+
+
+class NotOurProtocolError(Exception):
+    """The other side says something else than a node or a client of mlbench."""
+
+
+class RefusedError(Exception):
+    """The other side refuses the connection, or is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """The first words of either side."""
+
+    protocol: int
+    mlbench: str
+    nonce: str
+    """Hexadecimal."""
+
+    def __post_init__(self) -> None:
+        if type(self.protocol) is not int or not isinstance(self.mlbench, str) or not isinstance(self.nonce, str):
+            raise ValueError("a greeting of the wrong types")
+        if len(bytes.fromhex(self.nonce)) != _NONCE_BYTES:
+            raise ValueError("a nonce of the wrong length")
+
+    @classmethod
+    def new(cls) -> Self:
+        """Return a greeting of this version with a nonce of its own."""
+        return cls(protocol=PROTOCOL, mlbench=__version__, nonce=secrets.token_hex(_NONCE_BYTES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """That a side has the token."""
+
+    proof: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.proof, str) or not self.proof.isascii():
+            raise ValueError("a proof of the wrong type")
+
+    @classmethod
+    def of(cls, side: str, token: bytes, ours: Greeting, theirs: Greeting) -> Self:
+        """Return the proof of a side, ``client`` or ``node``; the client's greeting is the first of the two."""
+        words = f"mlbench {side} {ours.nonce} {theirs.nonce}".encode()
+        return cls(proof=hmac.digest(token, words, "sha256").hex())
+
+    def equals(self, other: Proof) -> bool:
+        """Compare two proofs, in a time that does not depend on where they differ."""
+        return hmac.compare_digest(self.proof, other.proof)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a side goes no further."""
+
+    refused: str
+
+
+_Words = TypeVar("_Words", Greeting, Proof)
+
+
+def greet_node(line: socket.socket, token: bytes) -> None:
+    """Do the client's part.
+
+    Raises:
+        NotOurProtocolError: the other side is no node.
+        RefusedError: it refuses this client, or does not have the token.
+        UsageError: it is of another version.
+        OSError: the connection failed, or the other side is silent.
+    """
+    line.settimeout(HANDSHAKE_S)
+    ours = Greeting.new()
+    _send(line, asdict(ours))
+    theirs = _receive(line, Greeting)
+    if (theirs.protocol, theirs.mlbench) != (ours.protocol, ours.mlbench):
+        raise UsageError(
+            f"it has mlbench {one_line(theirs.mlbench)}, and this is {ours.mlbench}.",
+            hint="Install the same version on both sides.",
+        )
+    _send(line, asdict(Proof.of("client", token, ours, theirs)))
+    if not _receive(line, Proof).equals(Proof.of("node", token, ours, theirs)):
+        raise RefusedError("it does not have this token")
+
+
+def greet_client(line: socket.socket, token: bytes) -> None:
+    """Do the node's part.
+
+    Raises:
+        NotOurProtocolError: the other side is no client.
+        RefusedError: it does not have the token, or is of another version.
+        OSError: the connection failed, or the other side is silent.
+    """
+    line.settimeout(HANDSHAKE_S)
+    theirs, ours = _receive(line, Greeting), Greeting.new()
+    _send(line, asdict(ours))
+    if (theirs.protocol, theirs.mlbench) != (ours.protocol, ours.mlbench):
+        raise RefusedError(f"a client with mlbench {one_line(theirs.mlbench)}")
+    proof = _receive(line, Proof)
+    if not proof.equals(Proof.of("client", token, theirs, ours)):
+        _send(line, asdict(Refusal(refused="wrong token")))
+        raise RefusedError("a client with a wrong token")
+    _send(line, asdict(Proof.of("node", token, theirs, ours)))
+
+
+def _send(line: socket.socket, fields: Mapping[str, object]) -> None:
+    body = json.dumps(fields).encode()
+    line.sendall(_PREFIX.pack(_MARK, len(body)) + body)
+
+
+def _receive(line: socket.socket, kind: type[_Words]) -> _Words:
+    mark, size = _PREFIX.unpack(_read(line, _PREFIX.size))
+    if mark != _MARK or size > _MOST_BYTES:
+        raise NotOurProtocolError(f"it says {mark!r}")
+    try:
+        fields = json.loads(_read(line, size))
+        if isinstance(fields, dict) and isinstance(reason := fields.get("refused"), str):
+            raise RefusedError(one_line(reason))
+        return kind(**fields)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotOurProtocolError(one_line(error)) from None
+
+
+def _read(line: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        part = line.recv(count - len(found))
+        if not part:
+            raise NotOurProtocolError(f"it says {found!r}, and closes" if found else "it closes the connection")
+        found += part
+    return found

@@ -1,0 +1,221 @@
+"""The client's side of a node: its connections, what it was given, and how it was lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlbench.cluster.addresses import Address
+from mlbench.cluster.dialing import Asking, Dialer, open_link
+from mlbench.cluster.link import Link, OnEnd, OnMessage
+from mlbench.cluster.sample_form import samples_to_wire
+from mlbench.contracts.engine import Capacity, Samples
+from mlbench.errors import UsageError
+from mlbench.execution.failures import FailureKind, ProcessEndedError, error_from_wire, report_from_values
+from mlbench.execution.instances.dispatcher import Consumer
+from mlbench.execution.instances.messages import Message, numbers
+from mlbench.records.node_record import NodeRecord
+
+_UNTRIED = Capacity(batch=1, in_flight=8)
+_ROUND_TRIPS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTraffic:
+    """What went to a node and came back, since the last look."""
+
+    samples: int = 0
+    """Answered."""
+    elapsed_ns: int = 0
+    occupied_ns: int = 0
+    """While it had a sample at least."""
+    in_flight_ns: int = 0
+    """From sending to the answer, summed over samples."""
+
+
+class _Occupancy:
+    """Integrates how many samples a node has over time. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = self._samples = self._occupied_ns = self._in_flight_ns = 0
+        self._last_ns = self._began_ns = time.perf_counter_ns()
+
+    def change(self, by: int) -> None:
+        """Note that so many samples were sent, or, negative, answered."""
+        with self._lock:
+            self._advance()
+            self._open += by
+            self._samples -= min(by, 0)
+
+    def take(self) -> NodeTraffic:
+        """Return the sums, and begin anew."""
+        with self._lock:
+            self._advance()
+            found = NodeTraffic(
+                samples=self._samples,
+                elapsed_ns=self._last_ns - self._began_ns,
+                occupied_ns=self._occupied_ns,
+                in_flight_ns=self._in_flight_ns,
+            )
+            self._samples = self._occupied_ns = self._in_flight_ns = 0
+            self._began_ns = self._last_ns
+        return found
+
+    def _advance(self) -> None:
+        now_ns = time.perf_counter_ns()
+        passed_ns = now_ns - self._last_ns
+        self._last_ns = now_ns
+        if self._open:
+            self._occupied_ns += passed_ns
+            self._in_flight_ns += passed_ns * self._open
+
+
+class RemoteNode:
+    """A node as its client has it. Answers are handled by the threads of its links, through ``on_message``."""
+
+    def __init__(self, address: Address, facts: NodeRecord) -> None:
+        """Store who it is; nothing is connected."""
+        self.address = address
+        self.facts = facts
+        self.consumer = Consumer(self._give, _UNTRIED)
+        """Its consumer in the queue."""
+        self.ended = ""
+        """How it was lost; empty while it serves."""
+        self.round_trip_ns = 0
+        self.traffic = NodeTraffic()
+        """What went to it before the last look."""
+        self._asking = Asking()
+        self._naming = Asking()
+        self._control: Link | None = None
+        self._samples: list[Link] = []
+        self._next = 0
+        self._occupancy = _Occupancy()
+
+    @property
+    def title(self) -> str:
+        """Its name and address, as a user reads them."""
+        return f"node {self.facts.name} ({self.address})"
+
+    @property
+    def heard_s(self) -> float:
+        """When it was heard last on its control connection, by the monotonic clock."""
+        assert self._control
+        return self._control.heard_s
+
+    def connect(self, dialer: Dialer, session: str, connections: int, on_message: OnMessage, on_end: OnEnd) -> None:
+        """Open a session, with so many connections for samples.
+
+        Raises:
+            UsageError: it does not answer, or serves another run.
+        """
+        self._control = open_link(dialer.dial(self.address), "control", session, on_message, on_end)
+        self.answered()
+        for _ in range(connections):
+            joined = Asking()
+
+            def take(link: Link, message: Message, joined: Asking = joined) -> None:
+                (joined.take if message.kind == "done" else on_message)(link, message)
+
+            def note_end(link: Link, reason: str, joined: Asking = joined) -> None:
+                joined.note_end(link, reason)
+                on_end(link, reason)
+
+            self._samples.append(open_link(dialer.dial(self.address), "samples", session, take, note_end))
+            if joined.answer(None) is None:
+                raise UsageError(f"{self.title} {joined.ended}.", hint="Look at its log.")
+
+    def send(self, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
+        """Send a message over the control connection; if the node is gone, its links notice."""
+        assert self._control
+        _send(self._control, kind, arrays, **facts)
+
+    def flush(self) -> None:
+        """Flush its engine, behind the samples of each connection."""
+        for link in self._samples:
+            _send(link, "flush")
+
+    def take_answer(self, message: Message | None) -> None:
+        """Hand an answer to the thread that asked; None: there will be no more."""
+        waiting = self._naming if message and message.kind == "named" else self._asking
+        if message is not None:
+            waiting.take(self._control, message)  # type: ignore[arg-type]
+            return
+        for each in (self._asking, self._naming):
+            each.note_end(self._control, "")  # type: ignore[arg-type]
+
+    def answered(self) -> Message:
+        """Wait for the answer to a request; the engine ends the wait for a node that is silent.
+
+        Raises:
+            MlbenchError: it refuses, and a user can act on that.
+            ProcessEndedError: it refuses for another reason, or was lost.
+        """
+        message = None if self.ended else self._asking.answer(None)
+        if message is None:
+            raise self.error()
+        if message.kind == "refused":
+            error = error_from_wire(report_from_values(message.facts.get("error")))
+            if isinstance(error, ProcessEndedError):
+                raise ProcessEndedError(f"{self.title}: {error}", error.kind)
+            raise type(error)(f"{self.title}: {error.message}", hint=error.hint)
+        return message
+
+    def answer_or_none(self, timeout_s: float) -> Message | None:
+        """Wait for the answer to a request; None where it refuses, was lost, or takes longer than that."""
+        message = self._asking.answer(timeout_s)
+        return message if message and message.kind == "done" else None
+
+    def ask_name(self, timeout_s: float) -> str:
+        """Return the name that it says now, over the network; empty where it does not answer."""
+        began_ns = time.perf_counter_ns()
+        self.send("name")
+        message = None if self.ended else self._naming.answer(timeout_s)
+        if message is None:
+            return ""
+        passed_ns = time.perf_counter_ns() - began_ns
+        self.round_trip_ns = min(self.round_trip_ns or passed_ns, passed_ns)
+        return str(message.facts.get("name", ""))
+
+    def measure_round_trip(self, timeout_s: float) -> None:
+        """Time a few questions, while nothing else is on the way."""
+        for _ in range(_ROUND_TRIPS):
+            self.ask_name(timeout_s)
+
+    def error(self) -> ProcessEndedError:
+        """Return how it was lost as an error."""
+        return ProcessEndedError(self.ended or f"{self.title} is gone", FailureKind.EXIT)
+
+    def note_answered(self, count: int) -> None:
+        """Note that so many samples were answered."""
+        self._occupancy.change(-count)
+
+    def look_at_traffic(self) -> None:
+        """Keep in `traffic` what went to it and came back since the last look."""
+        self.traffic = self._occupancy.take()
+
+    def close(self, patience_s: float) -> None:
+        """Close its connections."""
+        for link in [*self._samples, *([self._control] if self._control else [])]:
+            link.close(patience_s)
+
+    def _give(self, samples: Samples, test: int, is_flushed: bool) -> None:
+        """Send samples over the connection whose turn it is: one message, and nothing of another query in it."""
+        forms, arrays = samples_to_wire(samples.data())
+        self._occupancy.change(len(samples))
+        link = self._samples[self._next % len(self._samples)]
+        self._next += 1
+        facts = {"test": test, "first": samples.ids[0], "forms": forms, "is_flushed": is_flushed}
+        _send(link, "samples", [numbers(samples.indices), *arrays], **facts)
+
+
+def _send(link: Link, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
+    try:
+        link.send(kind, arrays, **facts)
+    except OSError:
+        pass  # the link's thread says so too

@@ -1,0 +1,141 @@
+"""An engine over nodes that are threads of this process, through real sockets."""
+
+import re
+
+import networked
+import numpy as np
+import pytest
+from networked import Kept, config, engine_for, nodes, numbered
+
+from mlbench import UsageError
+from mlbench.execution.failures import ProcessEndedError
+
+
+@pytest.fixture(autouse=True)
+def engines():
+    networked.DoublingBackend.engines = found = []
+    return found
+
+
+def test_two_nodes_answer_all_samples_with_their_own_ids(environment, token_file):
+    with nodes(config(environment, "a"), config(environment, "b")) as addresses:
+        with engine_for(addresses, token_file) as engine:
+            engine.warm_up(numbered(1, 2))
+            reply = Kept()
+            engine.submit(numbered(*range(100)), reply)
+            reply.wait(100)
+            assert reply.answers == {1000 + number: 2 * number for number in range(100)}
+            assert engine.statistics().samples == 100
+            shares = [each.samples for each in engine.record().nodes]
+            assert sum(shares) == 100
+            assert min(shares) > 0
+
+
+def test_samples_of_two_queries_do_not_travel_together(environment, token_file, engines):
+    with nodes(config(environment)) as addresses, engine_for(addresses, token_file) as engine:
+        reply = Kept()
+        for number in range(40):
+            engine.submit(numbered(number), reply)
+        reply.wait(40)
+        assert sorted(engines[0].together) == [[number] for number in range(40)]
+
+
+def test_one_index_with_two_contents_is_two_samples(environment, token_file):
+    class Shifted(networked.Numbers):
+        def sample(self, index):
+            return np.array([index + 500])
+
+    with nodes(config(environment)) as addresses, engine_for(addresses, token_file) as engine:
+        reply = Kept()
+        engine.submit(numbered(7), reply)
+        shifted = numbered(7)
+        shifted.ids, shifted.dataset = (2000,), Shifted()
+        engine.submit(shifted, reply)
+        reply.wait(2)
+        assert reply.answers == {1007: 14, 2000: 1014}
+
+
+def test_each_node_says_its_name_over_the_network(environment, token_file):
+    with nodes(config(environment, "north"), config(environment, "south")) as addresses:
+        with engine_for(addresses, token_file) as engine:
+            assert engine.names() == ["north", "south"]
+            assert all(each.round_trip_ns > 0 for each in engine.record().nodes)
+
+
+def test_a_flush_reaches_the_engine_behind_the_samples(environment, token_file, engines):
+    with nodes(config(environment)) as addresses, engine_for(addresses, token_file) as engine:
+        reply = Kept()
+        engine.submit(numbered(1), reply)
+        engine.flush()
+        reply.wait(1)
+        assert engines[0].flushed.wait(30)
+
+
+def test_an_engine_that_raises_fails_its_samples_with_the_reason(environment, token_file):
+    with nodes(config(environment)) as addresses, engine_for(addresses, token_file) as engine:
+        reply = Kept()
+        engine.submit(numbered(networked.WRONG), reply)
+        reply.wait(1)
+        assert reply.failures == {1000 + networked.WRONG: "ValueError: fifteen"}
+
+
+def test_a_sample_that_is_answered_twice_invalidates_the_test(environment, token_file):
+    with nodes(config(environment)) as addresses, engine_for(addresses, token_file) as engine:
+        reply = Kept()
+        engine.submit(numbered(networked.TWICE), reply)
+        engine.submit(numbered(3), reply)
+        reply.wait(2)
+        engine.statistics()
+        assert reply.answers == {1000 + networked.TWICE: 2 * networked.TWICE, 1003: 6}
+    assert reply.invalidated == [f"node node-1 ({addresses[0]}) answered a sample twice, or one that it did not have"]
+
+
+def test_other_data_on_a_node_is_refused_before_anything_runs(environment, token_file):
+    there = config(environment, builder="with_other_data")
+    with nodes(there) as addresses, pytest.raises(UsageError, match="has not the data of this client") as caught:
+        with engine_for(addresses, token_file):
+            pass
+    assert "other numbers, and numbers here" in str(caught.value)
+
+
+def test_what_a_node_lacks_is_said_with_its_name(environment, token_file):
+    there = config(environment, "far", builder="lacking_data")
+    with nodes(there) as addresses, pytest.raises(UsageError) as caught, engine_for(addresses, token_file):
+        pass
+    assert str(caught.value) == f"node far ({addresses[0]}): no numbers in /nowhere. Make some."
+
+
+def test_a_node_that_serves_a_run_refuses_another(environment, token_file):
+    with nodes(config(environment)) as addresses, engine_for(addresses, token_file):
+        with pytest.raises(UsageError, match=re.escape("it serves another run.")), engine_for(addresses, token_file):
+            pass
+
+
+def test_a_client_that_sends_more_than_a_node_holds_loses_it(environment, token_file):
+    with nodes(config(environment, most_open=2)) as addresses, engine_for(addresses, token_file) as engine:
+        reply = Kept()
+        engine.submit(numbered(1, networked.SILENT, 3), reply)
+        reply.wait(3)
+        assert set(reply.failures) == {1001, 1000 + networked.SILENT, 1003}
+        assert "closed the connection" in reply.failures[1001]
+
+
+def test_a_lost_node_fails_what_all_nodes_have_and_what_comes_after(environment, token_file):
+    with nodes(config(environment, "a"), config(environment, "b")) as addresses:
+        with engine_for(addresses, token_file) as engine:
+            engine.warm_up(numbered(1))
+            reply, reasons = Kept(), []
+            with engine.watch(reasons.append):
+                engine.submit(numbered(networked.SILENT), reply)
+                engine.submit(numbered(networked.SILENT), reply)
+                engine.nodes[1]._samples[0].close()
+                engine._lose(engine.nodes[1], "closed the connection")
+                reply.wait(2)
+                engine.submit(numbered(5), reply)
+                reply.wait(1)
+            lost = f"node b ({addresses[1]}) closed the connection"
+            assert reasons == [lost]
+            assert set(reply.failures.values()) == {lost}
+            assert engine.record().nodes[1].ended == lost
+            with pytest.raises(ProcessEndedError, match="node b"):
+                engine.warm_up(numbered(1))
