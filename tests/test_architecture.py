@@ -86,6 +86,7 @@ ROOMS = {
         "runner",
         "scaffold",
         "setting_descriptions",
+        "started_run",
         "submission",
         "suite",
         "toolkit",
