@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from mlbench.contracts.backend import Backend
-from mlbench.errors import ConformanceError
+from mlbench.errors import ConformanceError, PluginError
 
 _CORE = "mlbench"
 _KIT = "mlbench.conformance"
@@ -31,8 +31,11 @@ def cause_of(error: BaseException) -> str:
 def raised_in(error: BaseException, plugin: object) -> str:
     """Return in whose code an error was raised: the innermost that is the plugin's or mlbench's; empty where unknown.
 
-    Libraries that either of them called do not count: torch's exporter fails in mlbench's export.
+    Libraries that either of them called do not count: torch's exporter fails in mlbench's export. What breaks a
+    plugin's contract is the plugin's, wherever it was noticed.
     """
+    if type(error) is PluginError:  # and not GraphError, which may come from mlbench's export
+        return ""
     theirs = type(plugin).__module__.partition(".")[0]
     noun = "backend" if isinstance(plugin, Backend) else "workload"
     below = error.__cause__.__traceback__ if error.__cause__ else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from mlbench.errors import PluginError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,3 +26,12 @@ def host_array(array: Array) -> np.ndarray:
     if hasattr(array, "__dlpack__"):
         return np.from_dlpack(array)
     raise TypeError(f"expected a NumPy array or anything with __dlpack__, got {type(array).__name__}")
+
+
+def check_outputs(outputs: object, graph: str) -> None:
+    """Raise `PluginError` where an executable returned no mapping: most often it returned nothing."""
+    if type(outputs) is not dict and not isinstance(outputs, Mapping):
+        raise PluginError(
+            f"the executable of graph {graph} returned a {type(outputs).__name__}, expected a mapping.",
+            hint="Return a mapping from output names to arrays.",
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Array, Executable
+from mlbench.execution.arrays import check_outputs
 from mlbench.execution.replay import ReplayedExecutable
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class CountedExecutable:
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, Array]:
         """Compute all outputs by name."""
         outputs = self._executable(inputs)
+        check_outputs(outputs, self.counts.graph)
         self.counts.note(inputs)
         return outputs
 

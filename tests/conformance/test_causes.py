@@ -7,11 +7,13 @@ import pytest
 
 from mlbench import GraphBackend, GraphError, Probe
 from mlbench.cli.check import _shared_causes, _Teller
+from mlbench.conformance.causes import raised_in
 from mlbench.conformance.graph_checks import equals_the_module, keeps_rows_apart, remembers_nothing
 from mlbench.conformance.isolated import Finding, _outcome
 from mlbench.conformance.subject import Subject
 from mlbench.contracts.graph import Precision
-from mlbench.errors import ConformanceError
+from mlbench.errors import ConformanceError, PluginError
+from mlbench.execution.call_counts import CountedExecutable
 
 CHECKS = (equals_the_module, keeps_rows_apart, remembers_nothing)
 
@@ -72,6 +74,13 @@ def test_what_the_backend_raises_is_its_own_and_one_cause_though_messages_name_o
     first, *others = findings_of(Broken())
     assert first.raised_in == "test_causes.py of the backend"
     assert {each.cause for each in others} == {first.cause}
+
+
+def test_an_executable_that_returns_nothing_is_not_called_a_fault_of_mlbench():
+    with pytest.raises(PluginError) as caught:
+        CountedExecutable(lambda inputs: None, "image")({})
+    assert str(caught.value).startswith("the executable of graph image returned a NoneType, expected a mapping.")
+    assert raised_in(caught.value, Exporting()) == ""
 
 
 @pytest.mark.usefixtures("failing_export")

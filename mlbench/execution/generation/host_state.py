@@ -10,7 +10,7 @@ import numpy as np
 from mlbench.contracts.generation import LENGTH
 from mlbench.contracts.graph import NEXT, Array, Executable, Graph, StatefulExecutable
 from mlbench.errors import PluginError
-from mlbench.execution.arrays import host_array
+from mlbench.execution.arrays import check_outputs, host_array
 
 
 class HostState:
@@ -43,7 +43,9 @@ class HostState:
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: Any, /) -> Mapping[str, Array]:
         """Compute, and keep the state that comes out."""
-        outputs = dict(self._executable({**inputs, **state}))
+        returned = self._executable({**inputs, **state})
+        check_outputs(returned, self._graph.name)
+        outputs = dict(returned)
         for name in state:
             if (after := outputs.pop(name + NEXT, None)) is None:
                 raise PluginError(
