@@ -40,7 +40,9 @@ MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
 def asked(rules, scenario, mode=Mode.PERFORMANCE, **changes):
     """Return the test that a job of a workload asks for under the official limits."""
     limits = dataclasses.replace(official_limits(official_rules(rules), scenario), **changes)
-    job = SimpleNamespace(spec=SimpleNamespace(audit="", network=None), scenario=scenario, workload=SimpleNamespace(rules=rules))
+    job = SimpleNamespace(
+        spec=SimpleNamespace(audit="", network=None), scenario=scenario, workload=SimpleNamespace(rules=rules)
+    )
     return test_of(job, MODEL, limits, LoadSettings(), mode)
 
 
