@@ -72,7 +72,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "import": ("mlbench import inference_results_v4.1 --tag official",),
     "audit": ("mlbench audit 3f2a --plan", "mlbench audit 3f2a", "mlbench audit 3f2a --test TEST05"),
     "system": ("mlbench system describe -o system.json",),
-    "system describe": ("mlbench system describe --from mine.json -o system.json",),
+    "system describe": (
+        "mlbench system describe --from mine.json -o system.json",
+        "mlbench system describe --network --from mine.json --from network.json",
+    ),
     "submit": ("mlbench submit plan --category edge", "mlbench submit check inference_results_v4.1"),
     "submit plan": ("mlbench submit plan --category edge", "mlbench submit plan -o missing.toml"),
     "submit build": (

@@ -20,8 +20,9 @@ def command() -> None:
 @click.option(
     "--from", "own", type=click.Path(path_type=Path), multiple=True, metavar="FILE", help="Fields of your own."
 )
+@click.option("--network", is_flag=True, help="Add the fields of the network division; call it on a node.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the description there.")
-def describe(own: tuple[Path, ...], output: Path | None) -> int:
+def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
     """Print systems/<system>.json of this machine: all fields that v4.1 wants, filled where the machine says.
 
     What only a person knows (cooling, interconnects, who submits) is empty and named on stderr. --from reads a JSON
@@ -31,9 +32,12 @@ def describe(own: tuple[Path, ...], output: Path | None) -> int:
     from mlbench.records.environment import observe_environment
     from mlbench.records.host_hardware import observe_host_hardware
     from mlbench.records.whole_file import write_whole
-    from mlbench.submission.system_description import describe_system, empty_fields
+    from mlbench.submission.system_description import describe_network, describe_system, empty_fields
 
-    fields: Mapping[str, object] = describe_system(observe_environment(), observe_host_hardware())
+    environment, hardware = observe_environment(), observe_host_hardware()
+    fields: Mapping[str, object] = describe_system(environment, hardware)
+    if network:
+        fields = {**fields, **describe_network(environment, hardware)}
     for file in own:
         fields = {**fields, **_read_own(file)}
     text = json.dumps(fields, indent=2, ensure_ascii=False)

@@ -15,8 +15,12 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlbench.execution.supervisor import die_with_parent
+
+if TYPE_CHECKING:
+    from mlbench.cluster.acceptor import Acceptor
 
 _LEAVES_WITHIN_S = 10.0
 """How long an engine may take to end when its client has left."""
@@ -38,8 +42,9 @@ def main() -> int:
     said = json.load(sys.stdin)
     config = NodeConfig.model_validate(said["config"])
     tls = server_context(Path(said["certificate"]), Path(said["key"])) if said["certificate"] else None
-    session = Session(config, _limit_leaving)
-    Acceptor(listener, read_token(Path(said["token_file"])), tls, session).start()
+    session = Session(config, lambda: _leave(acceptor))
+    acceptor = Acceptor(listener, read_token(Path(said["token_file"])), tls, session)
+    acceptor.start()
     os.write(int(sys.argv[2]), b".")
     os.close(int(sys.argv[2]))
     for module in said["preload"]:
@@ -49,8 +54,9 @@ def main() -> int:
     return 0
 
 
-def _limit_leaving() -> None:
-    """End this process soon, whatever its engine does: the next client waits."""
+def _leave(acceptor: Acceptor) -> None:
+    """Leave clients to the next process, and end this one soon, whatever its engine does."""
+    acceptor.stop()
     limit = threading.Timer(_LEAVES_WITHIN_S, os._exit, (0,))
     limit.daemon = True
     limit.start()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 import ssl
 import threading
-import time
 
 from mlbench.cluster.handshake import HANDSHAKE_S, NotOurProtocolError, RefusedError, greet_client
 from mlbench.cluster.link import Link
@@ -17,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_STRANGERS = 32
 """How many connections may be in their handshake; more wait in the kernel's queue."""
-_PAUSE_S = 0.5
+_PULSE_S = 0.1
 
 
 class Acceptor:
@@ -30,23 +28,28 @@ class Acceptor:
         self._tls = tls
         self._session = session
         self._strangers = threading.BoundedSemaphore(_MOST_STRANGERS)
+        self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._accept, name="mlbench-acceptor", daemon=True)
 
     def start(self) -> None:
-        """Begin to accept, until the process ends or the socket is shut down."""
+        """Begin to accept."""
+        self._listener.settimeout(_PULSE_S)  # another process may be the first to accept, or this one be stopped
         self._thread.start()
 
+    def stop(self) -> None:
+        """Accept no more; who connects from now on waits for the next process."""
+        self._is_over.set()
+
     def _accept(self) -> None:
-        while True:
+        while not self._is_over.is_set():
             self._strangers.acquire()
             try:
                 line, peer = self._listener.accept()
             except OSError as error:
                 self._strangers.release()
-                if error.errno in (errno.EBADF, errno.EINVAL):  # shut down
-                    return
-                logger.warning("a client could not connect: %s", error.strerror)
-                time.sleep(_PAUSE_S)  # such as when this process has all the files open that it may
+                if not isinstance(error, TimeoutError):  # such as when this process has all the files open that it may
+                    logger.warning("a client could not connect: %s", error.strerror)
+                    self._is_over.wait(_PULSE_S)
                 continue
             threading.Thread(target=self._admit, args=(line, peer), name="mlbench-stranger", daemon=True).start()
 

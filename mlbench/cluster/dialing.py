@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import socket
 import ssl
+import time
 import uuid
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from mlbench.cluster.addresses import Address, read_token
-from mlbench.cluster.handshake import HANDSHAKE_S, NotOurProtocolError, RefusedError, greet_node
+from mlbench.cluster.handshake import HANDSHAKE_S, ClosedError, NotOurProtocolError, RefusedError, greet_node
 from mlbench.cluster.link import Link, OnEnd, OnMessage
 from mlbench.cluster.tls import client_context
 from mlbench.documents import first_problem
@@ -24,7 +25,10 @@ from mlbench.execution.instances.messages import Message
 from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.node_record import NodeRecord
 
+CONNECTS_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 10.0
+_TRIES = 5
+_BETWEEN_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +52,30 @@ class Dialer:
         Raises:
             UsageError: nothing answers there, it is no node, or it refuses this client.
         """
-        line: socket.socket | None = None
+        left = _TRIES
+        while True:
+            try:
+                return self._dial(address)
+            except Exception as error:
+                left -= 1
+                if not left or not isinstance(error, (ConnectionResetError, BrokenPipeError, ClosedError)):
+                    raise _refusal(address, error, has_tls=bool(self.tls)) from None
+            time.sleep(_BETWEEN_S)  # it went to a process that was about to end
+
+    def _dial(self, address: Address) -> socket.socket:
+        line = socket.create_connection((address.host, address.port), CONNECTS_WITHIN_S)
         try:
-            line = socket.create_connection((address.host, address.port), HANDSHAKE_S)
+            line.settimeout(HANDSHAKE_S)
             if self.tls:
                 line = self.tls.wrap_socket(line, server_hostname=address.host)
             greet_node(line, self.token)
-            return line
-        except BaseException as error:
-            if line:
-                line.close()
-            raise _refusal(address, error, has_tls=bool(self.tls)) from None
+        except BaseException:
+            line.close()
+            raise
+        return line
 
 
-def _refusal(address: Address, error: BaseException, *, has_tls: bool) -> BaseException:
+def _refusal(address: Address, error: Exception, *, has_tls: bool) -> Exception:
     """Return what a user reads where a connection failed; another error as it is."""
     match error:
         case UsageError():
@@ -74,7 +88,7 @@ def _refusal(address: Address, error: BaseException, *, has_tls: bool) -> BaseEx
             what = f"{address} does not speak mlbench's protocol: {getattr(error, 'reason', None) or error}."
             hint = "Is it served without --certificate?" if has_tls else "If it serves TLS, give --certificate."
         case TimeoutError():
-            what, hint = f"{address} does not answer within {HANDSHAKE_S:g} s.", "Is a node served there?"
+            what, hint = f"{address} does not answer in time.", "Is a node served there?"
         case OSError():
             what = f"{address} does not answer: {error.strerror or error}."
             hint = "Start it there with `mlbench serve`."

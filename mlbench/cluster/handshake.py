@@ -18,6 +18,7 @@ import json
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Self, TypeVar
@@ -26,17 +27,22 @@ from mlbench.errors import UsageError, one_line
 from mlbench.version import __version__
 
 PROTOCOL = 1
-HANDSHAKE_S = 10.0
-"""How long each side waits for the other's next words."""
+HANDSHAKE_S = 30.0
+"""How long a handshake may take: a node's process may be starting."""
 
 _MARK = b"mlbench\x02"
 _PREFIX = struct.Struct(f"<{len(_MARK)}sH")
 _MOST_BYTES = 4096
 _NONCE_BYTES = 32
+_LEAST_S = 1e-3
 
 
 class NotOurProtocolError(Exception):
     """The other side says something else than a node or a client of mlbench."""
+
+
+class ClosedError(NotOurProtocolError):
+    """The other side closes the connection without a word."""
 
 
 class RefusedError(Exception):
@@ -104,17 +110,17 @@ def greet_node(line: socket.socket, token: bytes) -> None:
         UsageError: it is of another version.
         OSError: the connection failed, or the other side is silent.
     """
-    line.settimeout(HANDSHAKE_S)
+    over_s = time.monotonic() + HANDSHAKE_S
     ours = Greeting.new()
     _send(line, asdict(ours))
-    theirs = _receive(line, Greeting)
+    theirs = _receive(line, Greeting, over_s)
     if (theirs.protocol, theirs.mlbench) != (ours.protocol, ours.mlbench):
         raise UsageError(
             f"it has mlbench {one_line(theirs.mlbench)}, and this is {ours.mlbench}.",
             hint="Install the same version on both sides.",
         )
     _send(line, asdict(Proof.of("client", token, ours, theirs)))
-    if not _receive(line, Proof).equals(Proof.of("node", token, ours, theirs)):
+    if not _receive(line, Proof, over_s).equals(Proof.of("node", token, ours, theirs)):
         raise RefusedError("it does not have this token")
 
 
@@ -126,12 +132,12 @@ def greet_client(line: socket.socket, token: bytes) -> None:
         RefusedError: it does not have the token, or is of another version.
         OSError: the connection failed, or the other side is silent.
     """
-    line.settimeout(HANDSHAKE_S)
-    theirs, ours = _receive(line, Greeting), Greeting.new()
+    over_s = time.monotonic() + HANDSHAKE_S
+    theirs, ours = _receive(line, Greeting, over_s), Greeting.new()
     _send(line, asdict(ours))
     if (theirs.protocol, theirs.mlbench) != (ours.protocol, ours.mlbench):
         raise RefusedError(f"a client with mlbench {one_line(theirs.mlbench)}")
-    proof = _receive(line, Proof)
+    proof = _receive(line, Proof, over_s)
     if not proof.equals(Proof.of("client", token, theirs, ours)):
         _send(line, asdict(Refusal(refused="wrong token")))
         raise RefusedError("a client with a wrong token")
@@ -139,16 +145,16 @@ def greet_client(line: socket.socket, token: bytes) -> None:
 
 
 def _send(line: socket.socket, fields: Mapping[str, object]) -> None:
-    body = json.dumps(fields).encode()
+    body = json.dumps(fields).encode() + b"\r\n\r\n"  # a server of another protocol answers a line at once
     line.sendall(_PREFIX.pack(_MARK, len(body)) + body)
 
 
-def _receive(line: socket.socket, kind: type[_Words]) -> _Words:
-    mark, size = _PREFIX.unpack(_read(line, _PREFIX.size))
+def _receive(line: socket.socket, kind: type[_Words], over_s: float) -> _Words:
+    mark, size = _PREFIX.unpack(_read(line, _PREFIX.size, over_s))
     if mark != _MARK or size > _MOST_BYTES:
         raise NotOurProtocolError(f"it says {mark!r}")
     try:
-        fields = json.loads(_read(line, size))
+        fields = json.loads(_read(line, size, over_s))
         if isinstance(fields, dict) and isinstance(reason := fields.get("refused"), str):
             raise RefusedError(one_line(reason))
         return kind(**fields)
@@ -156,11 +162,14 @@ def _receive(line: socket.socket, kind: type[_Words]) -> _Words:
         raise NotOurProtocolError(one_line(error)) from None
 
 
-def _read(line: socket.socket, count: int) -> bytes:
+def _read(line: socket.socket, count: int, over_s: float) -> bytes:
     found = b""
     while len(found) < count:
+        line.settimeout(max(_LEAST_S, over_s - time.monotonic()))
         part = line.recv(count - len(found))
+        if not part and not found:
+            raise ClosedError("it closes the connection")
         if not part:
-            raise NotOurProtocolError(f"it says {found!r}, and closes" if found else "it closes the connection")
+            raise NotOurProtocolError(f"it says {found!r}, and closes")
         found += part
     return found

@@ -41,7 +41,7 @@ from mlbench.runtime_facts import merge_runtimes, runtime_from_json
 logger = logging.getLogger(__name__)
 
 _PULSE_S = 0.5
-_SILENT_IN_TEST_S = 5.0
+_SILENT_IN_TEST_S = 4.0
 _SILENT_S = 60.0
 """Outside tests a node may be compiling, and hold its interpreter for long."""
 _NAMES_WITHIN_S = 5.0

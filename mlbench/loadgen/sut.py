@@ -93,7 +93,7 @@ class Sut:
     def lose(self, reason: str, *, holds_queries: bool) -> None:
         """Abort the run since its engine is lost.
 
-        With ``holds_queries`` those still to come are not completed before LoadGen has stopped to send: with enough of
+        With ``holds_queries`` those still to come are not completed before LoadGen has stopped sending: with enough of
         them open it stops early (`loadgen_settings`), and a test of many minutes is over in seconds.
         """
         self.lost_s, self.lost = time.monotonic(), reason

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _PULSE_S = 0.5
 GRACE_S = 10.0
 """How long LoadGen may pause when nothing blocks it."""
-_LOST_S = 3.0
+_LOST_S = 2.0
 """How long LoadGen may go on to send queries when the engine is lost."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from mlbench.records.run_record import RunRecord, SettingRecord
@@ -64,6 +65,15 @@ def _clocks(record: RunRecord) -> str:
     return "; ".join([f"governor {cpu.governor or 'unknown'}", f"turbo {cpu.turbo}", *clocks])
 
 
+def _nodes(record: RunRecord) -> str:
+    """Return what answered the samples: other machines over a network, or the one that is the hardware."""
+    if not record.network:
+        return "none"
+    machines = Counter(each.node.environment.machine for each in record.network.nodes)
+    each = ", ".join(f"{count} x {machine}" for machine, count in sorted(machines.items()))
+    return f"{each}{', TLS' if record.network.is_encrypted else ''}"
+
+
 def _model(record: RunRecord) -> str:
     return ", ".join(f"{name} {value[:12]}" for name, value in sorted(record.fingerprints.items()) if name != "data")
 
@@ -86,6 +96,7 @@ is."""
 CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,
     "clocks": _clocks,
+    "nodes": _nodes,
     "tuning": _tuning,
     "compiled": lambda record: record.runtime.compiled or "as its settings say",
     "data": lambda record: record.fingerprints.get("data", "unknown")[:12],

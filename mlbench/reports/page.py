@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.engine_statistics import statistics_to_json
+from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, RunRecord
 from mlbench.reports.console import (
     DISCLAIMER,
@@ -181,3 +182,18 @@ def _conditions(record: RunRecord) -> Iterator[str]:
         yield f"  {name:<22} {version}"
     for name, fingerprint in record.fingerprints.items():
         yield f"  {name:<22} {fingerprint[:16]}"
+    for node in record.network.nodes if record.network else ():
+        yield f"  {f'node {node.node.name}':<22} {', '.join(_node(node))}"
+
+
+def _node(node: ReachedNodeRecord) -> Iterator[str]:
+    """Yield what a node is, and what it did in the performance test."""
+    yield f"{node.node.environment.processor}"
+    yield f"{node.address}, round trip {duration(node.round_trip_ns)}"
+    yield plural(node.samples, "sample")
+    if node.elapsed_ns:
+        yield f"busy {node.occupied_ns / node.elapsed_ns:.1%} of the time, else waiting for samples"
+    if node.samples:
+        yield f"{duration(node.in_flight_ns / node.samples)} from sending to the answer"
+    if node.ended:
+        yield f"lost: {node.ended}"

@@ -102,6 +102,7 @@ def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool) -> 
         found = getattr(run, name)
         yield f"{name} {found}" if found != wanted else ""
     yield "imported from a submission" if run.imported else ""
+    yield "its samples travelled over a network" if run.network else ""
     yield "made on another machine" if run.environment.machine != machine else ""
     yield f"failed: {run.failure.kind if run.failure else run.status}" if run.status != "completed" else ""
     verdict = run.verdict

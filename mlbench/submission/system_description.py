@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from mlbench.records.environment import Environment
 from mlbench.records.host_hardware import HostHardware
-from mlbench.submission.system_fields import FREE_FIELDS, MEANINGFUL_FIELDS
+from mlbench.submission.system_fields import FREE_FIELDS, IS_NETWORK, MEANINGFUL_FIELDS, NETWORK_FIELDS
+from mlbench.version import __version__
 
 NONE = "N/A"
 """Stands for what the machine does not have; an empty field would be refused."""
@@ -47,9 +48,28 @@ def describe_system(environment: Environment, hardware: HostHardware) -> dict[st
     }
 
 
+def describe_network(environment: Environment, hardware: HostHardware) -> dict[str, str]:
+    """Return the fields that a system of the network division has beside the others.
+
+    Args:
+        environment: of a node.
+        hardware: its other parts.
+    """
+    cards = _network_fields(hardware)
+    return dict.fromkeys(NETWORK_FIELDS, "") | {
+        IS_NETWORK: "true",
+        "network_protocol": "TCP",
+        "nic_sut": cards["host_networking"],
+        "number_nic_sut": cards["host_network_card_count"],
+        "net_software_stack_sut": f"mlbench {__version__} over TCP of {environment.kernel}",
+        "net_software_stack_loadgen": f"mlbench {__version__}, LoadGen's QDL over TCP",
+    }
+
+
 def empty_fields(fields: Mapping[str, object]) -> list[str]:
-    """Return the fields that must be filled and are not."""
-    return [name for name in MEANINGFUL_FIELDS if not fields.get(name)]
+    """Return the fields that must be filled and are not; those of the network division only of such a system."""
+    needed = (*MEANINGFUL_FIELDS, *(NETWORK_FIELDS if fields.get(IS_NETWORK) == "true" else ()))
+    return [name for name in needed if not fields.get(name)]
 
 
 def _processor_fields(environment: Environment, hardware: HostHardware) -> Mapping[str, str]:

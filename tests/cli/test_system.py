@@ -49,3 +49,18 @@ def test_fields_that_no_checker_could_read_are_refused_in_one_line(tmp_path, tex
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert problem in done.stderr
     assert not (tmp_path / "system.json").exists()
+
+
+NETWORK = {"network_type": "Ethernet", "network_media": "copper", "network_rate": "100 Gbit/s", "nic_loadgen": "X"}
+NETWORK |= {"number_nic_loadgen": "1", "number_connections": "2", "nic_sut": "X", "number_nic_sut": "1"}
+NETWORK |= {"network_topology": "one switch", "division": "network", "system_type": "datacenter"}
+
+
+def test_a_system_of_the_network_division_has_thirteen_fields_more_and_all_must_be_filled(tmp_path):
+    plain, found = (json.loads(describe(*words).stdout) for words in ((), ("--network",)))
+    assert len(found.keys() - plain.keys()) == 13
+    assert (found["is_network"], found["network_protocol"], found["network_media"]) == ("true", "TCP", "")
+    (tmp_path / "own.json").write_text(json.dumps(OWN))
+    (tmp_path / "network.json").write_text(json.dumps(NETWORK))
+    assert describe("--network", "--from", tmp_path / "own.json").exit_code == 1
+    assert describe("--network", "--from", tmp_path / "own.json", "--from", tmp_path / "network.json").exit_code == 0

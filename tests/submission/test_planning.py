@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from whole_tree import DATACENTER, EDGE, TESTS, base
 
+from mlbench.records.node_record import NetworkRecord
 from mlbench.records.run_record import EntryRecord, RunRecord
 from mlbench.rules.official import Category
 from mlbench.submission.planning import (
@@ -68,6 +69,9 @@ def test_the_newest_run_that_serves_is_taken_and_a_newer_one_that_does_not_is_pa
     assert entry.run == second
 
 
+NETWORK = NetworkRecord(connections=1, is_encrypted=False, nodes=[])
+
+
 def of_verdict(stored, **changes):
     return official(stored).model_copy(update={"verdict": stored.verdict.model_copy(update=changes)})
 
@@ -82,6 +86,7 @@ def of_verdict(stored, **changes):
         (lambda run: of_verdict(run, is_valid=False), "INVALID"),
         (lambda run: of_verdict(run, is_conformant=False), "not by the official rules"),
         (lambda run: run.model_copy(update={"accuracy": None}), "no accuracy test"),
+        (lambda run: run.model_copy(update={"network": NETWORK}), "its samples travelled over a network"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

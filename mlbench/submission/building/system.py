@@ -112,6 +112,8 @@ def _check_asked(file: Path, fields: Mapping[str, object], asked: Mapping[str, s
 
 
 def _check_fields(file: Path, fields: Mapping[str, object]) -> None:
+    if fields.get(IS_NETWORK):
+        raise UsageError(f"{file}: {IS_NETWORK} is set: trees of the network division are not built.")
     missing = [*empty_fields(fields), *(name for name in FREE_FIELDS if name not in fields)]
     if missing:
         raise UsageError(
@@ -125,8 +127,6 @@ def _check_fields(file: Path, fields: Mapping[str, object]) -> None:
     for name, known in (("status", STATUSES), ("system_type", SYSTEM_TYPES)):
         if str(fields[name]).lower() not in known:
             raise UsageError(f"{file}: {name} is {fields[name]!r}.", hint=f"It is one of: {'; '.join(known)}.")
-    if fields.get(IS_NETWORK):
-        raise UsageError(f"{file}: {IS_NETWORK} is set: trees of the network division are not built.")
 
 
 def _check_name(what: str, word: str) -> None:
