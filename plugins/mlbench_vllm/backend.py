@@ -160,4 +160,4 @@ def vllm_config(folder: Path, precision: Precision, longest: int, options: VllmO
 def _reason(error: Exception) -> str:
     """Return what vLLM says, without the frame that pydantic puts around it."""
     details: list[Any] = getattr(error, "errors", list)()
-    return str(details[0]["msg"]) if details else first_line(error)
+    return str(details[0]["msg"]).removeprefix("Value error, ") if details else first_line(error)
