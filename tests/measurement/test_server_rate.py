@@ -55,7 +55,8 @@ MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
 
 def search_of(engine, folder, *, limit_ms=60_000, scenario=SERVER, **load):
     workload = SimpleNamespace(name="one", rules="resnet50", mini_server_latency_ms=limit_ms)
-    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**load), folder=folder, workload=workload)
+    spec = SimpleNamespace(network=None)
+    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**load), folder=folder, workload=workload, spec=spec)
     limits = limits_of(workload, Numbers(), SERVER, Tier.SMOKE, Profile.MINI)
     ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
     channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)
