@@ -29,6 +29,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "entry": f"{_ONLY_THE_RECORD}; that the verdict follows from it is checked",
     "audit": _ONLY_THE_RECORD,
     "replay": _ONLY_THE_RECORD,
+    "network": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
     "environment": "the machine at the time of the run; it may have changed",

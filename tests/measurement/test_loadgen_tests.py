@@ -40,7 +40,9 @@ MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
 def asked(rules, scenario, mode=Mode.PERFORMANCE, **changes):
     """Return the test that a job of a workload asks for under the official limits."""
     limits = dataclasses.replace(official_limits(official_rules(rules), scenario), **changes)
-    job = SimpleNamespace(spec=SimpleNamespace(audit=""), scenario=scenario, workload=SimpleNamespace(rules=rules))
+    job = SimpleNamespace(
+        spec=SimpleNamespace(audit="", network=None), scenario=scenario, workload=SimpleNamespace(rules=rules)
+    )
     return test_of(job, MODEL, limits, LoadSettings(), mode)
 
 
@@ -157,7 +159,7 @@ def tests_of(tmp_path):
     def tests_of(scenario, engine=None, **load):
         load = LoadSettings(**{"min_duration_ms": 60, "min_query_count": 1, **load})
         job = SimpleNamespace(
-            spec=SimpleNamespace(audit=""),
+            spec=SimpleNamespace(audit="", network=None),
             scenario=scenario,
             load=load,
             folder=tmp_path,
