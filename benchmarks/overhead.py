@@ -3,7 +3,9 @@
     python benchmarks/overhead.py
     python benchmarks/overhead.py --batch 1 --seconds 0.05
 
-The bare SUTs answer in the callback, one with a number for each sample, two with nothing; they check nothing. mlbench
+The bare SUTs answer in the callback, one with a number for each sample, two with nothing, and one runs the workload's
+program over the graphs of no cost first, a query at a time: what "graphs of no cost" takes beyond that is the harness's
+own in SingleStream. They check nothing. mlbench
 keeps account of every sample, checks the form and the numbers of every reply, and hands LoadGen the data: over the null
 backend, which answers in the callback too, and over graphs that cost nothing, with the batching, the workers and the
 hand-over of replies that a backend has. In Offline replies gather before LoadGen hears of them; one row is without.
@@ -41,6 +43,7 @@ from mlbench.loadgen.settings import Mode, Seeds, Test, loadgen_settings
 from mlbench.loadgen.watchdog import ProgressCallbacks
 
 NULL = "mlbench, null backend"
+PROGRAM = "bare, with the program"
 ONE_BY_ONE = "2 workers, replies one by one"
 SERVER_QPS = 2_000.0
 LOADED = 1024
@@ -114,7 +117,9 @@ class Measured:
     p99_ns: int
 
 
-def run_bare(test: Test, folder: Path, *, with_data: bool = False, fast: bool = False) -> Measured:
+def run_bare(
+    test: Test, folder: Path, *, with_data: bool = False, fast: bool = False, with_program: bool = False
+) -> Measured:
     """Let LoadGen drive a SUT of a few lines.
 
     Args:
@@ -122,7 +127,9 @@ def run_bare(test: Test, folder: Path, *, with_data: bool = False, fast: bool = 
         folder: for LoadGen's logs.
         with_data: answer each sample with a number, as any real SUT does; else with nothing.
         fast: through the interface that passes plain lists.
+        with_program: answer each sample with what the program makes of it.
     """
+    program, graphs = Label(), {"logits": Free(1).compile(None, Precision.FP32)}
     answer = np.zeros(1, np.float32)
 
     def issue(query: list[mlperf_loadgen.QuerySample]) -> None:
@@ -133,6 +140,12 @@ def run_bare(test: Test, folder: Path, *, with_data: bool = False, fast: bool = 
             [mlperf_loadgen.QuerySampleResponse(sample.id, answer.ctypes.data, answer.nbytes) for sample in query]
         )
 
+    def issue_with_program(query: list[mlperf_loadgen.QuerySample]) -> None:
+        for sample in query:
+            label = program.run([IMAGE], graphs)
+            response = mlperf_loadgen.QuerySampleResponse(sample.id, label.ctypes.data, label.nbytes)
+            mlperf_loadgen.QuerySamplesComplete([response])
+
     def issue_fast(ids: list[int], indices: list[int]) -> None:
         mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(i, 0, 0) for i in ids])
 
@@ -141,7 +154,8 @@ def run_bare(test: Test, folder: Path, *, with_data: bool = False, fast: bool = 
         if fast
         else (mlperf_loadgen.ConstructSUT, mlperf_loadgen.DestroySUT)
     )
-    sut = construct(issue_fast if fast else issue_with_data if with_data else issue, lambda: None)
+    plain = issue_with_program if with_program else issue_with_data if with_data else issue
+    sut = construct(issue_fast if fast else plain, lambda: None)
     qsl = mlperf_loadgen.ConstructQSL(LOADED, LOADED, lambda indices: None, lambda indices: None)
     log = mlperf_loadgen.LogSettings()
     log.enable_trace = False
@@ -191,6 +205,11 @@ def measured(scenario: Scenario, folder: Path) -> Measured:
     )
 
 
+def _left_out(scenario: Scenario) -> tuple[str, ...]:
+    """Return what says nothing there: replies one by one outside Offline, the program outside SingleStream."""
+    return (*([] if scenario is OFFLINE else [ONE_BY_ONE]), *([] if scenario is SINGLE_STREAM else [PROGRAM]))
+
+
 def test_of(scenario: Scenario, seconds: float) -> Test:
     """Return a performance test of about that long."""
     milliseconds = int(seconds * 1000)
@@ -222,6 +241,7 @@ def main(rounds: int, seconds: float, batch: int) -> None:
     runs: dict[str, Callable[[Test, Path], Measured]] = {
         "bare, with data": lambda test, folder: run_bare(test, folder, with_data=True),
         "bare, empty replies": run_bare,
+        PROGRAM: lambda test, folder: run_bare(test, folder, with_program=True),
         "bare, empty, fast interface": lambda test, folder: run_bare(test, folder, fast=True),
         NULL: run_mlbench,
         "graphs of no cost, 1 worker": partial(run_mlbench, workers=1, batch=batch),
@@ -232,7 +252,7 @@ def main(rounds: int, seconds: float, batch: int) -> None:
     for heading in ("scenario", "SUT", "samples/s", "p99", "null / this one", "p50", "p99 null adds"):
         table.add_column(heading, justify="right" if heading != "SUT" else "left")
     for scenario in (OFFLINE, SERVER, SINGLE_STREAM):
-        found: dict[str, list[Measured]] = {name: [] for name in runs if scenario is OFFLINE or name != ONE_BY_ONE}
+        found: dict[str, list[Measured]] = {name: [] for name in runs if name not in _left_out(scenario)}
         for _ in range(rounds):
             for name, each in found.items():
                 with tempfile.TemporaryDirectory() as folder:

@@ -68,7 +68,8 @@ class RateBracket:
         """
         rate_per_s = _first_rate(pace)
         is_long = load.min_query_count / rate_per_s > _LONG_RUN * load.min_duration_ms / 1000
-        if is_long and not (pace.is_tested and pace.saturated_per_s):  # or was the machine busy?
+        is_by_trial = not pace.is_tested or rate_per_s < _SHARE * _most_per_s(pace)
+        if is_long and is_by_trial:  # or was the machine busy just then?
             pace = repeat_trial(self.ready, self.job, self.model, pace)
             rate_per_s = max(rate_per_s, _first_rate(pace))
         least_per_s = min(rate_per_s, _LEAST_SINGLE * pace.sustained_per_s)
@@ -115,8 +116,11 @@ def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], 
 
 
 def _first_rate(pace: SpeedEstimate) -> float:
-    most_per_s = max(pace.rate_per_s, pace.sustained_per_s)
-    return min(_SHARE * most_per_s, _MOST_SINGLE * pace.sustained_per_s)
+    return min(_SHARE * _most_per_s(pace), _MOST_SINGLE * pace.sustained_per_s)
+
+
+def _most_per_s(pace: SpeedEstimate) -> float:
+    return max(pace.rate_per_s, pace.sustained_per_s)
 
 
 def _probe_of(load: LoadSettings) -> LoadSettings:

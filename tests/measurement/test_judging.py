@@ -120,7 +120,7 @@ def judged(folder):
             variant=SimpleNamespace(profile="mini", weights="trained"),
             plan=SimpleNamespace(precision="fp32"),
             division=division,
-            spec=SimpleNamespace(wants_accuracy=wants_accuracy, accuracy_of="", variant=variant),
+            spec=SimpleNamespace(wants_accuracy=wants_accuracy, accuracy_of="", variant=variant, network=None),
         )
         log = read_detail(folder / "performance" / "mlperf_log_detail.txt")
         log = dataclasses.replace(log, values={**log.values, **(detail or {})})

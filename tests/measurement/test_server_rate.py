@@ -168,10 +168,27 @@ def test_a_slow_trial_is_repeated_before_a_run_is_made_long_by_it(tmp_path, monk
     assert search_of(AtOnce(), tmp_path).find_rate(pace_of(10, 10), LOAD) == pytest.approx(600)
 
 
-def test_a_speed_at_saturation_that_a_test_showed_is_not_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(server_rate, "repeat_trial", lambda *given: pytest.fail("tried again"))
-    pace = pace_of(10, 2).with_seen(10, is_saturated=True)
-    assert search_of(AtOnce(), tmp_path).find_rate(pace, LOAD) == pytest.approx(6)
+@pytest.mark.parametrize(
+    ("single_per_s", "is_saturated", "again"),
+    [(2, False, 0), (1, False, 1), (1, True, 0)],
+    ids=["far from four times one at a time", "bound by one at a time", "saturated"],
+)
+def test_a_rate_that_follows_from_a_whole_test_alone_is_not_tried_again(
+    tmp_path, monkeypatch, single_per_s, is_saturated, again
+):
+    """Ten at once, of which three fifths are six a second, and a run of minutes either way."""
+    trials = []
+
+    def repeat_trial(ready, job, model, pace):
+        trials.append(pace)
+        return pace
+
+    monkeypatch.setattr(server_rate, "repeat_trial", repeat_trial)
+    monkeypatch.setattr(RateBracket, "_is_held", lambda search, load: True)
+    pace = pace_of(1, single_per_s).with_seen(10, is_saturated=is_saturated)
+    found = search_of(AtOnce(), tmp_path).find_rate(pace, LOAD)
+    assert found == pytest.approx(4 if again else 6)
+    assert len(trials) == again
 
 
 def test_a_repeated_trial_in_a_busy_moment_lowers_nothing(tmp_path, monkeypatch):

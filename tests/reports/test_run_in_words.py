@@ -377,3 +377,20 @@ def test_the_newest_run_of_a_combination_is_the_one_that_counts(a_run):
 def test_what_runs_have_in_common_is_a_line(a_run):
     line = conditions([a_run(tier="dev"), a_run(profile="full")])
     assert line.endswith("; profile full, mini, tier dev, smoke")
+
+
+def test_the_speed_of_a_language_model_in_offline_is_told_from_the_tail(stored_run, a_token_run):
+    """500 tokens in half a second, and as long again with fewer and fewer sequences."""
+    steady = {"new_tokens": 500, "busy_ns": 500_000_000, "whole_ns": 10**9}
+    offline = counting(stored_run("mixtral-8x7b-onnxruntime-Offline"), steady)
+    assert "1,000 tokens/s as long as samples waited for a slot" in page(offline)
+    assert "took 50% of the time" in page(offline)
+    none_waited = {"new_tokens": 0, "busy_ns": 0, "whole_ns": 10**9}
+    assert "no sample waited for a slot" in page(counting(offline, none_waited))
+    for other in (counting(a_token_run, steady), stored_run("mixtral-8x7b-onnxruntime-Offline")):
+        assert "waited for a slot" not in page(other)
+
+
+def counting(record, steady):
+    fields = record.model_dump(mode="json")
+    return RunRecord.model_validate(fields | {"engine": fields["engine"] | {"steady": steady}})
