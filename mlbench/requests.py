@@ -9,8 +9,8 @@ from typing import Any
 
 from mlbench.cluster.demand import NetworkDemand, check_network
 from mlbench.contracts.backend import EnginePlan, Probe
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError, UsageError

@@ -179,7 +179,14 @@ BROKEN = {
     "a reason that is not text": (probing("return Probe(is_available=False, reason=3)"), "Probe.reason is a int"),
     "devices that are a text": (probing("return Probe(is_available=True, devices='cpu')"), "Probe.devices is a str"),
     "no precision": (probing("return Probe(is_available=True, precisions=())"), "Probe.precisions is empty"),
-    "an unknown precision": (probing("return Probe(is_available=True, precisions=('int3',))"), "'int3' is not a valid"),
+    "no name of a precision": (
+        probing("return Probe(is_available=True, precisions=('Int 3',))"),
+        "Probe.precisions: 'Int 3' is no name of a precision",
+    ),
+    "number formats that are texts": (
+        probing("return Probe(is_available=True, number_formats={'fp32': 'fp32'})"),
+        "Probe.number_formats holds a str, no NumberFormat",
+    ),
     "a rank that is text": (probing("return Probe(is_available=True, rank='first')"), "Probe.rank is a str"),
     "a meter that raises": (
         of_another("mlbench_power_meters", METER.replace('return ""', "1 / 0")),

@@ -205,10 +205,18 @@ def precision_table(records: Sequence[RunRecord]) -> TextTable:
             record.precision,
             result(record),
             _speed(record, base),
-            "-" if record.peak_memory_bytes is None else f"{record.peak_memory_bytes / 2**30:.2f} GiB",
+            _peak_memory(record),
             *_score_and_loss(record, base),
         )
     return shown
+
+
+def _peak_memory(record: RunRecord) -> str:
+    """Return the device's own memory where it has some and the backend knows it, else the process's."""
+    device, host = record.runtime.device_peak_memory_bytes, record.peak_memory_bytes
+    if device is not None:
+        return f"{device / 2**30:.2f} GiB (device)"
+    return "-" if host is None else f"{host / 2**30:.2f} GiB"
 
 
 def _speed(record: RunRecord, base: RunRecord) -> str:

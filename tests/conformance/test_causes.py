@@ -10,7 +10,7 @@ from mlbench.cli.check import _shared_causes, _Teller
 from mlbench.conformance.graph_checks import equals_the_module, keeps_rows_apart, remembers_nothing
 from mlbench.conformance.isolated import Finding, _outcome
 from mlbench.conformance.subject import Subject
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError
 
 CHECKS = (equals_the_module, keeps_rows_apart, remembers_nothing)
