@@ -56,7 +56,7 @@ def test_the_built_in_plugins_are_found_through_their_entry_points():
     assert {"null", "pytorch", "onnxruntime"} <= set(plugins.backends)
     assert {"resnet50", "bert"} <= set(plugins.workloads)
     assert list(plugins.scenarios)[:4] == ["SingleStream", "MultiStream", "Server", "Offline"]
-    assert list(plugins.scenarios)[4:] == ["Rate", "Concurrency"]
+    assert list(plugins.scenarios)[4:] == ["SingleStream-open", "Rate", "Concurrency"]
     assert list(plugins.workloads)[-1] == "prompts"
     assert plugins.broken == []
 
@@ -247,7 +247,7 @@ def test_a_broken_plugin_is_a_row_with_its_reason_and_the_others_work(install, s
     assert {"pytorch", "onnxruntime", "null"} <= set(probes)
     assert "rapl" in faults
     assert {"resnet50", "bert"} <= set(plugins.workloads)
-    assert len(plugins.scenarios) == 6
+    assert len(plugins.scenarios) == 7
     assert list(plugins.commands) == ["bench-endpoint"]
     assert "quick" not in {*plugins.backends, *plugins.workloads, *plugins.power_meters}
 

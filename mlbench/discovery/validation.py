@@ -111,6 +111,8 @@ def check_scenario(scenario: Any) -> None:
     is_share = isinstance(percentile, float) and 0 < percentile < 1
     demand(percentile is None or is_share, f"percentile is {kind_of(percentile)}, no share between 0 and 1")
     demand(type(scenario.early_stopping) is bool, f"early_stopping is {kind_of(scenario.early_stopping)}")
+    text(scenario.token_result_key, "token_result_key")
+    demand(type(scenario.is_beyond_rules) is bool, f"is_beyond_rules is {kind_of(scenario.is_beyond_rules)}")
     compared_by, kinds = scenario.compared_by, typing.get_args(ComparedBy)
     demand(compared_by in (None, *kinds), f"compared_by is {str(compared_by)[:80]!r}, none of {', '.join(kinds)}")
     _check_latency(scenario)

@@ -246,6 +246,8 @@ def conditions(records: Sequence[RunRecord]) -> str:
     tiers = ", ".join(sorted({record.tier for record in records}))
     profiles = ", ".join(sorted({record.profile for record in records}))
     line = f"{first.environment.processor}; profile {profiles}, tier {tiers}"
+    beyond = sorted({record.scenario for record in records if record.scenario_facts.is_beyond_rules})
+    line += f"; {', '.join(beyond)}: no v4.1 scenario" if beyond else ""
     is_any_shared = any(record.accuracy and record.accuracy.tested_in for record in records)
     return f"{line};{SHARED_TEST}: the accuracy test of an earlier run of the same engine" if is_any_shared else line
 

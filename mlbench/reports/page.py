@@ -42,6 +42,8 @@ def _lines(record: RunRecord) -> Iterator[str]:
     yield f"  run       {record.run_id}"
     yield from _origin(record)
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
+    if record.scenario_facts.is_beyond_rules:
+        yield f"            {record.scenario} is no v4.1 scenario: no such run is conformant"
     yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
     yield from _steady(record)
     if estimate_note(record):
