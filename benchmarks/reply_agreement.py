@@ -252,7 +252,7 @@ def shorten(replies: Sequence[LoggedReply], share: float) -> list[LoggedReply]:
 @click.command()
 @click.argument("workload")
 @click.option("--backend", default="pytorch", show_default=True)
-@click.option("--precision", type=click.Choice([each.value for each in Precision]), default="fp32", show_default=True)
+@click.option("--precision", type=click.Choice(Precision.KNOWN), default="fp32", show_default=True)
 @click.option("--samples", default=64, show_default=True)
 @click.option("--against", multiple=True, help="BACKEND:PRECISION whose replies are compared, too.")
 @click.option("--noise", type=float, multiple=True, help="A size to try; the largest that passes is sought without.")

@@ -13,21 +13,12 @@ if TYPE_CHECKING:
     from mlbench.contracts.dataset import Dataset
     from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
     from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, GenerationProgram, Prompt
-    from mlbench.contracts.graph import (
-        NEXT,
-        Array,
-        Dim,
-        Executable,
-        Graph,
-        Precision,
-        StatefulExecutable,
-        TensorSpec,
-        Tolerance,
-    )
+    from mlbench.contracts.graph import NEXT, Array, Dim, Executable, Graph, StatefulExecutable, TensorSpec, Tolerance
     from mlbench.contracts.hookspecs import hookimpl
     from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
     from mlbench.contracts.model import BatchProgram, Model
     from mlbench.contracts.power import Energy, PowerMeter
+    from mlbench.contracts.precision import NumberFormat, Precision
     from mlbench.contracts.reply_spec import ReplySpec
     from mlbench.contracts.rules import Rules, Tokens
     from mlbench.contracts.runtime_facts import RuntimeFacts
@@ -94,6 +85,7 @@ __all__ = [
     "MlbenchError",
     "Model",
     "NoOptions",
+    "NumberFormat",
     "OutputReference",
     "PluginError",
     "PowerMeter",
@@ -136,9 +128,9 @@ _IMPORTED_WHEN_USED = {
     "mlbench.contracts.engine": ("Capacity", "Engine", "GraphCalls", "Reply", "Samples"),
     "mlbench.contracts.generation": ("DECODE", "LENGTH", "PREFILL", "SLOTS", "Decoding", "GenerationProgram", "Prompt"),
     "mlbench.contracts.graph": (
-        *("NEXT", "Array", "Dim", "Executable", "Graph", "Precision", "StatefulExecutable", "TensorSpec"),
-        *("Tolerance",),
+        *("NEXT", "Array", "Dim", "Executable", "Graph", "StatefulExecutable", "TensorSpec", "Tolerance"),
     ),
+    "mlbench.contracts.precision": ("NumberFormat", "Precision"),
     "mlbench.contracts.hookspecs": ("hookimpl",),
     "mlbench.contracts.metric": ("DifferenceLimits", "LoggedReply", "Metric", "OutputReference", "Target"),
     "mlbench.contracts.model": ("BatchProgram", "Model"),

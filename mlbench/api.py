@@ -18,6 +18,7 @@ from mlbench.folders import check_results_folder, results_folder
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
+    from mlbench.contracts.precision import Precision
     from mlbench.discovery import Plugins
     from mlbench.records.run_record import RunRecord
     from mlbench.requests import ResolvedRequest
@@ -79,7 +80,6 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     Raises:
         MlbenchError: a name or setting is wrong, a backend cannot run here, or a run cannot be stored.
     """
-    from mlbench.contracts.graph import Precision
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
     from mlbench.rules.entry_demand import Division, EntryDemand
@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         workloads=_listed(workload),
         backends=_listed(backend),
         scenarios=_listed(scenario),
-        precisions=[_choose(Precision, "precision", each) for each in _listed(precision)],
+        precisions=[_precision_of(each) for each in _listed(precision)],
         repeats=repeat,
         profile=_choose(Profile, "profile", profile),
         tier=_choose(Tier, "tier", tier),
@@ -296,3 +296,13 @@ def _choose(kind: type[_Choice], name: str, value: str) -> _Choice:
         return kind(value)
     except ValueError:
         raise UsageError(f"{name} is {value!r}.", hint=f"It is one of: {', '.join(kind)}.") from None
+
+
+def _precision_of(name: str) -> Precision:
+    """Return the precision of a name, which the backend may not offer; raises `UsageError` for what is no name."""
+    from mlbench.contracts.precision import Precision
+
+    try:
+        return Precision(name)
+    except ValueError as error:
+        raise UsageError(f"precision is {name!r}.", hint=f"{error}.") from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, UsageError

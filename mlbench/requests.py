@@ -9,8 +9,8 @@ from typing import Any
 
 from mlbench.cluster.demand import NetworkDemand, check_network
 from mlbench.contracts.backend import EnginePlan, Probe
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO, NONE
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.errors import UnavailableError, UsageError
@@ -114,7 +114,8 @@ def combinations(  # noqa: PLR0913 - the axes of a matrix
         defined = entry.scenarios(rules_of(workload))
         for backend in [plugins.backend(name) for name in backends] or [plugins.best_backend(precision)]:
             for scenario in named or every:
-                if scenario.loadgen in defined and (named or scenario.name in defined):
+                is_possible = scenario.loadgen in defined or (scenario.is_beyond_rules and not entry.category)
+                if is_possible and (named or scenario.name in defined):
                     yield RunRequest(
                         workload=workload.name,
                         backend=backend.name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS, is_tag
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputDifference, OutputReference, Target
+from mlbench.contracts.precision import Precision
 from mlbench.errors import InvalidRunError
 
 

@@ -27,7 +27,14 @@ from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import new_run_id
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.records.run_record import EntryRecord, FailureRecord, RooflineRecord, RunRecord, SettingRecord
+from mlbench.records.run_record import (
+    EntryRecord,
+    FailureRecord,
+    NumberFormatRecord,
+    RooflineRecord,
+    RunRecord,
+    SettingRecord,
+)
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.requests import ResolvedRequest, RunRequest
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
@@ -57,6 +64,7 @@ class StartedRun:
     """By the names of the libraries that the backend runs on."""
     ceilings: Ceilings | None
     entry: EntryRecord | None
+    number_format: NumberFormatRecord | None
 
     @classmethod
     def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
@@ -76,6 +84,7 @@ class StartedRun:
             versions=versions,
             ceilings=None if request.network else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
+            number_format=None if request.network else _number_format(request, plugins),
         )
 
     def job(self, folder: Path) -> JobSpec:
@@ -137,6 +146,7 @@ class StartedRun:
                 "duration_ns": time.monotonic_ns() - self.started_ns,
                 "mlbench_version": __version__,
                 "precision": self.request.precision,
+                "number_format": self.number_format,
                 "tag": self.request.tag,
                 "entry": self.entry,
                 "audit": self.request.audit,
@@ -170,6 +180,11 @@ def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None) -> str:
 
 def _machine_key(environment: Environment) -> str:
     return f"{environment.machine} {environment.allowance.model_dump_json()}"
+
+
+def _number_format(request: ResolvedRequest, plugins: Plugins) -> NumberFormatRecord | None:
+    found = plugins.probe(request.backend).number_formats.get(request.precision)
+    return NumberFormatRecord(stores=found.stores, computes=found.computes) if found else None
 
 
 def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | None:

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mlbench.accuracy_tests import AccuracyTests
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins

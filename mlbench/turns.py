@@ -13,7 +13,7 @@ from typing import Any
 
 from mlbench.comparison.comparability import key_of, knowing
 from mlbench.comparison.speeds import Sides
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import MlbenchError, StorageError, UsageError
 from mlbench.installed import versions_of

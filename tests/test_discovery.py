@@ -56,7 +56,7 @@ def test_the_built_in_plugins_are_found_through_their_entry_points():
     assert {"null", "pytorch", "onnxruntime"} <= set(plugins.backends)
     assert {"resnet50", "bert"} <= set(plugins.workloads)
     assert list(plugins.scenarios)[:4] == ["SingleStream", "MultiStream", "Server", "Offline"]
-    assert list(plugins.scenarios)[4:] == ["Rate", "Concurrency"]
+    assert list(plugins.scenarios)[4:] == ["SingleStream-open", "Rate", "Concurrency"]
     assert list(plugins.workloads)[-1] == "prompts"
     assert plugins.broken == []
 
@@ -179,7 +179,14 @@ BROKEN = {
     "a reason that is not text": (probing("return Probe(is_available=False, reason=3)"), "Probe.reason is a int"),
     "devices that are a text": (probing("return Probe(is_available=True, devices='cpu')"), "Probe.devices is a str"),
     "no precision": (probing("return Probe(is_available=True, precisions=())"), "Probe.precisions is empty"),
-    "an unknown precision": (probing("return Probe(is_available=True, precisions=('int3',))"), "'int3' is not a valid"),
+    "no name of a precision": (
+        probing("return Probe(is_available=True, precisions=('Int 3',))"),
+        "Probe.precisions: 'Int 3' is no name of a precision",
+    ),
+    "number formats that are texts": (
+        probing("return Probe(is_available=True, number_formats={'fp32': 'fp32'})"),
+        "Probe.number_formats holds a str, no NumberFormat",
+    ),
     "a rank that is text": (probing("return Probe(is_available=True, rank='first')"), "Probe.rank is a str"),
     "a meter that raises": (
         of_another("mlbench_power_meters", METER.replace('return ""', "1 / 0")),
@@ -240,7 +247,7 @@ def test_a_broken_plugin_is_a_row_with_its_reason_and_the_others_work(install, s
     assert {"pytorch", "onnxruntime", "null"} <= set(probes)
     assert "rapl" in faults
     assert {"resnet50", "bert"} <= set(plugins.workloads)
-    assert len(plugins.scenarios) == 6
+    assert len(plugins.scenarios) == 7
     assert list(plugins.commands) == ["bench-endpoint"]
     assert "quick" not in {*plugins.backends, *plugins.workloads, *plugins.power_meters}
 

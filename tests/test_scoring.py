@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
+from mlbench.contracts.precision import Precision
 from mlbench.errors import InvalidRunError
 from mlbench.scoring import agreement, score
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlbench.cli.completions import offer_checked
-from mlbench.cli.options import Finite, overrides_option
+from mlbench.cli.options import Finite, PrecisionName, overrides_option
 from mlbench.cli.output import echo, echo_json, echo_line
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.documents import open_to_write
 from mlbench.errors import UsageError
 from mlbench.folders import make_cache_folder
@@ -34,7 +34,7 @@ LONGEST_LOG_NAME = 50
 class KitOptions:
     """How a kit is to be run, and what is to be printed."""
 
-    precision: str | None
+    precision: Precision | None
     timeout_s: float
     overrides: dict[str, str]
     log: Path | None
@@ -51,7 +51,7 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @click.option(
         "--precision",
-        type=click.Choice([str(precision) for precision in Precision]),
+        type=PrecisionName(),
         help="Precision to check a backend in. [default: the backend's first]",
     )
     @click.option(
@@ -148,8 +148,7 @@ def backend_request(name: str, kit: KitOptions) -> CheckRequest:
     """Return what to ask of the kit for backends."""
     from mlbench.conformance.isolated import CheckRequest
 
-    chosen = Precision(kit.precision) if kit.precision else None
-    return CheckRequest(backend=name, settings=kit.overrides, precision=chosen, timeout_s=kit.timeout_s)
+    return CheckRequest(backend=name, settings=kit.overrides, precision=kit.precision, timeout_s=kit.timeout_s)
 
 
 def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Finding]:

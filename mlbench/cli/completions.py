@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,19 @@ def offer_workloads(context: click.Context, parameter: click.Parameter, incomple
 def offer_backends(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what is installed, whether or not it can run here: to ask would take time."""
     return offer(((each.name, each.title) for each in _plugins().backends.values()), incomplete)
+
+
+def offer_precisions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer what the backends on the command line offer; without one, the known names."""
+    from mlbench.contracts.precision import Precision
+    from mlbench.errors import MlbenchError
+
+    named = context.params.get("backends") or (context.params.get("backend") or context.params.get("name"),)
+    plugins, found = _plugins(), dict.fromkeys(() if any(named) else Precision.KNOWN)
+    for name in filter(None, named):
+        with suppress(MlbenchError):
+            found |= dict.fromkeys(plugins.probe(name).precisions)
+    return offer(((each, "") for each in found or Precision.KNOWN), incomplete)
 
 
 def offer_checked(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_backends, offer_limits, offer_workloads
-from mlbench.cli.options import Finite, overrides_option, profile_option, results_option, tier_option, weights_option
+from mlbench.cli.options import (
+    Finite,
+    PrecisionName,
+    overrides_option,
+    profile_option,
+    results_option,
+    tier_option,
+    weights_option,
+)
 from mlbench.cli.output import echo_json, echo_line
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.power import AUTO
+from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 @tier_option
 @click.option(
     "--precision",
-    type=click.Choice([str(precision) for precision in Precision]),
+    type=PrecisionName(),
     help="Precision to compute in.  [default: the backend's first]",
 )
 @weights_option
@@ -61,7 +69,7 @@ def command(
     backend: str | None,
     profile: str,
     tier: str,
-    precision: str | None,
+    precision: Precision | None,
     weights: str,
     points: int,
     repeats: int,
@@ -90,14 +98,13 @@ def command(
     from mlbench.tuner.tune_plan import TuneRequest
 
     plugins = Plugins.discover()
-    asked = Precision(precision) if precision else None
     request = TuneRequest(
         workload=workload,
-        backend=backend or plugins.best_backend(asked).name,
+        backend=backend or plugins.best_backend(precision).name,
         profile=Profile(profile),
         tier=Tier(tier),
         weights=Weights(weights),
-        precision=asked,
+        precision=precision,
         wants_accuracy=wants_accuracy,
         power=power,
         limits=settings_of_limits(limits),

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from mlbench.cli.completions import offer_backends, offer_scenarios, offer_settings, offer_workloads
+from mlbench.cli.completions import offer_backends, offer_precisions, offer_scenarios, offer_settings, offer_workloads
 from mlbench.contracts.power import AUTO
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError, is_unicode
@@ -57,6 +59,25 @@ class ResultsFolder(click.Path):
         except UsageError as error:
             self.fail(error.message, parameter, context)
         return found
+
+
+class PrecisionName(click.types.StringParamType):
+    """A name of a precision; which ones there are, each backend says."""
+
+    name = "name"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the precision; raises as click's own types do."""
+        try:
+            return Precision(value)
+        except ValueError as error:
+            self.fail(f"{error}.", parameter, context)
+
+    def shell_complete(
+        self, context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer those that the installed backends offer, and the known ones."""
+        return offer_precisions(context, parameter, incomplete)
 
 
 class Finite(click.FloatRange):

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from mlbench.cli.completions import offer_backends, offer_scenarios, offer_workloads
 from mlbench.cli.options import (
+    PrecisionName,
     accuracy_option,
     entry_options,
     network_options,
@@ -25,7 +26,7 @@ from mlbench.cli.options import (
     weights_option,
 )
 from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
     "--precision",
     "precisions",
     multiple=True,
-    type=click.Choice([str(precision) for precision in Precision]),
+    type=PrecisionName(),
     help="Precision to compute in; may be given more than once.  [default: the backend's first]",
 )
 @weights_option
@@ -101,7 +102,7 @@ def command(
     scenarios: tuple[str, ...],
     profile: str,
     tier: str,
-    precisions: tuple[str, ...],
+    precisions: tuple[Precision, ...],
     weights: str,
     wants_accuracy: bool,
     entry: EntryDemand,
@@ -138,7 +139,7 @@ def command(
         workloads=workloads,
         backends=backends,
         scenarios=scenarios,
-        precisions=[Precision(each) for each in precisions],
+        precisions=precisions,
         repeats=repeats,
         profile=Profile(profile),
         tier=Tier(tier),

@@ -11,6 +11,7 @@ import click
 from mlbench.cli.completions import offer_backends, offer_limits, offer_scenarios, offer_workloads
 from mlbench.cli.options import (
     Finite,
+    PrecisionName,
     accuracy_option,
     overrides_option,
     power_option,
@@ -20,7 +21,7 @@ from mlbench.cli.options import (
 )
 from mlbench.cli.output import echo_json, echo_line
 from mlbench.cli.tune_settings import print_settings_plan, tune_settings
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--precision",
-    type=click.Choice([str(precision) for precision in Precision]),
+    type=PrecisionName(),
     help="Precision to compute in.  [default: the backend's first]",
 )
 @weights_option
@@ -83,7 +84,7 @@ def command(
     scenario: str,
     profile: str,
     tier: str,
-    precision: str | None,
+    precision: Precision | None,
     weights: str,
     wants_accuracy: bool,
     power: str,
@@ -114,15 +115,14 @@ def command(
     from mlbench.tuner.tuned_settings import check_place
 
     plugins = Plugins.discover()
-    asked = Precision(precision) if precision else None
     request = TuneRequest(
         workload=workload,
-        backend=backend or plugins.best_backend(asked).name,
+        backend=backend or plugins.best_backend(precision).name,
         scenario=scenario,
         profile=Profile(profile),
         tier=Tier(tier),
         weights=Weights(weights),
-        precision=asked,
+        precision=precision,
         wants_accuracy=wants_accuracy,
         power=power,
         limits=settings_of_limits(limits),

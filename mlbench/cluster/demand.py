@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from mlbench.cluster.dialing import ask_facts
 from mlbench.contracts.backend import EnginePlan, Probe
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import UsageError
 from mlbench.records.job_spec import NetworkSpec

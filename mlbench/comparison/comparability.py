@@ -123,6 +123,7 @@ def _differing(
 def across_with_what_follows(across: Collection[str]) -> Collection[str]:
     """Return the facts that may differ: those compared across, and tuning and traffic where they follow from these."""
     found = [*across, *(["tuning"] if any(fact in IDENTITY for fact in across) else [])]
+    found += ["number_format"] if {"backend", "precision"}.intersection(across) else []
     return [*found, "traffic"] if "scenario" in across else found
 
 

@@ -20,7 +20,7 @@ from mlbench.conformance.hang_guard import HangGuard
 from mlbench.conformance.kit import checks_for
 from mlbench.conformance.subject import Check, ModelKind, ModelRefusedError, Subject, demand_of
 from mlbench.contracts.backend import Backend
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 from mlbench.discovery.guard import call_plugin
 from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageError, describe_error, printable

@@ -12,7 +12,7 @@ import pytest
 from mlbench.conformance.kit import CHECKS_OF_ENGINES, CHECKS_OF_GRAPHS, CHECKS_OF_TEXT
 from mlbench.conformance.subject import Check, ModelKind, ModelRefusedError, Subject
 from mlbench.contracts.backend import Backend
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 
 
 def _name(check: Check) -> str:

@@ -14,8 +14,9 @@ from mlbench.conformance.text_model import KitPrompts, text_model
 from mlbench.contracts.backend import Backend, Batching, EnginePlan, GraphBackend
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
-from mlbench.contracts.graph import Executable, Graph, Precision
+from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.model import BatchProgram, Model
+from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError, DataError, GraphError, MlbenchError, StorageError, UsageError
 from mlbench.execution.engine_choice import engine_of
 

@@ -25,7 +25,7 @@ from mlbench.conformance.text_model import (
     text_folder,
 )
 from mlbench.contracts.generation import Prompt
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.errors import UnavailableError
 
 _ALLOWED = {Precision.BF16: 0.15, Precision.FP16: 0.05}

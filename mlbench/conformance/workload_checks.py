@@ -10,8 +10,8 @@ from mlbench.conformance.damage import exchange_all, exchange_tenth, noise, shuf
 from mlbench.conformance.preparation import prepare_elsewhere
 from mlbench.conformance.subject import demand
 from mlbench.conformance.workload_subject import WorkloadSubject
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import LoggedReply
+from mlbench.contracts.precision import Precision
 from mlbench.scoring import Accuracy, agreement
 
 WorkloadCheck = Callable[[WorkloadSubject], None]

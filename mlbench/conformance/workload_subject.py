@@ -17,8 +17,9 @@ from mlbench.conformance.recording import RecordingReply
 from mlbench.contracts.backend import Backend, EnginePlan
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Samples
-from mlbench.contracts.graph import Graph, Precision
+from mlbench.contracts.graph import Graph
 from mlbench.contracts.metric import LoggedReply, Metric
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Workload
 from mlbench.errors import ConformanceError, InvalidRunError
 from mlbench.execution.engine_choice import engine_of

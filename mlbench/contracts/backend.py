@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from annotated_types import Ge
 
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import NumberFormat, Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.tunable import Tunable
 from mlbench.contracts.workload import NoOptions
@@ -39,7 +39,9 @@ class Probe:
     """The command that fixes it: ``pip install 'mlbench-inference[onnxruntime]'``."""
     devices: Sequence[str] = ()
     precisions: Sequence[Precision] = (Precision.FP32,)
-    """Offered precisions, best supported first; the first is the default."""
+    """Offered precisions, best supported first; the first is the default. Any name will do: ``int4-awq``."""
+    number_formats: Mapping[Precision, NumberFormat] = field(default_factory=dict)
+    """What each of them stores and computes in, as far as its name does not say; kept in the record."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of the libraries that affect speed or results, by distribution name."""
     rank: int = 0

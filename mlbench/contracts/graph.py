@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,16 +21,6 @@ Array = Any
 
 NEXT = ".next"
 """Suffix of state tensors among the outputs of a graph's ONNX form."""
-
-
-class Precision(StrEnum):
-    """The number format a backend computes in; graph inputs and outputs keep their own dtype."""
-
-    FP32 = "fp32"
-    BF16 = "bf16"
-    FP16 = "fp16"
-    INT8 = "int8"
-    FP8 = "fp8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     import numpy as np

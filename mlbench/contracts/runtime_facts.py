@@ -24,5 +24,8 @@ class RuntimeFacts:
     compiled: str | None = None
     """Which graphs were compiled because this machine can, where a setting leaves that to the backend: ``prefill,
     decode``. Runs in which these differ are not compared. None: settings alone decided."""
+    device_peak_memory_bytes: int | None = None
+    """The most that the device held in memory of its own, weights included, since this process began. None: it has
+    none, or the backend cannot tell."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What only this backend knows, such as threads, instruction set and versions: JSON values by name."""

@@ -56,6 +56,11 @@ class Scenario:
     """Whether the early stopping rule applies."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Default settings of this scenario, by key: ``{"execution.batching": "dynamic"}``."""
+    token_result_key: str = ""
+    """The key of the detail log that is the result where tokens are measured; empty: the rules'."""
+    is_beyond_rules: bool = False
+    """Whether it runs, when named, where a workload's rules define nothing of the kind. It needs another name than the
+    official ones, so that no such run is conformant."""
     compared_by: ComparedBy | None = None
     """What `mlbench compare` compares: the result, or the latency at ``percentile`` (where tokens
     are judged, those of the first token and per token). None: the latency where LoadGen sends a rate, since the rate is

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.dataset import Dataset
-from mlbench.contracts.graph import Graph, Precision, Tolerance
+from mlbench.contracts.graph import Graph, Tolerance
+from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     import numpy as np

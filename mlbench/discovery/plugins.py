@@ -22,8 +22,8 @@ from mlbench.installed import UNNAMED, EntryPoint, find_installed
 
 if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend, Probe
-    from mlbench.contracts.graph import Precision
     from mlbench.contracts.power import PowerMeter
+    from mlbench.contracts.precision import Precision
     from mlbench.contracts.scenario import Scenario
     from mlbench.contracts.workload import Workload
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.backend import Probe
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.load_pattern import LOAD_PATTERNS
 from mlbench.contracts.power import AUTO, NONE
+from mlbench.contracts.precision import NumberFormat, Precision
 from mlbench.contracts.rules import Rules
 from mlbench.contracts.scenario import ComparedBy, Scenario
 from mlbench.discovery.hook_results import demand, kind_of, text, texts
@@ -26,7 +26,7 @@ def check_probe_result(probe: object) -> Probe:
         raise PluginError(f"probe() returned {kind_of(probe)}, no Probe")
     demand(type(probe.is_available) is bool, f"Probe.is_available is {kind_of(probe.is_available)}")
     demand(isinstance(probe.rank, int), f"Probe.rank is {kind_of(probe.rank)}")
-    precisions = tuple(Precision(each) for each in texts(probe.precisions, "Probe.precisions"))
+    precisions = tuple(map(_check_precision, texts(probe.precisions, "Probe.precisions")))
     demand(bool(precisions) or not probe.is_available, "Probe.precisions is empty")
     versions = probe.versions
     demand(isinstance(versions, Mapping), f"Probe.versions is {kind_of(versions)}")
@@ -36,9 +36,31 @@ def check_probe_result(probe: object) -> Probe:
         install=text(probe.install, "Probe.install"),
         devices=texts(probe.devices, "Probe.devices"),
         precisions=precisions or (Precision.FP32,),
+        number_formats=_check_formats(probe.number_formats),
         versions={text(name, "Probe.versions"): text(versions[name], "Probe.versions") for name in versions},
         rank=int(probe.rank),
     )
+
+
+def _check_precision(name: str) -> Precision:
+    try:
+        return Precision(name)
+    except ValueError as error:
+        raise PluginError(f"Probe.precisions: {error}") from None
+
+
+def _check_formats(formats: object) -> Mapping[Precision, NumberFormat]:
+    demand(isinstance(formats, Mapping), f"Probe.number_formats is {kind_of(formats)}")
+    assert isinstance(formats, Mapping)
+    for each in formats.values():
+        demand(isinstance(each, NumberFormat), f"Probe.number_formats holds {kind_of(each)}, no NumberFormat")
+    return {
+        _check_precision(text(name, "Probe.number_formats")): NumberFormat(
+            stores=_check_precision(text(each.stores, "NumberFormat.stores")),
+            computes=_check_precision(text(each.computes, "NumberFormat.computes")),
+        )
+        for name, each in formats.items()
+    }
 
 
 def check_reason(reason: object) -> str:
@@ -89,6 +111,8 @@ def check_scenario(scenario: Any) -> None:
     is_share = isinstance(percentile, float) and 0 < percentile < 1
     demand(percentile is None or is_share, f"percentile is {kind_of(percentile)}, no share between 0 and 1")
     demand(type(scenario.early_stopping) is bool, f"early_stopping is {kind_of(scenario.early_stopping)}")
+    text(scenario.token_result_key, "token_result_key")
+    demand(type(scenario.is_beyond_rules) is bool, f"is_beyond_rules is {kind_of(scenario.is_beyond_rules)}")
     compared_by, kinds = scenario.compared_by, typing.get_args(ComparedBy)
     demand(compared_by in (None, *kinds), f"compared_by is {str(compared_by)[:80]!r}, none of {', '.join(kinds)}")
     _check_latency(scenario)

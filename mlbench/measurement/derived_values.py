@@ -14,7 +14,7 @@ def derive_energy(record: RunRecord, job: Job, detail: DetailLog, issued: int) -
     if not record.energy:
         return None
     joules = record.energy.joules
-    tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key(job.scenario.loadgen))
+    tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key_of(job.scenario))
     return RebuiltEnergy(
         joules_per_sample=joules / issued if issued else None, joules_per_token=joules / tokens if tokens else None
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mlbench.contracts.backend import Backend, EnginePlan
 from mlbench.contracts.generation import GenerationProgram
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.rules import Tokens
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Variant, Weights, Workload

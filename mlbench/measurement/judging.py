@@ -109,7 +109,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             output_difference=accuracy.output_difference if accuracy else None,
         )
     )
-    result = result_of(detail, job.scenario, token_key=rules.token_key(job.scenario.loadgen))
+    result = result_of(detail, job.scenario, token_key=rules.token_key_of(job.scenario))
     try:
         return Judgement(
             result=ResultRecord(**{**dataclasses.asdict(result), "higher_is_better": job.scenario.higher_is_better}),

@@ -105,7 +105,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
     done_per_s = samples_per_s(detail, job.scenario)
-    tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key(job.scenario.loadgen))
+    tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key_of(job.scenario))
     work = facts.section(
         "work",
         lambda: (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlbench.contracts.engine import GraphCalls
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.model import Model
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError
@@ -19,7 +19,8 @@ from mlbench.records.run_record import GraphWorkRecord, WorkRecord
 from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost, find_cost
 
 NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precision.INT8: 1, Precision.FP8: 1}
-"""Minimum bytes of a number of weights or state; a backend may keep some in a wider type."""
+"""Minimum bytes of a number of weights or state; a backend may keep some in a wider type. Of other precisions it is not
+known, and no work is counted."""
 
 _BUDGET_S = 20.0
 _SILENCE_S = 240.0
@@ -46,10 +47,8 @@ def count_operations(calls: Sequence[GraphCalls], job: Job, model: Model, channe
 
     Counting builds the model once more, in a process of its own: a failure there does not affect the run.
     """
-    if job.spec.uncounted:
-        return job.spec.uncounted
-    if not calls:
-        return "the engine does not count its graph calls"
+    if reason := _reason_not_to_count(calls, job):
+        return reason
     try:
         if all(find_cost(model.graphs[call.graph], call) for call in calls):
             return ""
@@ -92,6 +91,15 @@ def fill_cache(request: CountRequest, channel: Channel) -> CountAnswer:
     except NotCountedError as error:
         return CountAnswer(reason=str(error))
     return CountAnswer(reason="")
+
+
+def _reason_not_to_count(calls: Sequence[GraphCalls], job: Job) -> str:
+    if job.spec.uncounted:
+        return job.spec.uncounted
+    if not calls:
+        return "the engine does not count its graph calls"
+    precision = job.plan.precision
+    return "" if precision in NUMBER_BYTES else f"how many bytes a number takes in {precision} is unknown"
 
 
 def work_of(  # noqa: PLR0913 - two counts of the test, beside what was called

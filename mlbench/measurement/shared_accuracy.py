@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
 from mlbench.contracts.metric import Metric, OutputDifference, Target
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.errors import DataError, MlbenchError
 from mlbench.loadgen.logs import DETAIL, read_detail

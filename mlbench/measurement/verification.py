@@ -25,6 +25,7 @@ _FAULTS = "LoadGen does not log which replies were invalid; what follows from th
 NOT_CHECKED: Mapping[str, str] = {
     "format": "how the record is written, which every reader checks",
     "mlbench_version": _ONLY_THE_RECORD,
+    "number_format": _ONLY_THE_RECORD,
     "tag": _ONLY_THE_RECORD,
     "entry": f"{_ONLY_THE_RECORD}; that the verdict follows from it is checked",
     "audit": _ONLY_THE_RECORD,

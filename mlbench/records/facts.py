@@ -83,6 +83,11 @@ def _variant(record: RunRecord) -> str:
     return made_for.variant if made_for else "none"
 
 
+def _number_format(record: RunRecord) -> str:
+    found = record.number_format
+    return f"stores {found.stores}, computes {found.computes}" if found else "by its name"
+
+
 IDENTITY: Mapping[str, Callable[[RunRecord], str]] = {
     **{name: lambda record, name=name: str(getattr(record, name)) for name in _CIRCUMSTANCES},  # type: ignore[misc]
     "settings": _settings,
@@ -104,11 +109,12 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "seeds": lambda record: str(record.seeds and record.seeds.model_dump()),
     "loadgen": lambda record: record.loadgen_version,
     "traffic": lambda record: str(record.scenario_facts),
+    "number_format": _number_format,
 }
 """Facts that must also be the same on both sides. Tuning is the settings that plugins ship; it follows from the facts
 above, so it may differ where one of those is compared across. Compiled is what a backend compiled because the machine
-can. Traffic is how the scenario sent its queries when the run
-was made; it follows from the scenario."""
+can. Traffic is how the scenario sent its queries when the run was made; it follows from the scenario. The number format
+is what the backend says that the precision stores and computes in: it follows from both."""
 
 
 def conditions_of(record: RunRecord) -> tuple[str, ...]:

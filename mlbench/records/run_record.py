@@ -293,6 +293,15 @@ class ReplayRecord(Stored):
     """What that run chose by measuring, and this one took over, by the key of the setting that left it open."""
 
 
+class NumberFormatRecord(Stored):
+    """What a precision is made of, by the backend's word."""
+
+    stores: str
+    """What weights of matrix products are kept in: ``int4``."""
+    computes: str
+    """What matrix products are computed in: ``fp16``."""
+
+
 def _utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
@@ -333,6 +342,8 @@ class RunRecord(Stored):
     tier: Literal["smoke", "dev", "valid"]
     weights: Literal["trained", "random"]
     precision: str
+    number_format: NumberFormatRecord | None = None
+    """What the backend says that it stores and computes in at this precision; null: it does not say."""
     tag: str = ""
     """Name of the set of runs that this one belongs to, given by the user or a suite file."""
     repeat: Count = 1
@@ -371,7 +382,7 @@ class RunRecord(Stored):
     """Why ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine`` or ``runtime`` is
     missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
     peak_memory_bytes: Count | None = None
-    """Peak CPU memory of the run's process; null where the run failed."""
+    """Peak CPU memory of the run's process; null where the run failed. Of a device's own memory: ``runtime``."""
 
     loadgen_version: str = ""
     seeds: SeedsRecord | None = None

@@ -26,6 +26,9 @@ class ScenarioRecord(Stored):
     compared_by: ComparedBy
     """What runs are compared by: their ``result``, or their ``latency`` at the percentile."""
 
+    is_beyond_rules: bool = False
+    """Whether the scenario is none of v4.1's, and runs where the rules define nothing of the kind."""
+
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
         """Return what the record of a run keeps of its scenario."""
@@ -35,6 +38,7 @@ class ScenarioRecord(Stored):
             percentile=scenario.percentile,
             has_estimate=scenario.has_estimate,
             compared_by="latency" if scenario.is_compared_by_latency else "result",
+            is_beyond_rules=scenario.is_beyond_rules,
         )
 
     @property

@@ -205,10 +205,18 @@ def precision_table(records: Sequence[RunRecord]) -> TextTable:
             record.precision,
             result(record),
             _speed(record, base),
-            "-" if record.peak_memory_bytes is None else f"{record.peak_memory_bytes / 2**30:.2f} GiB",
+            _peak_memory(record),
             *_score_and_loss(record, base),
         )
     return shown
+
+
+def _peak_memory(record: RunRecord) -> str:
+    """Return the device's own memory where it has some and the backend knows it, else the process's."""
+    device, host = record.runtime.device_peak_memory_bytes, record.peak_memory_bytes
+    if device is not None:
+        return f"{device / 2**30:.2f} GiB (device)"
+    return "-" if host is None else f"{host / 2**30:.2f} GiB"
 
 
 def _speed(record: RunRecord, base: RunRecord) -> str:
@@ -238,6 +246,8 @@ def conditions(records: Sequence[RunRecord]) -> str:
     tiers = ", ".join(sorted({record.tier for record in records}))
     profiles = ", ".join(sorted({record.profile for record in records}))
     line = f"{first.environment.processor}; profile {profiles}, tier {tiers}"
+    beyond = sorted({record.scenario for record in records if record.scenario_facts.is_beyond_rules})
+    line += f"; {', '.join(beyond)}: no v4.1 scenario" if beyond else ""
     is_any_shared = any(record.accuracy and record.accuracy.tested_in for record in records)
     return f"{line};{SHARED_TEST}: the accuracy test of an earlier run of the same engine" if is_any_shared else line
 

@@ -78,6 +78,9 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
 
 
 def _meaning_of_result(record: RunRecord) -> str:
+    if record.scenario_facts.is_beyond_rules:
+        unit = record.result.unit if record.result else "samples/s"
+        return f"{unit}, one sample at a time: as tables of frameworks give it, and no v4.1 scenario"
     arrivals = record.scenario_facts.arrivals
     return RESULTS_OF[arrivals] if arrivals else f"the result of scenario {record.scenario}"
 

@@ -43,6 +43,7 @@ def _lines(record: RunRecord) -> Iterator[str]:
     yield f"  run       {record.run_id}"
     yield from _origin(record)
     yield f"  form      profile {record.profile}, {record.weights} weights, tier {record.tier}"
+    yield from _beyond_rules(record)
     yield f"  result    {result(record)}{percentile_beside(record)}, {standing(record)}"
     yield from _steady(record)
     if estimate_note(record):
@@ -75,6 +76,11 @@ def _lines(record: RunRecord) -> Iterator[str]:
         if setting.layer != "default"
     )
     yield from ("", DISCLAIMER)
+
+
+def _beyond_rules(record: RunRecord) -> Iterator[str]:
+    if record.scenario_facts.is_beyond_rules:
+        yield f"            {record.scenario} is no v4.1 scenario: no such run is conformant"
 
 
 def _engine(record: RunRecord) -> Iterator[str]:

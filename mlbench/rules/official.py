@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from mlbench.contracts.metric import Target
 from mlbench.contracts.rules import Tokens
+from mlbench.contracts.scenario import Scenario
 from mlbench.rules.official_table import official_scenarios, read_table
 from mlbench.rules.targets import share_targets
 
@@ -91,6 +92,11 @@ class WorkloadRules:
     def token_key(self, scenario: str) -> str | None:
         """Return the detail log's key of the token rate that is reported; None: the scenario's own result is."""
         return _rules().token_keys.get(self.tokens, {}).get(scenario)
+
+    def token_key_of(self, scenario: Scenario) -> str | None:
+        """Return the same for a scenario, which may have a key of its own where tokens are measured."""
+        own = scenario.token_result_key if self.tokens is Tokens.MEASURED else ""
+        return own or self.token_key(scenario.loadgen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def make_result(
     Raises:
         DataError: the log does not hold the official metric.
     """
-    result = result_of(detail, scenario, token_key=rules.token_key(scenario.loadgen))
+    result = result_of(detail, scenario, token_key=rules.token_key_of(scenario))
     counts = dict(result.counts)
     if scenario.sends_all_at_once and _PER_QUERY in counts and "issued" in samples:
         counts[_PER_QUERY] = samples["issued"]

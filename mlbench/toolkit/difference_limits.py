@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import DifferenceLimits
+from mlbench.contracts.precision import Precision
+
+
+class LimitsByPrecision(dict[Precision, DifferenceLimits]):
+    """Limits of the known precisions; of any other, those of eight bits: the widest that were measured."""
+
+    def __missing__(self, precision: Precision) -> DifferenceLimits:
+        """Return what holds for a precision that was not measured."""
+        return self[Precision.INT8]
 
 
 def limits_by_precision(
@@ -16,12 +24,13 @@ def limits_by_precision(
     Args:
         fp32: of fp32.
         half: of bf16 and fp16.
-        eight_bits: of int8 and fp8.
+        eight_bits: of int8, fp8, and names that are not known.
     """
-    return {
+    known = {
         Precision.FP32: fp32,
         Precision.BF16: half,
         Precision.FP16: half,
         Precision.INT8: eight_bits,
         Precision.FP8: eight_bits,
     }
+    return LimitsByPrecision(known)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.graph import Precision, TensorSpec, Tolerance
+from mlbench.contracts.graph import TensorSpec, Tolerance
+from mlbench.contracts.precision import Precision
 from mlbench.errors import GraphError
 from mlbench.toolkit.files import verify_file
 from mlbench.toolkit.module_graph import TOLERANCES, ModuleGraph

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.graph import NEXT, Graph, Precision
+from mlbench.contracts.graph import NEXT, Graph
+from mlbench.contracts.precision import Precision
 from mlbench.errors import GraphError, UsageError
 from mlbench.execution.compile_cache import build_once
 from mlbench.toolkit.onnx_fingerprint import onnx_identity

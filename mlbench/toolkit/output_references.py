@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import OutputReference
+from mlbench.contracts.precision import Precision
 from mlbench.toolkit.mini_folder import MiniFolder, MiniProfile, write_mini
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import OutputReference, Target
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Weights
 from mlbench.errors import DataError, UsageError
 from mlbench.rules.official import rescaled_targets

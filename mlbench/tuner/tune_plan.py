@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins

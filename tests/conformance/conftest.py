@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.conformance.subject import Subject
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 
 PLUGIN = Path(__file__).parent / "broken_plugin"

@@ -11,7 +11,7 @@ from mlbench.conformance.causes import raised_in
 from mlbench.conformance.graph_checks import equals_the_module, keeps_rows_apart, remembers_nothing
 from mlbench.conformance.isolated import Finding, _outcome
 from mlbench.conformance.subject import Subject
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError, PluginError
 from mlbench.execution.call_counts import CountedExecutable
 

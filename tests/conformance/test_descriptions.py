@@ -7,7 +7,7 @@ from mlbench_null.backend import Null
 
 from mlbench.conformance.description_checks import has_a_name_and_options
 from mlbench.conformance.subject import Subject
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError
 
 

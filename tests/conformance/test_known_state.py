@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from mlbench.conformance.known_state import LONGEST, Trial, reading_graph, stepping_graph, token_list
-from mlbench.contracts.graph import Dim, Precision
+from mlbench.contracts.graph import Dim
+from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError
 
 torch = pytest.importorskip("torch")

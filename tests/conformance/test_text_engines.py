@@ -16,7 +16,7 @@ from mlbench.conformance.text_model import (
 )
 from mlbench.conformance.text_reference import _network, end_at_stop, fixed_answers, wrong_token
 from mlbench.contracts.generation import Prompt
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 
 for package in ("torch", "transformers", "tokenizers"):

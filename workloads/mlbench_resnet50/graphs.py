@@ -122,6 +122,6 @@ def official_onnx_classifier(file: Path, calibrate: Calibrate, *, md5: str) -> G
         inputs=(TensorSpec(name=OFFICIAL_ONNX_INPUT, shape=(BATCH, 3, 224, 224), dtype="float32", layout="NCHW"),),
         outputs=(TensorSpec(name=OFFICIAL_ONNX_OUTPUT, shape=(BATCH,), dtype="int64"),),
         calibrate=calibrate,
-        tolerances=dict.fromkeys(Precision, Tolerance(absolute=0, relative=0)),  # a class is right or wrong
+        tolerances=dict.fromkeys(Precision.KNOWN, Tolerance(absolute=0, relative=0)),  # a class is right or wrong
         hint="Use a backend that runs ONNX files, or torchvision's weights.",
     )

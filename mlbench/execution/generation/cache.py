@@ -13,8 +13,9 @@ import numpy as np
 
 from mlbench.contracts.backend import GraphBackend
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
-from mlbench.contracts.graph import Dim, Graph, Precision, StatefulExecutable
+from mlbench.contracts.graph import Dim, Graph, StatefulExecutable
 from mlbench.contracts.model import Model
+from mlbench.contracts.precision import Precision
 from mlbench.errors import describe_error
 from mlbench.execution.arrays import host_array
 from mlbench.execution.call_counts import CallCounts

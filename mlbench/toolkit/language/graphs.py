@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
-from mlbench.contracts.graph import Dim, Graph, Precision, TensorSpec
+from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.precision import Precision
 from mlbench.toolkit.module_graph import ModuleGraph
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from mlbench.contracts.generation import Decoding
-from mlbench.contracts.graph import Graph, Precision
+from mlbench.contracts.graph import Graph
+from mlbench.contracts.precision import Precision
 from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
 from mlbench.toolkit.files import verify_file

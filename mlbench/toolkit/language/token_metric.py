@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile
 from mlbench.toolkit.language.rouge import Sentences
 from mlbench.toolkit.language.token_replies import read_logged_tokens, token_difference, token_limits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.graph import Precision
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile
 from mlbench.errors import InvalidRunError
 from mlbench.toolkit.difference_limits import limits_by_precision

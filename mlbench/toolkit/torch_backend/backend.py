@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from mlbench.contracts.backend import GraphBackend
-from mlbench.contracts.graph import Executable, Graph, Precision
+from mlbench.contracts.graph import Executable, Graph
+from mlbench.contracts.precision import Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import GraphError, UsageError, first_line
 from mlbench.toolkit.cores import cores_each
@@ -94,6 +95,7 @@ class TorchBackend(GraphBackend):
         return RuntimeFacts(
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
             compiled=", ".join(name for name, reason in self._why_eager.items() if not reason) or None,
+            device_peak_memory_bytes=torch.cuda.max_memory_reserved(device) if device.type == "cuda" else None,
             extra={
                 "threads": torch.get_num_threads(),
                 "cpu_capability": torch.backends.cpu.get_cpu_capability(),

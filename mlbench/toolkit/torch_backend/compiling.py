@@ -6,7 +6,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from mlbench.contracts.graph import Graph, Precision
+from mlbench.contracts.graph import Graph
+from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     import torch

@@ -37,11 +37,11 @@ INDICES = [CUT_ANOTHER_WAY, *range(0, 220, 20)]
 class Server:
     """A server process on loopback; what it prints is read by a thread, so that it never waits for us."""
 
-    def __init__(self, home):
+    def __init__(self, home, model=MINI):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/v1"
-        command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(MINI)]
+        command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(model)]
         command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
         settings = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(

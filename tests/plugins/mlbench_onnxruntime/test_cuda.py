@@ -3,7 +3,7 @@ from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 
 from mlbench.conformance import GraphBackendConformance
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -5,7 +5,7 @@ from mlbench import UsageError
 from mlbench.conformance import GraphBackendConformance
 from mlbench.conformance.known_state import Trial
 from mlbench.conformance.subject import Subject
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 from mlbench.toolkit import TorchOptions
 
 torch = pytest.importorskip("torch")

@@ -166,7 +166,7 @@ def read_by_tensorrt() -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", list(Precision))
+@pytest.mark.parametrize("precision", Precision.KNOWN)
 def test_tensorrt_reads_every_operator_of_the_files_it_is_given(precision):
     onnx = pytest.importorskip("onnx")
     graphs = [known.graph for known in reference_graphs()]

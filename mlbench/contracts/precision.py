@@ -1,0 +1,68 @@
+"""Precisions: names of number formats. A backend may offer any; those whose rules the core knows have constants."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+_NAME = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
+_LONGEST = 32
+_FORM = "lower-case letters and digits, with - . or _ between them, 32 at most: int4-awq"
+
+
+class Precision(str):
+    """The number format that a backend computes in, by name; graph inputs and outputs keep their own dtype.
+
+    Equal names are one object, so that ``is`` compares them. What the core knows by name it knows of `KNOWN` alone; for
+    any other the widest of its tolerances hold, and rules that have no bound for it say so.
+
+    Raises:
+        ValueError: the text is no name.
+    """
+
+    __slots__ = ()
+
+    FP32: ClassVar[Precision]
+    BF16: ClassVar[Precision]
+    FP16: ClassVar[Precision]
+    INT8: ClassVar[Precision]
+    FP8: ClassVar[Precision]
+    KNOWN: ClassVar[tuple[Precision, ...]]
+
+    def __new__(cls, name: str) -> Precision:
+        """Return the precision of this name."""
+        if (known := _MADE.get(name)) is None:
+            if len(name) > _LONGEST or not _NAME.fullmatch(name):
+                raise ValueError(f"{name[:_LONGEST]!r} is no name of a precision: {_FORM}")
+            known = _MADE.setdefault(name, str.__new__(cls, name))
+        return known
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Let pydantic read one from text, and write it as text."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(
+            cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
+        )
+
+
+_MADE: dict[str, Precision] = {}
+
+Precision.FP32 = Precision("fp32")
+Precision.BF16 = Precision("bf16")
+Precision.FP16 = Precision("fp16")
+Precision.INT8 = Precision("int8")
+Precision.FP8 = Precision("fp8")
+Precision.KNOWN = (Precision.FP32, Precision.BF16, Precision.FP16, Precision.INT8, Precision.FP8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberFormat:
+    """What a backend stores and computes in at a precision: int8 twice in ``w8a8``, int4 and fp16 in ``int4-awq``."""
+
+    stores: Precision
+    """What the weights of matrix products are kept in."""
+    computes: Precision
+    """What matrix products are computed in."""
