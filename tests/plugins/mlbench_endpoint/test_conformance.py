@@ -8,7 +8,7 @@ from mlbench_endpoint.options import EndpointOptions
 from mlbench.cli import main
 from mlbench.conformance import TextEngineConformance
 from mlbench.conformance.text_model import write_model
-from mlbench.contracts.graph import Precision
+from mlbench.contracts.precision import Precision
 
 pytest.importorskip("aiohttp")
 real_server = pytest.importorskip("test_real_server", reason="transformers serve needs transformers[serving]")
