@@ -25,5 +25,6 @@ def test_a_record_has_the_versions_of_the_libraries_that_its_backend_names(plugi
     started = StartedRun.now(resolve(request, plugins), plugins)
     crash = Failure(kind=FailureKind.CRASH, message="SIGSEGV", stage="warm-up", log_tail="")
     record = started.record(crash, tmp_path / "log.txt", {})
-    assert record.environment.libraries["acme-runtime"] == "3.6.1"
+    for environment in (started.environment, record.environment):  # before the run and after it
+        assert environment.libraries["acme-runtime"] == "3.6.1"
     assert "numpy" in record.environment.libraries
