@@ -68,7 +68,7 @@ def plan_runs(  # noqa: PLR0913 - the axes of a matrix
     An empty axis stands for what `combinations` takes for it. ``common`` are other fields of `RunRequest`.
 
     Raises:
-        MlbenchError: a name or setting is wrong, or a backend cannot run here.
+        MlbenchError: a name or setting is wrong, a backend cannot run here, or the rules define no combination.
     """
     if not is_tag(tag := common.get("tag", "")):
         raise UsageError(f"tag is {tag[:LONGEST_TAG]!r}.", hint=f"It is plain text of up to {LONGEST_TAG} characters.")
@@ -80,6 +80,8 @@ def plan_runs(  # noqa: PLR0913 - the axes of a matrix
         for each in combinations(plugins, workloads, backends, scenarios, precision=precision, **common)
     ]
     requests = [resolve(each, plugins) for each in found if isinstance(each, RunRequest)]
+    if not requests and (undefined := next((each for each in found if isinstance(each, Undefined)), None)):
+        raise UsageError(str(undefined), hint="`mlbench list` says which scenarios each workload has.")
     return RunPlan(
         requests=tuple(replace(each, repeat=repeat) for repeat in range(1, repeats + 1) for each in requests),
         undefined=tuple(each for each in found if isinstance(each, Undefined)),
