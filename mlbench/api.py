@@ -232,8 +232,6 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
             on_record(record)
         return record
 
-    if not plan.asked:
-        raise UsageError("the rules define none of these combinations.", hint="`mlbench list` shows what they define.")
     return [*plan.done, *run_all(plan.requests, make, plan.shared)]
 
 
