@@ -155,7 +155,7 @@ IMPORTED = {
         ({"workload": "resnet51"}, "unknown workload 'resnet51'"),
         ({"backend": "gone"}, "unknown backend 'gone'"),
         ({"scenario": "Burst"}, "unknown scenario 'Burst'"),
-        ({"precision": "int3"}, "computed in 'int3', which is unknown here"),
+        ({"precision": "int3"}, "null does not offer precision int3"),
         ({"precision": "int8"}, "null does not offer precision int8"),
         ({"settings/backend.gone": GONE}, "cannot be repeated: unknown setting 'backend.gone'"),
         ({"settings/execution.gone": GONE | {"layer": "default"}}, "cannot be repeated: unknown setting"),

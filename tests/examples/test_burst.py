@@ -40,6 +40,7 @@ def test_a_run_is_driven_and_judged_as_the_scenario_says(measured, results):
         "percentile": 0.95,
         "has_estimate": False,
         "compared_by": "latency",
+        "is_beyond_rules": False,
     }
     log = (results / record["run_id"] / "performance" / "mlperf_log_detail.txt").read_text()
     assert '"key": "requested_server_coalesce_queries", "value": true' in log

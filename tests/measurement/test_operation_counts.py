@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlbench import Precision
+from mlbench import EnginePlan, Precision
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.statistics import BatchStatistics, EngineStatistics
 from mlbench.measurement import operation_counts
@@ -95,7 +95,7 @@ def test_each_graph_is_counted_by_itself_in_the_order_of_its_first_call(model, k
 
 def counted(several, model, **spec):
     """Return why operations cannot be counted; no process is to be started for it."""
-    job = SimpleNamespace(spec=SimpleNamespace(**{"uncounted": "", **spec}))
+    job = SimpleNamespace(spec=SimpleNamespace(**{"uncounted": "", **spec}), plan=EnginePlan())
     return count_operations(several, job, model, channel=None)
 
 

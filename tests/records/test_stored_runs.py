@@ -145,6 +145,7 @@ def variations(run):
         "audit": {"audit": {"test": "TEST04", "of": "another"}},
         "hardware": {"environment": quota},
         "clocks": {"environment": clocks},
+        "number_format": {"number_format": {"stores": "int4", "computes": "fp16"}},
         "nodes": {"network": {"connections": 2, "is_encrypted": True, "nodes": []}},
         "traffic": {"scenario_facts": traffic},
     }
