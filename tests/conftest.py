@@ -13,6 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.records.environment import observe_environment
+from mlbench.records.node_record import NodeRecord, ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
 
 REPOSITORY = Path(__file__).parents[1]
@@ -110,6 +112,48 @@ def a_failure(a_run):
     """Return a run that crashed."""
     failure = {"kind": "crash", "message": "the process was ended by SIGSEGV", "stage": "warm-up", "log_tail": "..."}
     return a_run(status="failed", failure=failure, result=None, accuracy=None, verdict=None, engine={})
+
+
+@pytest.fixture
+def node():
+    """Return a node, with changes."""
+
+    def node(**changes):
+        fields = {
+            "name": "north",
+            "mlbench_version": "0.1.0",
+            "workload": "resnet50",
+            "backend": "onnxruntime",
+            "profile": "mini",
+            "weights": "trained",
+            "precisions": ["fp32", "int8"],
+            "versions": {"onnxruntime": "1.24.1"},
+            "settings": {"backend.threads": 2},
+            "environment": observe_environment(),
+        }
+        return NodeRecord(**fields | changes)
+
+    return node
+
+
+@pytest.fixture
+def reached(node):
+    """Return a node that answered ten samples, with changes of what was seen of it."""
+
+    def reached(*, of=None, **changes):
+        fields = {
+            "address": "10.0.0.1:7100",
+            "round_trip_ns": 120_000,
+            "node": of or node(),
+            "ended": "",
+            "samples": 10,
+            "elapsed_ns": 2_000_000_000,
+            "occupied_ns": 1_500_000_000,
+            "in_flight_ns": 9_000_000_000,
+        }
+        return ReachedNodeRecord(**fields | changes)
+
+    return reached
 
 
 @pytest.fixture(scope="session")
