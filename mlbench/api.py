@@ -297,7 +297,7 @@ def _choose(kind: type[_Choice], name: str, value: str) -> _Choice:
 
 
 def _precision_of(name: str) -> Precision:
-    """Return the precision of a name, which the backend may not offer; raises `UsageError` for what is no name."""
+    """Return the precision of a name, which the backend may not offer; raises `UsageError` for other text."""
     from mlbench.contracts.precision import Precision
 
     try:

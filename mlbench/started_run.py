@@ -27,15 +27,9 @@ from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import new_run_id
 from mlbench.records.run_outcome import RunOutcome
-from mlbench.records.run_record import (
-    EntryRecord,
-    FailureRecord,
-    NumberFormatRecord,
-    RooflineRecord,
-    RunRecord,
-    SettingRecord,
-)
+from mlbench.records.run_record import EntryRecord, FailureRecord, NumberFormatRecord, RunRecord, SettingRecord
 from mlbench.records.scenario_record import ScenarioRecord
+from mlbench.records.work_record import RooflineRecord
 from mlbench.requests import ResolvedRequest, RunRequest
 from mlbench.roofline.ceilings import Ceilings, load_ceilings
 from mlbench.roofline.share import ONCE, share_of

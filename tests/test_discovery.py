@@ -181,7 +181,7 @@ BROKEN = {
     "no precision": (probing("return Probe(is_available=True, precisions=())"), "Probe.precisions is empty"),
     "no name of a precision": (
         probing("return Probe(is_available=True, precisions=('Int 3',))"),
-        "Probe.precisions: 'Int 3' is no name of a precision",
+        "Probe.precisions: 'Int 3' is not the name of a precision",
     ),
     "number formats that are texts": (
         probing("return Probe(is_available=True, number_formats={'fp32': 'fp32'})"),

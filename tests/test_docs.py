@@ -23,16 +23,13 @@ from mlbench.execution.isolation import FailureKind
 from mlbench.records.environment import Allowance, Environment
 from mlbench.records.run_record import (
     AccuracyRecord,
-    EnergyRecord,
-    GraphWorkRecord,
     OutputDifferenceRecord,
     ResultRecord,
-    RooflineRecord,
     RunRecord,
     TargetRecord,
     VerdictRecord,
-    WorkRecord,
 )
+from mlbench.records.work_record import EnergyRecord, GraphWorkRecord, RooflineRecord, WorkRecord
 from mlbench.requests import RunRequest, settings_of
 from mlbench.rules.tiers import Tier
 from mlbench.rules.verdict import RULES

@@ -18,7 +18,7 @@ class Precision(str):
     any other the widest of its tolerances hold, and rules that have no bound for it say so.
 
     Raises:
-        ValueError: the text is no name.
+        ValueError: the text is not a name.
     """
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class Precision(str):
         """Return the precision of this name."""
         if (known := _MADE.get(name)) is None:
             if len(name) > _LONGEST or not _NAME.fullmatch(name):
-                raise ValueError(f"{name[:_LONGEST]!r} is no name of a precision: {_FORM}")
+                raise ValueError(f"{name[:_LONGEST]!r} is not the name of a precision: {_FORM}")
             known = _MADE.setdefault(name, str.__new__(cls, name))
         return known
 

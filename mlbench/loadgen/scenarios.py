@@ -1,4 +1,4 @@
-"""The four official scenarios, registered like a plugin's.
+"""The four official scenarios and one that is not of v4.1, registered like a plugin's.
 
 Result keys and percentiles: MLPerf Inference v4.1 submission checker. Server counts completed samples since v4.1.
 """

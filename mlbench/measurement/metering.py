@@ -13,7 +13,7 @@ from typing import Self
 from mlbench.contracts.power import AUTO, NONE, Energy, PowerMeter
 from mlbench.discovery import Plugins
 from mlbench.records.run_outcome import NO_METERING
-from mlbench.records.run_record import EnergyRecord
+from mlbench.records.work_record import EnergyRecord
 
 logger = logging.getLogger(__name__)
 

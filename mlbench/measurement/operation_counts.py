@@ -15,7 +15,7 @@ from mlbench.errors import MlbenchError
 from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
 from mlbench.records.job_spec import JobSpec
-from mlbench.records.run_record import GraphWorkRecord, WorkRecord
+from mlbench.records.work_record import GraphWorkRecord, WorkRecord
 from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost, find_cost
 
 NUMBER_BYTES = {Precision.FP32: 4, Precision.BF16: 2, Precision.FP16: 2, Precision.INT8: 1, Precision.FP8: 1}

@@ -10,16 +10,9 @@ from pydantic import JsonValue, ValidationError
 from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
 from mlbench.records.node_record import NetworkRecord
-from mlbench.records.run_record import (
-    AccuracyRecord,
-    EnergyRecord,
-    LatenessRecord,
-    ResultRecord,
-    SeedsRecord,
-    VerdictRecord,
-    WorkRecord,
-)
+from mlbench.records.run_record import AccuracyRecord, LatenessRecord, ResultRecord, SeedsRecord, VerdictRecord
 from mlbench.records.stored import Runtime, Statistics, Stored
+from mlbench.records.work_record import EnergyRecord, WorkRecord
 
 NO_ACCURACY_TEST = "no accuracy test was asked for"
 """Why the rule ``accuracy`` was not applied; other reasons are found out in the run."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mlbench.errors import DataError
 from mlbench.records.index import open_index
 from mlbench.records.reading import no_runs
-from mlbench.records.run_record import EnergyRecord, FailureRecord, ResultRecord, RunRecord, VerdictRecord, read
+from mlbench.records.run_record import FailureRecord, ResultRecord, RunRecord, VerdictRecord, read
+from mlbench.records.work_record import EnergyRecord
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.records.node_record import ReachedNodeRecord
-from mlbench.records.run_record import EnergyRecord, OutputDifferenceRecord, RunRecord
+from mlbench.records.run_record import OutputDifferenceRecord, RunRecord
+from mlbench.records.work_record import EnergyRecord
 from mlbench.reports.console import (
     DISCLAIMER,
     ESTIMATE_NOTE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
-from mlbench.records.run_record import RooflineRecord, WorkRecord
+from mlbench.records.work_record import RooflineRecord, WorkRecord
 from mlbench.roofline.ceilings import Ceilings
 
 ONCE = "run `mlbench roofline` once: the ceilings of this machine are not known"

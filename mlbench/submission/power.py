@@ -16,7 +16,8 @@ from typing import Any
 
 from mlbench.documents import read_text
 from mlbench.errors import DataError
-from mlbench.records.run_record import EnergyRecord, ResultRecord
+from mlbench.records.run_record import ResultRecord
+from mlbench.records.work_record import EnergyRecord
 
 SPL = "spl.txt"
 SOURCE = "SPEC PTDaemon (spl.txt)"

@@ -23,16 +23,9 @@ from mlbench.documents import refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import DetailLog
 from mlbench.records.run_folder import new_run_id
-from mlbench.records.run_record import (
-    AccuracyRecord,
-    EnergyRecord,
-    ImportRecord,
-    ResultRecord,
-    RunRecord,
-    SeedsRecord,
-    TargetRecord,
-)
+from mlbench.records.run_record import AccuracyRecord, ImportRecord, ResultRecord, RunRecord, SeedsRecord, TargetRecord
 from mlbench.records.scenario_record import ScenarioRecord
+from mlbench.records.work_record import EnergyRecord
 from mlbench.submission.accuracy import AccuracyTest
 from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL, read_power

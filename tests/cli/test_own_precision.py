@@ -39,7 +39,7 @@ def test_a_precision_that_the_backend_does_not_offer_is_refused_with_those_it_of
 def test_what_is_no_name_is_refused_in_a_line_that_says_what_one_is():
     done = run("run", "resnet50", "--precision", "INT4 AWQ")
     assert done.exit_code == 2
-    assert "'INT4 AWQ' is no name of a precision: lower-case letters and digits" in done.stderr
+    assert "'INT4 AWQ' is not the name of a precision: lower-case letters and digits" in done.stderr
 
 
 def test_the_list_of_backends_has_it():

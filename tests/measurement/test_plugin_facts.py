@@ -4,7 +4,7 @@ import pytest
 
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.measurement.plugin_facts import PluginFacts
-from mlbench.records.run_record import EnergyRecord
+from mlbench.records.work_record import EnergyRecord
 
 ENERGY = {"joules": 100.0, "seconds": 2.0, "source": "steady", "covers": "a heater"}
 
