@@ -162,10 +162,8 @@ def test_a_server_ends_when_the_process_that_started_it_is_killed(tmp_path):
     assert not alive
 
 
-@pytest.mark.slow
-def test_a_run_starts_its_server_and_keeps_log_and_versions(tmp_path):
-    overrides = {"backend.start": WORDY, "backend.model": "wordy", "load.min_duration_ms": "500"}
-    overrides |= {"load.min_query_count": "20", "load.target_qps": "40", "workload.tokens_out": "4"}
+def measure_prompts(overrides, results):
+    """Make a run of prompts at a rate, and return its record."""
     request = RunRequest(
         workload="prompts",
         backend="endpoint",
@@ -173,10 +171,17 @@ def test_a_run_starts_its_server_and_keeps_log_and_versions(tmp_path):
         tier=Tier.SMOKE,
         power="none",
         overrides=overrides,
-        results=tmp_path,
+        results=results,
     )
     plugins = Plugins.discover()
-    record = run_benchmark(resolve(request, plugins), plugins, lambda progress: None)
+    return run_benchmark(resolve(request, plugins), plugins, lambda progress: None)
+
+
+@pytest.mark.slow
+def test_a_run_starts_its_server_and_keeps_log_and_versions(tmp_path):
+    overrides = {"backend.start": WORDY, "backend.model": "wordy", "load.min_duration_ms": "500"}
+    overrides |= {"load.min_query_count": "20", "load.target_qps": "40", "workload.tokens_out": "4"}
+    record = measure_prompts(overrides, tmp_path)
     assert record.status == "completed", record.failure
     assert record.engine.extra["served_model"] == "wordy"
     assert record.engine.extra["server_versions"]["transformers"]
@@ -189,16 +194,6 @@ def test_a_run_starts_its_server_and_keeps_log_and_versions(tmp_path):
 @pytest.mark.slow
 def test_a_run_whose_server_does_not_start_fails_with_the_servers_words(tmp_path):
     overrides = {"backend.start": program("raise SystemExit('no such model')"), "backend.url": "http://127.0.0.1:9/v1"}
-    request = RunRequest(
-        workload="prompts",
-        backend="endpoint",
-        scenario="Rate",
-        tier=Tier.SMOKE,
-        power="none",
-        overrides=overrides,
-        results=tmp_path,
-    )
-    plugins = Plugins.discover()
-    record = run_benchmark(resolve(request, plugins), plugins, lambda progress: None)
+    record = measure_prompts(overrides, tmp_path)
     assert record.status == "failed"
     assert "ended with status 1 before it was ready; its log ends: no such model" in record.failure.message
