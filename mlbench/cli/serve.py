@@ -95,7 +95,7 @@ def command(
     chosen = plugins.backend(backend).name if backend else plugins.best_backend().name
     served = {"workload": plugins.workload(workload).name, "backend": chosen, "profile": profile, "weights": weights}
     if key and not certificate:
-        raise UsageError("--key is given without --certificate.")
+        raise UsageError("--key is given without --certificate.", hint="Name the certificate that it belongs to.")
     plain = _settings_of(served, overrides, plugins).plain()
     own = {key: plain[key] for key in overrides}
     facts = _facts_of(served, name or _made_name(address), own, plugins)

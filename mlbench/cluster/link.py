@@ -61,8 +61,8 @@ class Link:
             poll.register(self._wake_in, select.POLLIN)
         self._closing_s = 0.0
         self._is_over = False
-        self.heard_s = time.monotonic()
-        """When the other side was heard last."""
+        self.last_message_s = time.monotonic()
+        """When the other side's last message came."""
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ class Link:
                 is_open = self._inbox.fill(self._line)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return True
-        self.heard_s = time.monotonic()
+        self.last_message_s = time.monotonic()
         for message in self._inbox.messages():
             self._on_message(self, message)
         return is_open

@@ -45,7 +45,7 @@ _SILENT_IN_TEST_S = 4.0
 _SILENT_S = 60.0
 """Outside tests a node may be compiling, and hold its interpreter for long."""
 _NAMES_WITHIN_S = 5.0
-_TELLS_WITHIN_S = 30.0
+_REPORTS_WITHIN_S = 30.0
 _AHEAD = 2
 """A node is given so many times what keeps its engine busy: while an answer travels, the next samples are there."""
 
@@ -85,7 +85,7 @@ class NetworkEngine(Engine):
                 self._connect(node, dialer, session)
             self._monitor.start()
             asked = asdict(self._job) | {"network": None}
-            for node, message in self._asked("start", job=asked):
+            for node, message in self._ask("start", job=asked):
                 self._check_fingerprints(node, message.facts["fingerprints"])
             for node in self.nodes:
                 node.measure_round_trip(_NAMES_WITHIN_S)
@@ -122,7 +122,7 @@ class NetworkEngine(Engine):
             ProcessEndedError: a node was lost; other errors as the engine raises.
         """
         forms, arrays = samples_to_wire(samples.data())
-        for node, message in self._asked("warm_up", arrays, forms=forms):
+        for node, message in self._ask("warm_up", arrays, forms=forms):
             capacity = Capacity(**message.facts)
             node.consumer.capacity = Capacity(batch=capacity.batch, in_flight=_AHEAD * capacity.in_flight)
 
@@ -149,21 +149,21 @@ class NetworkEngine(Engine):
         """Return the counts of all nodes added up, and those of each; none of lost ones."""
         for node in self.nodes:
             node.look_at_traffic()
-        counts = [None if each is None else statistics_from_json(each) for each in self._told("statistics")]
+        counts = [None if each is None else statistics_from_json(each) for each in self._ask_about("statistics")]
         return add_nodes(counts, [node.ended for node in self.nodes])
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all nodes."""
-        return add_calls(GraphCalls(**call) for calls in self._told("calls") for call in calls or ())
+        return add_calls(GraphCalls(**call) for calls in self._ask_about("calls") for call in calls or ())
 
     def replay_graphs(self) -> str:
         """Make the graph calls of all nodes free."""
-        reasons = self._told("replay_graphs")
+        reasons = self._ask_about("replay_graphs")
         return next((str(reason) for reason in reasons if reason), "a node was lost" if None in reasons else "")
 
     def runtime(self) -> RuntimeFacts:
         """Return what the nodes' runtimes have in common, and where they differ."""
-        return merge_runtimes([runtime_from_json(each) for each in self._told("runtime") if each is not None])
+        return merge_runtimes([runtime_from_json(each) for each in self._ask_about("runtime") if each is not None])
 
     def record(self) -> NetworkRecord:
         """Return how the nodes were reached, with what went there before the last look at the statistics."""
@@ -200,20 +200,20 @@ class NetworkEngine(Engine):
                     hint="Give all the same files; `mlbench verify` and the fingerprints of a record tell which.",
                 )
 
-    def _told(self, what: str) -> list[Any]:
+    def _ask_about(self, what: str) -> list[Any]:
         """Return what each node says of itself; None where it was lost."""
-        told: list[Any] = []
+        answers: list[Any] = []
         asked = [node for node in self.nodes if not node.ended]
         for node in asked:
-            node.send("tell", what=what)
+            node.send("report", what=what)
         for node in self.nodes:
-            message = node.answer_or_none(_TELLS_WITHIN_S) if node in asked else None
+            message = node.answer_or_none(_REPORTS_WITHIN_S) if node in asked else None
             if node in asked and message is None:
-                self._lose(node, f"did not tell its {what} within {_TELLS_WITHIN_S:g} s")
-            told.append(message.facts["answer"] if message else None)
-        return told
+                self._lose(node, f"did not report its {what} within {_REPORTS_WITHIN_S:g} s")
+            answers.append(message.facts["answer"] if message else None)
+        return answers
 
-    def _asked(self, kind: str, arrays: Sequence[Any] = (), **facts: Any) -> list[tuple[RemoteNode, Message]]:
+    def _ask(self, kind: str, arrays: Sequence[Any] = (), **facts: Any) -> list[tuple[RemoteNode, Message]]:
         """Ask all nodes at the same time, and return their answers; raises as `RemoteNode.answered`."""
         for node in self.nodes:
             node.send(kind, arrays, **facts)
@@ -298,7 +298,7 @@ class NetworkEngine(Engine):
                 if node.ended:
                     continue
                 node.send("ping")
-                silent_s = now_s - node.heard_s
+                silent_s = now_s - node.last_message_s
                 if silent_s > limit_s and not is_late:  # if this thread was late, so may be the one that listens
                     self._lose(node, f"did not answer for {silent_s:.0f} s")
 

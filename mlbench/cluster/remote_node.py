@@ -103,10 +103,10 @@ class RemoteNode:
         return f"node {self.facts.name} ({self.address})"
 
     @property
-    def heard_s(self) -> float:
-        """When it was heard last on its control connection, by the monotonic clock."""
+    def last_message_s(self) -> float:
+        """When its last message came over the control connection, by the monotonic clock."""
         assert self._control
-        return self._control.heard_s
+        return self._control.last_message_s
 
     def connect(self, dialer: Dialer, session: str, connections: int, on_message: OnMessage, on_end: OnEnd) -> None:
         """Open a session, with so many connections for samples.

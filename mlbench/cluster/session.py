@@ -6,14 +6,14 @@ from a client           facts                              arrays
 ``open``                role, session
 ``start``               job
 ``warm_up``             forms                              those of the samples
-``tell``                what
+``report``              what
 ``name``, ``ping``
 ``samples``             test, first, forms, is_flushed     dataset indices, those of the samples
 ``flush``
 ======================  =================================  ===========================================================
 
 ``open`` is the first message of each connection; its role is ``facts``, ``control`` or ``samples``. The last two belong
-to a session, of which a node has one at a time. ``start``, ``warm_up`` and ``tell`` come over the control connection,
+to a session, of which a node has one at a time. ``start``, ``warm_up`` and ``report`` come over the control connection,
 and are answered with ``done`` or ``refused`` in their order, ``name`` and ``ping`` with ``named`` and ``pong`` at once.
 Answers to samples are an instance's (`mlbench.execution.instances.messages`), and go where the samples came from.
 """
@@ -92,7 +92,7 @@ class Session:
                 link.send("pong")
             case "control", "name":
                 link.send("named", name=self._config.facts.name)
-            case "control", "start" | "warm_up" | "tell":
+            case "control", "start" | "warm_up" | "report":
                 self._questions.put(message)
             case "samples", "samples" | "flush" if self._serving:
                 self._serving.take(link, message)

@@ -237,8 +237,8 @@ def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> 
 
     taken: list[ModelKind] = []
     with HangGuard(subject.timeout_s, end) as guard:
-        heard = {"on_taken": taken.append} if isinstance(subject, Subject) else {}
-        outcome = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end, **heard))
+        callbacks = {"on_taken": taken.append} if isinstance(subject, Subject) else {}
+        outcome = _outcome(check, replace(subject, on_compiled=compiled, on_stuck=end, **callbacks))
         outcome = replace(outcome, taken=sorted(set(taken)))
         if not ended.acquire(blocking=False):
             threading.Event().wait()  # too late: the process ends this moment

@@ -95,7 +95,7 @@ class ReplicatedEngine(Engine):
         Raises:
             ProcessEndedError: an instance ended; other errors as the engine raises.
         """
-        for instance, message in self._asked("warm_up", samples.indices):
+        for instance, message in self._ask("warm_up", samples.indices):
             if message is None:
                 raise instance.error()
             instance.consumer.capacity = Capacity(**message.facts)
@@ -127,7 +127,7 @@ class ReplicatedEngine(Engine):
 
     def statistics(self) -> EngineStatistics:
         """Return the counts of all instances added up, and those of each."""
-        counts = [None if each is None else statistics_from_json(each) for each in self._told("statistics")]
+        counts = [None if each is None else statistics_from_json(each) for each in self._ask_about("statistics")]
         return replace(
             add_statistics([each for each in counts if each is not None]),
             instances=self._count,
@@ -139,25 +139,25 @@ class ReplicatedEngine(Engine):
 
     def calls(self) -> Sequence[GraphCalls]:
         """Return the calls of all instances."""
-        return add_calls(GraphCalls(**call) for calls in self._told("calls") for call in calls or ())
+        return add_calls(GraphCalls(**call) for calls in self._ask_about("calls") for call in calls or ())
 
     def replay_graphs(self) -> str:
         """Make the graph calls of all instances free."""
-        reasons = self._told("replay_graphs")
+        reasons = self._ask_about("replay_graphs")
         return next((reason for reason in reasons if reason), "an instance has ended" if None in reasons else "")
 
     def runtime(self) -> RuntimeFacts:
         """Return what the backend observes in the instances."""
-        return merge_runtimes([runtime_from_json(each) for each in self._told("runtime") if each is not None])
+        return merge_runtimes([runtime_from_json(each) for each in self._ask_about("runtime") if each is not None])
 
     def vary(self, variations: Mapping[int, Variation]) -> Dataset:
         """Have samples made of loaded ones, in all instances, until this is called again; return where they are."""
-        self._asked("vary", variations={str(index): asdict(each) for index, each in variations.items()})
+        self._ask("vary", variations={str(index): asdict(each) for index, each in variations.items()})
         return self.library
 
     def peak_memory_bytes(self) -> int:
         """Return the most that each instance held, added up."""
-        return sum(peak or 0 for peak in self._told("peak_memory_bytes"))
+        return sum(peak or 0 for peak in self._ask_about("peak_memory_bytes"))
 
     def _start(self, groups: Sequence[Sequence[Core]]) -> None:
         ready = len(self.instances)
@@ -183,7 +183,7 @@ class ReplicatedEngine(Engine):
             instance.close()
 
     def _load(self, indices: Sequence[int]) -> None:
-        for _, message in self._asked("load", indices, wants_lengths=self._is_sorted):
+        for _, message in self._ask("load", indices, wants_lengths=self._is_sorted):
             if message and message.arrays:
                 self._lengths.update(zip(indices, message.arrays[0].tolist(), strict=True))
 
@@ -191,14 +191,14 @@ class ReplicatedEngine(Engine):
         for instance in self._serving():
             instance.send("unload", [numbers(indices)])
 
-    def _told(self, what: str) -> list[Any]:
+    def _ask_about(self, what: str) -> list[Any]:
         """Send a request to all instances; None from those that have ended."""
-        told = dict.fromkeys(range(self._count))
-        for instance, message in self._asked("tell", what=what, is_patient=False):
-            told[instance.number] = message and message.facts["answer"]
-        return list(told.values())
+        answers = dict.fromkeys(range(self._count))
+        for instance, message in self._ask("report", what=what, is_patient=False):
+            answers[instance.number] = message and message.facts["answer"]
+        return list(answers.values())
 
-    def _asked(
+    def _ask(
         self, kind: str, indices: Sequence[int] | None = None, *, is_patient: bool = True, **facts: Any
     ) -> list[tuple[Instance, Message | None]]:
         """Ask all instances that serve at the same time, and return their answers; None where one ended over it.

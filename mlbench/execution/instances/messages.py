@@ -9,7 +9,7 @@ to an instance          facts                                        arrays
 ``vary``                variations (by index)
 ``samples``             test, first (serial number), is_flushed      indices
 ``flush``
-``tell``                what
+``report``              what
 ======================  ===========================================  ================================================
 
 ======================  ===========================================  ================================================
@@ -25,7 +25,7 @@ from an instance        facts                                        arrays
 ``step``                done, of
 ======================  ===========================================  ================================================
 
-``start``, ``load``, ``warm_up``, ``vary`` and ``tell`` are answered with ``done`` or ``refused``, in their order.
+``start``, ``load``, ``warm_up``, ``vary`` and ``report`` are answered with ``done`` or ``refused``, in their order.
 
 Messages are not signed, since outputs may be large and are sent while something is measured. The socket has no name,
 its descriptor is not inherited, and a receiver validates every size and form: an invalid message ends the instance by

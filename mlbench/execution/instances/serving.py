@@ -89,7 +89,7 @@ class Served:
         self._engine = engine
         self._line = line
         self._replies: dict[int, LineReply] = {}
-        self._questions = {"load": self._load, "warm_up": self._warm_up, "vary": self._vary, "tell": self._tell}
+        self._questions = {"load": self._load, "warm_up": self._warm_up, "vary": self._vary, "report": self._report}
         if not isinstance(program := part.model.program, GenerationProgram):
             program.listener = lambda done, of: line.send("step", done=done, of=of)
 
@@ -143,7 +143,7 @@ class Served:
         self._dataset = VariedDataset(self._part.dataset, made) if made else self._part.dataset
         self._line.send("done")
 
-    def _tell(self, message: Message) -> None:
+    def _report(self, message: Message) -> None:
         self._line.send("done", answer=answer_about(message.facts["what"], self._engine, self._part.backend))
 
 

@@ -24,9 +24,8 @@ def why_eager(graph: Graph, module: torch.nn.Module, device: torch.device, preci
     """
     if device.type != "cpu" or precision is not Precision.FP32:
         return f"{precision} on {device.type}: compiled ahead of time is fp32 on a CPU"
-    if graph.is_used_once or "module" in getattr(
-        graph, "__dict__", ()
-    ):  # what a caller put there the cache would take for the graph's
+    is_replaced = "module" in getattr(graph, "__dict__", ())  # the cache would take a caller's own for the graph's
+    if graph.is_used_once or is_replaced:
         return "it is used once"
     size = sum(weight.numel() * weight.element_size() for weight in module.parameters())
     if size > MOST_BYTES:
