@@ -29,9 +29,9 @@ _TEST_S = 0.2
 _FREE_S = 0.25
 """Seconds of each part of a trial without graphs, by which the test is sized."""
 _COMPUTING_S = 2.0
-_LONGEST_S = 1.0
+_LONGEST_S = 2.0
 """Time limit of a test with few queries, if it has at least three."""
-_FEWEST_QUERIES = 32
+_FEWEST_QUERIES = 64
 _MOST_SAMPLES = 10_000
 _SERVER_LOAD = 0.25
 """Server rate as a share of the one-at-a-time rate: arrivals rarely overlap, and nothing queues."""

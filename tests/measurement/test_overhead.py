@@ -159,7 +159,7 @@ def test_calls_that_are_computed_all_the_same_are_no_measurement(measured, monke
     assert measured(engine, OFFLINE).reason == "2.0% of the graph calls had shapes that were not seen before"
 
 
-@pytest.mark.parametrize(("rate_per_s", "queries"), [(10_000, 2000), (100, 32), (10, 10), (0.1, 3)])
+@pytest.mark.parametrize(("rate_per_s", "queries"), [(10_000, 2000), (100, 64), (10, 20), (0.1, 3)])
 def test_a_test_lasts_tenths_of_a_second_and_has_enough_queries_as_long_as_that_takes_no_minutes(rate_per_s, queries):
     assert overhead._queries(rate_per_s) == queries
 
