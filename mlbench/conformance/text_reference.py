@@ -20,6 +20,7 @@ from mlbench.conformance.text_model import (
     END_TOKEN,
     MAX_NEW_TOKENS,
     NETWORK,
+    SPECIAL_TOKENS,
     VOCABULARY,
     fixed_prompts,
     text_folder,
@@ -101,8 +102,19 @@ def wrong_token(prompt: Prompt, answer: Sequence[int], precision: Precision) -> 
     return _unlikely_token(prompt, found, precision) or _wrong_end(prompt, found)
 
 
-def begins_with_end(prompt: Prompt) -> bool:
-    """Return whether the model's likeliest answer is none: an end token, which `Decoding.min_new_tokens` forbids."""
+def is_whole_in_text(prompt: Prompt) -> bool:
+    """Return whether text shows the whole of `generate`'s answer to a prompt, so that a server of text can be right.
+
+    It shows no special tokens: not an end token in the last place that is allowed. And few servers can forbid that the
+    first token is one, as `Decoding.min_new_tokens` does.
+    """
+    answer = right_answer(prompt)
+    is_ended = answer[-1] == END_TOKEN and len(answer) < MAX_NEW_TOKENS
+    shown = answer[:-1] if is_ended else answer
+    return min(shown) >= len(SPECIAL_TOKENS) and not _begins_with_end(prompt)
+
+
+def _begins_with_end(prompt: Prompt) -> bool:
     import torch
 
     with _computing():

@@ -11,7 +11,7 @@ from statistics import median
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.conformance.text_checks import Exchange, ask, demand_right, ready
 from mlbench.conformance.text_model import FULL, KitPrompts, fixed_prompts, random_tokens
-from mlbench.conformance.text_reference import begins_with_end
+from mlbench.conformance.text_reference import is_whole_in_text
 from mlbench.contracts.engine import Engine
 from mlbench.contracts.generation import Prompt
 
@@ -74,10 +74,10 @@ def reports_first_tokens_early(subject: Subject) -> None:
 
 
 def _unknown_prompts() -> KitPrompts:
-    """Return prompts drawn anew, to each of which the model says something: few servers can forbid an end token."""
+    """Return prompts drawn anew, whose answers a server of text can give whole."""
     seeds = iter(lambda: int.from_bytes(os.urandom(8), "little"), None)
     drawn = (Prompt(tokens=random_tokens(_UNKNOWN_LENGTH, seed)) for seed in seeds)
-    return KitPrompts(list(islice((prompt for prompt in drawn if not begins_with_end(prompt)), _UNKNOWN)))
+    return KitPrompts(list(islice(filter(is_whole_in_text, drawn), _UNKNOWN)))
 
 
 def _first_token_ns(subject: Subject, engine: Engine, dataset: KitPrompts, indices: Sequence[int]) -> int:

@@ -5,16 +5,25 @@ import pytest
 
 from mlbench.conformance import TextEngineConformance
 from mlbench.conformance.text_model import (
+    END_TOKEN,
     ENDING,
     FULL,
     MAX_NEW_TOKENS,
+    POSITIONS,
     TWINS,
     VOCABULARY,
     fixed_prompts,
     text_folder,
     write_model,
 )
-from mlbench.conformance.text_reference import _network, end_at_stop, fixed_answers, wrong_token
+from mlbench.conformance.text_reference import (
+    _network,
+    end_at_stop,
+    fixed_answers,
+    generated_answers,
+    is_whole_in_text,
+    wrong_token,
+)
 from mlbench.contracts.generation import Prompt
 from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
@@ -91,6 +100,22 @@ def test_a_stop_sequence_may_begin_in_the_prompt_and_one_that_is_never_reached_e
     assert end_at_stop(prompt, (4, 5, 6)) == (4, 2)
     assert end_at_stop(prompt, (5, 9, 4, 7)) == (5, 9, 4, 2)
     assert end_at_stop(prompt, (5, 6)) == (5, 6)
+
+
+@slow
+def test_an_answer_whose_end_token_is_in_the_last_place_is_not_whole_in_text():
+    """Prompts with their answers as new prompts, until one ends; then all but so many tokens of it as are allowed."""
+    for prompt in fixed_prompts()[FULL.start : FULL.stop]:
+        tokens = prompt.tokens.tolist()
+        while len(tokens) < POSITIONS - MAX_NEW_TOKENS and END_TOKEN not in tokens:
+            tokens += generated_answers([Prompt(tokens=np.array(tokens))])[0]
+        if END_TOKEN in tokens:
+            break
+    end = tokens.index(END_TOKEN)
+    late, early = (Prompt(tokens=np.array(tokens[: end + 1 - count])) for count in (MAX_NEW_TOKENS, MAX_NEW_TOKENS - 1))
+    assert [generated_answers([each])[0][-1] for each in (late, early)] == [END_TOKEN, END_TOKEN]
+    assert not is_whole_in_text(late)
+    assert is_whole_in_text(early)
 
 
 def test_a_damaged_folder_in_the_cache_is_written_anew(monkeypatch, tmp_path):

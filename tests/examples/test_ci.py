@@ -113,7 +113,7 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     pytest.importorskip("altair", reason="the extra [report] is not installed")
     for project in range(3):  # where another process takes the processor, there is no verdict
         first, second, third = (job(provider, project, number, delay) for number, delay in ((1, 25), (2, 25), (3, 400)))
-        if "cannot tell" not in third[1]:
+        if "cannot tell" not in third[1] and "nothing could be judged" not in second[1]:
             break
 
     status, printed, place, site = first
