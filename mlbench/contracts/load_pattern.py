@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+MOMENT = "%m-%d-%Y %H:%M:%S.%f"
+"""How LoadGen's logs write, in UTC, when a test began and ended (``power_begin``, ``power_end``)."""
+
 
 class Arrivals(StrEnum):
     """When LoadGen sends a query."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
@@ -204,12 +205,11 @@ def _with_origin(
 
 def _span_in_logs(folder: Path, *, has_own_accuracy: bool) -> tuple[datetime, datetime]:
     """Return when LoadGen began its first test of a run and ended its last."""
-    form = "%m-%d-%Y %H:%M:%S.%f"
     files = [log for log in sorted(folder.glob(f"*/{DETAIL}")) if has_own_accuracy or log.parent.name != Mode.ACCURACY]
     logs = [read_detail(log) for log in files]
     try:
         begun, ended = (
-            [datetime.strptime(_value_in_log(log, key), form).replace(tzinfo=UTC) for log in logs]
+            [datetime.strptime(_value_in_log(log, key), MOMENT).replace(tzinfo=UTC) for log in logs]
             for key in ("power_begin", "power_end")
         )
     except (TypeError, ValueError) as error:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
+from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.rules import Tokens
 from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.facts import RuleResult, RunFacts
 
 NS_PER_MS = 1_000_000
-
-_MARK = "%m-%d-%Y %H:%M:%S.%f"
-"""How LoadGen writes when it began and ended."""
 
 
 def min_duration(facts: RunFacts) -> RuleResult:
@@ -60,7 +58,7 @@ def _stream_ns(facts: RunFacts) -> float:
     if rate_per_s := detail.get("result_qps_with_loadgen_overhead", 0):
         return float(queries / rate_per_s * 1e9)
     try:
-        begun, ended = (datetime.strptime(str(detail.get(key)), _MARK) for key in ("power_begin", "power_end"))
+        begun, ended = (datetime.strptime(str(detail.get(key)), MOMENT) for key in ("power_begin", "power_end"))
     except ValueError:  # a log without them
         return float(queries * _mean_query_latency_ns(facts))
     return (ended - begun).total_seconds() * 1e9

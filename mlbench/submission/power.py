@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mlbench.contracts.load_pattern import MOMENT
 from mlbench.documents import read_text
 from mlbench.errors import DataError
 from mlbench.records.run_record import ResultRecord
@@ -22,7 +23,6 @@ from mlbench.records.work_record import EnergyRecord
 SPL = "spl.txt"
 SOURCE = "SPEC PTDaemon (spl.txt)"
 
-_MOMENT = "%m-%d-%Y %H:%M:%S.%f"
 _TIME, _WATTS = 1, 3
 """Places in a line, counted from 0."""
 
@@ -83,6 +83,6 @@ def _readings(file: Path) -> Iterator[tuple[datetime, float]]:
 def _moment(text: object) -> datetime:
     """Return a moment in UTC, which logs and meters both write."""
     try:
-        return datetime.strptime(str(text), _MOMENT).replace(tzinfo=UTC)
+        return datetime.strptime(str(text), MOMENT).replace(tzinfo=UTC)
     except ValueError:
         raise DataError(f"{text!r} is not a moment.") from None

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.metric import Target
 from mlbench.contracts.scenario import Scenario
 from mlbench.documents import refuse_odd_values
@@ -37,7 +38,7 @@ from mlbench.version import __version__
 
 _NO_POWER = f"power was metered, and {SPL} holds no reading that can be used"
 _LONGEST_ID_BYTES = 240
-_MOMENTS = {"power_begin": "%m-%d-%Y %H:%M:%S.%f", "test_datetime": "%Y-%m-%dT%H:%M:%SZ"}
+_MOMENTS = {"power_begin": MOMENT, "test_datetime": "%Y-%m-%dT%H:%M:%SZ"}
 """Where a log says when it was made: the first is UTC, the second local time of an unknown zone."""
 
 
