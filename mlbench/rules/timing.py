@@ -51,17 +51,19 @@ def _duration_ms(facts: RunFacts) -> int | None:
 def _stream_ns(facts: RunFacts) -> float:
     """Return how long a stream lasted, with the time between its queries, which latencies do not hold.
 
-    LoadGen logs the rate of one stream's queries, and of the other when it began and ended, for meters of power.
+    LoadGen logs the rate of one stream's queries, and of the other when it began and ended, for meters of power: by the
+    machine's clock, which may be set meanwhile. The queries themselves took no less.
     """
     detail = facts.detail
     queries = detail.get("result_query_count", 0)
+    least_ns = float(queries * _mean_query_latency_ns(facts))
     if rate_per_s := detail.get("result_qps_with_loadgen_overhead", 0):
         return float(queries / rate_per_s * 1e9)
     try:
         begun, ended = (datetime.strptime(str(detail.get(key)), MOMENT) for key in ("power_begin", "power_end"))
     except ValueError:  # a log without them
-        return float(queries * _mean_query_latency_ns(facts))
-    return (ended - begun).total_seconds() * 1e9
+        return least_ns
+    return max((ended - begun).total_seconds() * 1e9, least_ns)
 
 
 def _mean_query_latency_ns(facts: RunFacts) -> int:

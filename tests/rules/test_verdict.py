@@ -129,6 +129,12 @@ def test_a_stream_without_marks_lasts_as_long_as_its_queries(facts_of):
     assert duration.measured == 997, "469 times 2.126554 ms"
 
 
+def test_a_clock_that_was_set_back_makes_no_stream_shorter_than_its_queries(facts_of):
+    facts = facts_of("multi_stream", "MULTI_STREAM", detail={"power_end": "11-21-2026 00:08:48.310"})
+    (duration,) = (result for result in judge(facts).results if result.rule == "min_duration")
+    assert duration.measured == 1418, "662 times 2.141878 ms"
+
+
 @pytest.mark.parametrize(
     ("rule", "detail"),
     [
