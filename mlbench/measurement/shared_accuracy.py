@@ -43,7 +43,7 @@ def take_accuracy_test(spec: JobSpec) -> JobSpec:
 def earlier_speed(spec: JobSpec) -> float | None:
     """Return the samples per second of the run whose accuracy test is taken over.
 
-    Of a language model those of its steady part, where it has one. None: there is no such run, it did not send all
+    Of a language model those of its steady part, where they are more. None: there is no such run, it did not send all
     samples at once, or it cannot be read any more.
     """
     if not spec.accuracy_of:
@@ -56,13 +56,12 @@ def earlier_speed(spec: JobSpec) -> float | None:
     if not pattern or pattern.arrivals is not Arrivals.ALL_AT_ONCE:
         return None
     counted = record.engine
-    if isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s:
-        return counted.steady_samples_per_s
+    steady_per_s = (isinstance(counted, GenerationStatistics) and counted.steady_samples_per_s) or 0.0
     try:
-        found = float(read_detail(Path(spec.accuracy_of) / Mode.PERFORMANCE / DETAIL).values[pattern.rate_key])
+        whole_per_s = float(read_detail(Path(spec.accuracy_of) / Mode.PERFORMANCE / DETAIL).values[pattern.rate_key])
     except (MlbenchError, KeyError, TypeError, ValueError):
-        return None
-    return found if found > 0 else None
+        whole_per_s = 0.0
+    return max(steady_per_s, whole_per_s) or None
 
 
 def read_scores(folder: Path, metric: Metric, precision: Precision, targets: Sequence[Target]) -> Accuracy | None:

@@ -105,6 +105,14 @@ def test_of_a_language_model_it_is_that_without_the_tail(spec, earlier):
     assert earlier_speed(spec) == pytest.approx(10)
 
 
+def test_of_a_short_test_whose_steady_part_was_slower_it_is_that_of_the_whole(spec, earlier):
+    """Few samples wait for a place: what is steady holds only the first answers, which had most beside them."""
+    shutil.copytree(LOGS, earlier / "performance")
+    steady = {"new_tokens": 10, "busy_ns": 2 * 10**9, "whole_ns": 3 * 10**9}
+    replace_in_record(earlier, engine={"samples": 25, "new_tokens": 250, "steady": steady})
+    assert earlier_speed(spec) == pytest.approx(0.927649)
+
+
 def test_no_speed_is_taken_over_where_there_is_none(spec, earlier):
     assert earlier_speed(replace(spec, accuracy_of="")) is None
     assert earlier_speed(spec) is None, "its logs are gone"
