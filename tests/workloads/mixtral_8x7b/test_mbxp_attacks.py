@@ -134,12 +134,12 @@ while True:
 """,
     "endless files": "number = 0\nwhile True:\n    open(str(number), 'wb').write(bytes(1 << 20))\n    number += 1",
     "endless memory": "kept = []\nwhile True: kept.append(bytearray(1 << 26))",
-    "endless processes": """
-import posix
+    "as many processes as it gets, which do not end": """
+import posix, time
 while True:
     try: posix.fork()
     except OSError: break
-while True: pass
+time.sleep(3600)
 """,
     "endless recursion in C": "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
     "all signals to all": """
