@@ -179,9 +179,8 @@ CLIP_SCORE = {scores["CLIP_SCORE"]}
     )
 
 
-@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
-def test_images_are_those_of_the_official_pipeline_and_the_run_is_not_official(fetched, run_full, backend):
-    record, _ = run_full("stable-diffusion-xl", backend)
+def test_images_are_those_of_the_official_pipeline_and_the_run_is_not_official(fetched, run_full):
+    record, _ = run_full("stable-diffusion-xl", "pytorch")
     assert record.samples["dataset"] == IMAGES
     assert record.accuracy.is_met, record.accuracy.line
     (said,) = [rule for rule in record.verdict.rules if rule.rule == "official_files"]
