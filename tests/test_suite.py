@@ -275,7 +275,8 @@ def test_two_processes_that_make_one_suite_in_one_folder_make_each_run_once(suit
 
 @pytest.mark.slow
 def test_two_files_measured_in_turns_name_the_slower(suite_file, tmp_path):
-    text = QUICK.replace('["Offline", "SingleStream"]', '"Offline"').replace("repeats = 2", "repeats = 3")
+    text = QUICK.replace('["Offline", "SingleStream"]', '"Offline"').replace("resnet50", "3d-unet")
+    text = text.replace("repeats = 2", "repeats = 3")
     text = text.replace('"load.min_duration_ms" = 50, "backend.delay_ms" = 1', '"backend.service_ms" = 20')
     base = suite_file(text)
     new = suite_file(text.replace("quick", "slowed").replace("= 20", "= 100"), name="slowed.toml")

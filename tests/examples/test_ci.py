@@ -94,7 +94,7 @@ def job(tmp_path_factory):
     def job(provider, number, service_ms):
         checkout = Checkout(root / f"{provider}-{number}", root / f"cache-{provider}")
         run, site = PROVIDERS[provider]
-        status, printed = run(checkout, number, {"WORKLOADS": "resnet50", "OPTIONS": options(service_ms)})
+        status, printed = run(checkout, number, {"WORKLOADS": "3d-unet", "OPTIONS": options(service_ms)})
         checkout.keep_results()
         return status, printed, checkout.place, checkout.place / site
 
@@ -111,7 +111,7 @@ def cases(junit):
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got_slower(job, provider):
     pytest.importorskip("altair", reason="the extra [report] is not installed")
-    first, second, third = (job(provider, number, service_ms) for number, service_ms in ((1, 20), (2, 20), (3, 200)))
+    first, second, third = (job(provider, number, service_ms) for number, service_ms in ((1, 20), (2, 20), (3, 100)))
 
     status, printed, place, site = first
     assert status == 0, printed
@@ -133,8 +133,8 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     assert "slower" in summary
     if provider == "github":
         assert (place / "step-summary.md").read_text() == summary
-    page = (site / "workloads" / "resnet50.html").read_text()
-    assert "backend.service_ms=20" in page and "backend.service_ms=200" in page
+    page = (site / "workloads" / "3d-unet.html").read_text()
+    assert "backend.service_ms=20" in page and "backend.service_ms=100" in page
 
 
 def test_the_step_that_installs_finds_mlbench_where_the_variable_says(tmp_path):
