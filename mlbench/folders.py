@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from mlbench.errors import UsageError
@@ -37,6 +38,16 @@ def data_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("mlbench", appauthor=False))
+
+
+def folder_variables() -> Mapping[str, str]:
+    """Return the variables by which another process has the folders of this one; their paths are absolute."""
+    found = {
+        "MLBENCH_CACHE": cache_folder(),
+        "MLBENCH_DATA": data_folder(),
+        "MLBENCH_SETTINGS": system_settings_file(),
+    }
+    return {name: str(path.absolute()) for name, path in found.items()}
 
 
 def hub_token() -> str | None:
