@@ -56,6 +56,7 @@ class ReplicatedEngine(Engine):
         self._count = count
         self._program = model.program
         self._is_language = isinstance(model.program, GenerationProgram)
+        self._is_inline = plan.batching == "inline"
         self._is_sorted = self._is_language or plan.batching == "bucketed"
         self._lengths: dict[int, int] = {}
         self.library = SampleStore(dataset, self._load, self._unload)
@@ -101,10 +102,13 @@ class ReplicatedEngine(Engine):
             instance.consumer.capacity = Capacity(**message.facts)
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Queue samples, those with like lengths together where the plan wants that.
+        """Queue samples, those with like lengths together where the plan wants that; inline, deal them out at once.
 
         Of a language model's query, each pass over the dataset is sorted and given out by itself.
         """
+        if self._is_inline:
+            self._shared().deal(samples, reply)
+            return
         if not self._is_sorted:
             self._shared().put(samples, reply)
             return

@@ -14,8 +14,7 @@ def check_demand(plan: EnginePlan, scenario: Scenario) -> None:
     """Check how many instances a plan asks for in a scenario.
 
     Raises:
-        UsageError: fewer than one, more than cores, more than one where queries are answered inline, or a sweep where
-            none can be made.
+        UsageError: fewer than one, more than cores, or a sweep where none can be made.
     """
     if plan.instances == 1:
         return
@@ -27,11 +26,6 @@ def check_demand(plan: EnginePlan, scenario: Scenario) -> None:
             )
         return
     cores_for(plan.instances)
-    if plan.batching == "inline":
-        raise UsageError(
-            f"{asked} in {scenario.name}, where one thread asks and answers (execution.batching is inline).",
-            hint="Leave it at 1 here; Server and Offline use more.",
-        )
 
 
 def cores_for(instances: int) -> Sequence[Core]:
