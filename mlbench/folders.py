@@ -71,6 +71,13 @@ def check_results_folder(folder: Path) -> None:
         raise UsageError(f"{os.fsdecode(folder)!r}: {reason}.", hint="Name another folder.") from None
 
 
+def visible_devices() -> tuple[str, ...] | None:
+    """Return the accelerators that $CUDA_VISIBLE_DEVICES leaves to this process, by its names; None: all of them."""
+    if (given := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return None
+    return tuple(name for each in given.split(",") if (name := each.strip()))
+
+
 def system_settings_file() -> Path:
     """Return this machine's settings file: $MLBENCH_SETTINGS, or ``settings.toml`` in the user's configuration."""
     if chosen := os.environ.get("MLBENCH_SETTINGS"):

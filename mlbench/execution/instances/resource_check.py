@@ -8,14 +8,22 @@ from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import UsageError
 from mlbench.execution.cores import Core, physical_cores
+from mlbench.execution.devices import named_devices
 
 
 def check_demand(plan: EnginePlan, scenario: Scenario) -> None:
     """Check how many instances a plan asks for in a scenario.
 
     Raises:
-        UsageError: fewer than one, more than cores, or a sweep where none can be made.
+        UsageError: fewer than one, more than cores, a sweep where none can be made, or devices that are not here or
+            would have no instance.
     """
+    if devices := named_devices(plan.devices):
+        if plan.instances == "auto" or plan.instances < len(devices):
+            raise UsageError(
+                f"execution.instances is {plan.instances}, and execution.devices names {len(devices)}.",
+                hint=f"Give at least as many instances: execution.instances={len(devices)}.",
+            )
     if plan.instances == 1:
         return
     asked = f"execution.instances is {plan.instances}"
