@@ -37,6 +37,7 @@ def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
         found["by_instance"] = [
             {
                 "processors": list(each.processors),
+                **({"device": each.device} if each.device else {}),
                 **(statistics_to_json(each.counted) if each.counted else {"ended": each.ended}),
             }
             for each in statistics.by_instance
@@ -83,16 +84,23 @@ def _plain(value: object) -> object:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
+def _device(values: Mapping[str, Any]) -> str:
+    device = values.get("device")
+    return device if isinstance(device, str) else ""
+
+
 def _instances_from_json(values: object) -> tuple[InstanceStatistics, ...]:
     """Return the instances' statistics; none where the values have another form."""
     found = []
     for each in values if isinstance(values, list) else []:
         match each:
             case {"processors": list(processors), "ended": str(ended)}:
-                found.append(InstanceStatistics(processors=processors, ended=ended))
+                found.append(InstanceStatistics(processors=processors, device=_device(each), ended=ended))
             case {"processors": list(processors)}:
-                counted = {name: value for name, value in each.items() if name != "processors"}
-                found.append(InstanceStatistics(processors=processors, counted=statistics_from_json(counted)))
+                device = _device(each)
+                own = {"processors"} | ({"device"} if device else set())
+                counted = statistics_from_json({name: value for name, value in each.items() if name not in own})
+                found.append(InstanceStatistics(processors=processors, device=device, counted=counted))
             case _:
                 return ()
     return tuple(found)

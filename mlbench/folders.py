@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from mlbench.errors import UsageError
@@ -39,6 +40,16 @@ def data_folder() -> Path:
     return Path(platformdirs.user_data_dir("mlbench", appauthor=False))
 
 
+def folder_variables() -> Mapping[str, str]:
+    """Return the variables by which another process has the folders of this one; their paths are absolute."""
+    found = {
+        "MLBENCH_CACHE": cache_folder(),
+        "MLBENCH_DATA": data_folder(),
+        "MLBENCH_SETTINGS": system_settings_file(),
+    }
+    return {name: str(path.absolute()) for name, path in found.items()}
+
+
 def hub_token() -> str | None:
     """Return the user's token for Hugging Face, $HF_TOKEN; it is never stored nor logged."""
     return os.environ.get("HF_TOKEN") or None
@@ -58,6 +69,13 @@ def check_results_folder(folder: Path) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it holds a null character"
         raise UsageError(f"{os.fsdecode(folder)!r}: {reason}.", hint="Name another folder.") from None
+
+
+def visible_devices() -> tuple[str, ...] | None:
+    """Return the accelerators that $CUDA_VISIBLE_DEVICES leaves to this process, by its names; None: all of them."""
+    if (given := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return None
+    return tuple(name for each in given.split(",") if (name := each.strip()))
 
 
 def system_settings_file() -> Path:

@@ -185,8 +185,8 @@ def resolve(request: RunRequest, plugins: Plugins) -> ResolvedRequest:
 def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> ResolvedRequest:
     """Return a request with its precision and these settings; raises as `resolve`."""
     scenario, plan = plugins.scenario(request.scenario), settings.fill("execution", EnginePlan())
-    check_demand(plan, scenario)
     check_network(request.network, request.entry, scenario, plan)
+    check_demand(plan, scenario)
     if request.network:
         request.network.check_served(request.workload, request.backend, request.profile, request.weights)
     if request.power not in (AUTO, NONE) and request.network:

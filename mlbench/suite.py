@@ -124,15 +124,34 @@ def requests_of(
     """
     requests: list[ResolvedRequest] = []
     for number, entry in enumerate(suite.runs):
-        for each in _expand(entry, plugins, tag=suite.name, results=results, overrides=overrides or {}):
-            if isinstance(each, Undefined):
-                raise UsageError(f"runs.{number}: {each}", hint="Leave the scenario out to take all that they define.")
+        for each in _defined(entry, number, plugins, tag=suite.name, results=results, overrides=overrides or {}):
             resolved = resolve(each, plugins)
             repeats = range(1, (entry.repeats or suite.repeats) + 1)
             if len(requests) + len(repeats) > MOST_RUNS:
                 raise UsageError(f"runs.{number}: the suite has more than {MOST_RUNS} runs.", hint="Split it up.")
             requests += [replace(resolved, repeat=repeat) for repeat in repeats]
     return sorted(requests, key=lambda request: request.repeat) if suite.order == "interleaved" else requests
+
+
+def unresolved_requests_of(
+    suite: Suite, plugins: Plugins, *, results: Path, overrides: Mapping[str, Any]
+) -> Iterator[RunRequest]:
+    """Yield each run of a suite once, without asking whether it can be made on this machine.
+
+    Raises:
+        MlbenchError: a name is wrong.
+        UsageError: the rules do not define a combination that an entry names.
+    """
+    for number, entry in enumerate(suite.runs):
+        yield from _defined(entry, number, plugins, tag=suite.name, results=results, overrides=overrides)
+
+
+def _defined(entry: SuiteEntry, number: int, plugins: Plugins, **common: Any) -> Iterator[RunRequest]:
+    """Yield the requests of an entry; raises `UsageError` for a combination that the rules do not define."""
+    for each in _expand(entry, plugins, **common):
+        if isinstance(each, Undefined):
+            raise UsageError(f"runs.{number}: {each}", hint="Leave the scenario out to take all that they define.")
+        yield each
 
 
 def _expand(entry: SuiteEntry, plugins: Plugins, **common: Any) -> Iterator[RunRequest | Undefined]:

@@ -71,14 +71,17 @@ def test_instances_say_what_they_counted_or_how_they_ended():
         instances=2,
         by_instance=(
             InstanceStatistics(processors=[0], counted=BatchStatistics(samples=4, extra={"hits": 1})),
-            InstanceStatistics(processors=[1], ended="instance 1 of 2 was ended by SIGSEGV"),
+            InstanceStatistics(processors=[1], device="MIG-a", ended="instance 1 of 2 was ended by SIGSEGV"),
+            InstanceStatistics(processors=[2], device="1", counted=BatchStatistics(samples=0)),
         ),
     )
     values = json.loads(json.dumps(statistics_to_json(said)))
     assert [each.keys() & {"samples", "hits", "ended"} for each in values["by_instance"]] == [
         {"samples", "hits"},
         {"ended"},
+        {"samples"},
     ]
+    assert [each.get("device") for each in values["by_instance"]] == [None, "MIG-a", "1"]
     assert statistics_from_json(values) == said
 
 

@@ -14,6 +14,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench run bert --backend pytorch --set execution.batch=8 --repeat 5 --tag batch-8",
         "mlbench run bert --variant 99.9 --category datacenter",
         "mlbench run --suite nightly.toml",
+        "mlbench run --suite nightly.toml --print slurm --cpus 64 --devices gpu:h100=8",
         "mlbench run resnet50 --network 10.0.0.2 --network 10.0.0.3",
     ),
     "serve": (

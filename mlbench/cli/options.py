@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,6 +20,9 @@ from mlbench.contracts.scenario import LONGEST_TAG, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError, is_unicode
 from mlbench.folders import check_results_folder, network_token_file, results_folder
+
+if TYPE_CHECKING:
+    from mlbench.schedulers.suite_job import Scheduler
 
 
 def _parse_settings(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -78,6 +82,20 @@ class PrecisionName(click.types.StringParamType):
     ) -> list[CompletionItem]:
         """Offer those that the installed backends offer, and the known ones."""
         return offer_precisions(context, parameter, incomplete)
+
+
+class DeviceCount(click.types.StringParamType):
+    """A number of accelerators, alone or behind a scheduler's name of them: ``8``, ``gpu:h100=8``."""
+
+    name = "[kind=]n"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the `Devices`; raises as click's own types do."""
+        from mlbench.schedulers.suite_job import Devices
+
+        if not (found := re.fullmatch(r"(?:([\w./:-]+)=)?(\d{1,4})", value, re.ASCII)):
+            self.fail(f"{value!r} is not N or KIND=N.", parameter, context)
+        return Devices(count=int(found[2]), kind=found[1] or "")
 
 
 class Finite(click.FloatRange):
@@ -196,6 +214,50 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(network=network if nodes else None, **others)
 
     return with_network
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a scheduler's job, as a `JobDemand` argument ``job``, None without a scheduler."""
+
+    @click.option(
+        "--print",
+        "scheduler",
+        type=click.Choice(["slurm", "kubernetes"]),
+        help="With --suite: print a job that makes its runs, and run nothing.",
+    )
+    @click.option("--cpus", type=click.IntRange(1), help="With --print: hardware threads.  [default: as here]")
+    @click.option("--memory", type=click.IntRange(1), metavar="GIB", help="With --print.  [default: as here]")
+    @click.option(
+        "--devices",
+        type=DeviceCount(),
+        help="With --print: accelerators, and the scheduler's name of them.  [default: as many as here]",
+    )
+    @click.option("--image", metavar="NAME", help="With --print kubernetes: the container's image.")
+    @click.option(
+        "--claim", metavar="NAME", help="With --print kubernetes: the PersistentVolumeClaim for results and data."
+    )
+    @functools.wraps(function)
+    def with_job(scheduler: Scheduler | None, **given: Any) -> Any:
+        from mlbench.schedulers.suite_job import JobDemand
+
+        own = {name: given.pop(name) for name in ("cpus", "memory", "devices", "image", "claim")}
+        for name, value in own.items():
+            is_for_containers = name in ("image", "claim")
+            if value is not None and (not scheduler or (is_for_containers and scheduler != "kubernetes")):
+                raise UsageError(f"--{name} is given without --print{' kubernetes' if is_for_containers else ''}.")
+            if is_for_containers and not value and scheduler == "kubernetes":
+                raise UsageError(f"--{name} is missing.", hint=f"A job of Kubernetes needs it: --{name} NAME.")
+        demand = scheduler and JobDemand(
+            scheduler=scheduler,
+            cpus=own["cpus"],
+            memory_gib=own["memory"],
+            devices=own["devices"],
+            image=own["image"] or "",
+            claim=own["claim"] or "",
+        )
+        return function(job=demand or None, **given)
+
+    return with_job
 
 
 power_option = click.option(

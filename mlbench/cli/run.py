@@ -16,6 +16,7 @@ from mlbench.cli.options import (
     PrecisionName,
     accuracy_option,
     entry_options,
+    job_options,
     network_options,
     overrides_option,
     power_option,
@@ -25,7 +26,7 @@ from mlbench.cli.options import (
     tier_option,
     weights_option,
 )
-from mlbench.cli.output import echo_json, echo_line, echo_wrapped, terminal_width
+from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
@@ -39,12 +40,16 @@ if TYPE_CHECKING:
     from mlbench.requests import ResolvedRequest
     from mlbench.rules.entry_demand import EntryDemand
     from mlbench.run_plan import RunPlan
+    from mlbench.schedulers.suite_job import JobDemand
     from mlbench.suite import SharedRuns
 
 _SHOWS_ERRORS = ("load", "compile")
 """A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
 
-_OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
+_OF_A_SUITE = (
+    *("suite", "fresh", "overrides", "results", "as_json"),
+    *("scheduler", "cpus", "memory", "devices", "image", "claim"),
+)
 """Options allowed with ``--suite``; the file has the rest."""
 
 
@@ -91,6 +96,7 @@ _OF_A_SUITE = ("suite", "fresh", "overrides", "results", "as_json")
 @network_options
 @click.option("--suite", type=click.Path(path_type=Path), metavar="FILE", help="Make the runs of a suite file.")
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
+@job_options
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
@@ -112,6 +118,7 @@ def command(
     network: NetworkSpec | None,
     suite: Path | None,
     fresh: bool,
+    job: JobDemand | None,
     overrides: dict[str, str],
     results: Path,
     as_json: bool,
@@ -129,6 +136,9 @@ def command(
     plugins = Plugins.discover()
     if suite:
         _refuse_besides_a_suite(context)
+    if job:
+        return _print_job(job, suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
+    if suite:
         return _run_suite(suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
     demand = None
     if network:
@@ -180,6 +190,31 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
     ]
     if given:
         raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file says what runs.")
+
+
+def _print_job(
+    demand: JobDemand,
+    suite: Path | None,
+    plugins: Plugins,
+    *,
+    results: Path,
+    overrides: dict[str, str],
+    fresh: bool,
+    as_json: bool,
+) -> int:
+    """Print a job that makes the runs of a suite."""
+    from mlbench.errors import UsageError
+    from mlbench.schedulers.kubernetes import kubernetes_manifest
+    from mlbench.schedulers.slurm import slurm_script
+    from mlbench.schedulers.suite_job import plan_job
+
+    if not suite:
+        raise UsageError("--print is given without --suite.", hint="A job makes the runs of a suite file.")
+    if as_json:
+        raise UsageError("--json is given together with --print.", hint="A job is printed, and no record.")
+    job = plan_job(suite, demand, plugins, results=results, overrides=overrides, fresh=fresh)
+    echo(slurm_script(job) if demand.scheduler == "slurm" else kubernetes_manifest(job, demand), newline=False)
+    return 0
 
 
 def _run_suite(

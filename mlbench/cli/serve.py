@@ -139,6 +139,11 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
         overrides=overrides,
     )
     settings = resolve(request, plugins).settings
+    if devices := settings.plain()["execution.devices"]:
+        raise UsageError(
+            f"execution.devices is {devices}, for instances, and a node has one engine.",
+            hint="Set CUDA_VISIBLE_DEVICES where the node is started.",
+        )
     if "execution.instances" in overrides:
         raise UsageError(
             f"execution.instances is {overrides['execution.instances']}, and a node has one engine.",

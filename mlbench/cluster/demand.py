@@ -101,6 +101,11 @@ def check_network(network: NetworkDemand | None, entry: EntryDemand, scenario: S
             f"execution.instances is {plan.instances}, and nodes have one engine each.",
             hint="Start `mlbench serve` once for each device instead.",
         )
+    if plan.devices:
+        raise UsageError(
+            f"execution.devices is {plan.devices}, and nodes choose their own.",
+            hint="Set CUDA_VISIBLE_DEVICES where `mlbench serve` is started.",
+        )
     if scenario.waits_for_answers:
         raise UsageError(
             f"{scenario.name} is no scenario of datacenter systems, and only these have a network division.",

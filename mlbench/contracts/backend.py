@@ -75,6 +75,10 @@ class EnginePlan:
     instances: Annotated[Size | Literal["auto"], Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True)] = 1
     """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
     ``auto``: chosen in Offline by a short measured sweep."""
+    devices: str = ""
+    """NVIDIA GPUs for ``instances``, as CUDA_VISIBLE_DEVICES names them: ``0,1`` or ``MIG-...,MIG-...``. They are given
+    out in turn, so that several instances may share one. Each sees its own alone, and has cores of its NUMA node; one
+    instance is then a process of its own, too. Empty: each backend chooses."""
     prefill_tokens: Annotated[Size, Tunable((128, 256, 512, 1024, 2048), programs="generation")] = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
     answers are not held up."""
@@ -129,7 +133,8 @@ class Backend(ABC):
         """Return this backend as one of several processes runs it (`EnginePlan.instances`), each on its own device.
 
         Called in that process, which may use its part of the cores and no other. The backend itself, unless it knows
-        devices to choose from. Raises `UsageError` when there are fewer devices than instances.
+        devices to choose from. With `EnginePlan.devices` each process sees one device, and is number 0 of 1. Raises
+        `UsageError` when there are fewer devices than instances.
 
         Args:
             number: of the process, from 0.

@@ -66,6 +66,8 @@ class InstanceStatistics:
 
     processors: Sequence[int] = ()
     """The processors it was pinned to, by the kernel's numbers; empty if unknown."""
+    device: str = ""
+    """The accelerator that it saw alone, as `EnginePlan.devices` names it; empty: the backend chose."""
     ended: str = ""
     """How it ended early; empty while it runs."""
     counted: EngineStatistics | None = None

@@ -45,15 +45,16 @@ def core_groups(cores: Sequence[Core], count: int) -> list[Sequence[Core]]:
     """
     nodes = [list(cores) for _, cores in groupby(sorted(cores), key=lambda core: core.node)]
     if count < len(nodes):
-        return [[core for node in part for core in node] for part in _parts(nodes, count)]
+        return [[core for node in part for core in node] for part in parts_of(nodes, count)]
     shares = [1] * len(nodes)
     for _ in range(count - len(nodes)):
         roomiest = max(range(len(nodes)), key=lambda place: len(nodes[place]) / (shares[place] + 1))
         shares[roomiest] += 1
-    return [part for node, share in zip(nodes, shares, strict=True) for part in _parts(node, share)]
+    return [part for node, share in zip(nodes, shares, strict=True) for part in parts_of(node, share)]
 
 
-def _parts(things: Sequence[_Thing], count: int) -> Iterator[Sequence[_Thing]]:
+def parts_of(things: Sequence[_Thing], count: int) -> Iterator[Sequence[_Thing]]:
+    """Yield so many parts of things, in their order, whose sizes differ by one at most."""
     for number in range(count):
         yield things[number * len(things) // count : (number + 1) * len(things) // count]
 

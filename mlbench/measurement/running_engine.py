@@ -77,7 +77,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
                 network_record=remote.record,
             )
         return
-    if instances == 1:
+    if instances == 1 and not job.plan.devices:
         made = engine_of(job.backend, model, job.plan)
         with ExitStack() as stack:
             with contain_refusals(made):

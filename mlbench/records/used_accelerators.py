@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
@@ -52,10 +54,18 @@ def _count_used(record: RunRecord) -> int | str:
         if here or files:
             return f"it ran on the CPU of a machine with accelerators ({_join_names(record, files)})"
         return 0
-    if device is None and here != 1:
+    named = {each.device for each in record.engine.by_instance if each.device}
+    if device is None and here != 1 and not named:
         return f"its backend does not say how many of the machine's accelerators it used ({_join_names(record, files)})"
-    if _is_shared(record):
-        return 1
+    return _count_by_instances(record, here, named)
+
+
+def _count_by_instances(record: RunRecord, here: int, named: Collection[str]) -> int | str:
+    """Return how many the instances used, of those that are here: those that were named, one together, or one each."""
+    if slices := sum(name.startswith("MIG-") for name in named):
+        return f"it used {slices} slices of GPUs (MIG)"
+    if named or _is_shared(record):
+        return len(named) or 1
     instances = record.engine.instances or 1
     return min(instances, here) if here else instances
 

@@ -179,6 +179,20 @@ def test_the_same_node_twice_or_another_workload_is_refused_in_a_line(scene, tok
         assert_refused(run(scene, token_file, [node.address], "bert"), "serve workload resnet50, and bert is asked for")
         done = run(scene, token_file, [node.address], "--set", "execution.instances=2")
         assert_refused(done, "execution.instances is 2, and nodes have one engine each")
+        done = run(scene, token_file, [node.address], "--set", "execution.devices=0")
+        assert_refused(done, "execution.devices is 0, and nodes choose their own")
+
+
+def test_a_node_that_is_to_name_devices_is_refused_in_a_line(scene, token_file, tmp_path):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho '0, GPU-a, 00000000:01:00.0'\n")
+    tool.chmod(0o755)
+    command = [*MLBENCH, "serve", "resnet50", "--backend", "null", "--listen", "127.0.0.1:0"]
+    command += ["--token-file", str(token_file), "--set", "execution.devices=0"]
+    there = {**scene, "PATH": f"{tmp_path}:{scene['PATH']}"}
+    there.pop("CUDA_VISIBLE_DEVICES", None)
+    done = subprocess.run(command, env=there, capture_output=True, text=True, check=False)
+    assert_refused(done, "execution.devices is 0, for instances, and a node has one engine")
 
 
 def test_other_data_on_the_node_is_refused_in_a_line(scene, token_file, environment):

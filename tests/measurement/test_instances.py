@@ -1,7 +1,5 @@
 """Whole runs with their engine in two processes."""
 
-import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,10 @@ from mlbench.loadgen.logs import AccuracyLog
 from mlbench.records.run_record import read
 
 PLUGIN = Path(__file__).parents[1] / "data" / "faulty_plugin"
+FEW_QUERIES = (
+    *("--backend", "onnxruntime"),
+    *("--set", "load.min_query_count=40", "--set", "load.min_duration_ms=10"),
+)
 needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs two cores")
 
 
@@ -118,8 +120,23 @@ def test_a_wrong_number_is_one_line_and_nothing_is_stored(mlbench, scenario, ins
     assert done.stderr.startswith(f"Error: {told}")
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_a_scenario_that_has_one_instance_says_so(mlbench):
-    done, records = mlbench("resnet50", "--backend", "null", scenario="SingleStream", instances=2)
-    assert (done.exit_code, records) == (2, {})
-    assert "execution.instances is 2 in SingleStream" in json.dumps(done.stderr)
+@pytest.mark.slow
+@needs_two_cores
+def test_a_query_of_eight_is_answered_by_both_instances_with_the_answers_of_one(mlbench):
+    for instances in (2, 1):
+        _, records = mlbench("resnet50", *FEW_QUERIES, scenario="MultiStream", instances=instances)
+    one, two = sorted(records, key=lambda run_id: records[run_id].settings["execution.instances"].value)
+    assert replies(one) == replies(two)
+    issued = records[two].samples["issued"]
+    assert records[one].engine.batches_by_size.keys() == {8}
+    assert [each.counted.batches_by_size for each in records[two].engine.by_instance] == [{4: issued // 8}] * 2
+
+
+@pytest.mark.slow
+@needs_two_cores
+def test_queries_of_one_sample_take_turns(mlbench):
+    _, records = mlbench("resnet50", *FEW_QUERIES, "--no-accuracy", scenario="SingleStream", instances=2)
+    (record,) = records.values()
+    shares = [each.counted.samples for each in record.engine.by_instance]
+    assert sum(shares) == record.samples["issued"]
+    assert max(shares) - min(shares) <= 1

@@ -234,6 +234,28 @@ def test_a_machine_with_accelerators_is_never_ranked_among_cpus(  # noqa: PLR091
         place_of(official(runtime=runtime, environment=machine))
 
 
+def by_instance(*devices):
+    return {
+        "instances": len(devices),
+        "by_instance": [{"processors": [0], "device": each, "samples": 1} for each in devices],
+    }
+
+
+@pytest.mark.parametrize(
+    ("devices", "runtime", "used"), [(("0", "1", "0", "1"), {}, 2), (("3", "3"), {"device": "A"}, 1)]
+)
+def test_devices_that_were_named_are_those_that_were_used(official, environment, devices, runtime, used):
+    machine = environment.model_copy(update={"accelerators": [device()] * 8})
+    place = place_of(official(value=1000.0, runtime=runtime, engine=by_instance(*devices), environment=machine))
+    assert place.accelerators == used
+
+
+def test_slices_are_not_ranked_among_whole_accelerators(official, environment):
+    machine = environment.model_copy(update={"accelerators": [device()]})
+    with pytest.raises(IncomparableRunsError, match=r"it used 2 slices of GPUs \(MIG\)"):
+        place_of(official(engine=by_instance("MIG-a", "MIG-b"), environment=machine))
+
+
 def test_a_cpu_is_ranked_among_systems_without_accelerators(official, environment):
     machine = environment.model_copy(update={"accelerators": [], "devices": ["/dev/dri/renderD128"]})
     place = place_of(official(value=1e9, runtime={"device": "cpu"}, environment=machine))

@@ -1,4 +1,7 @@
-"""An instance: ``python -P -m mlbench.execution.instances <descriptor> <its name> <processors, divided by commas>``."""
+"""An instance: ``python -P -m mlbench.execution.instances <descriptor> <its name> <processors> <device>``.
+
+The processors are divided by commas; the device may be empty.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import socket
 import sys
 
+from mlbench.execution.devices import environment_of
 from mlbench.execution.supervisor import die_with_parent
 
 
@@ -19,6 +23,8 @@ def main() -> int:
     line.set_inheritable(False)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, map(int, sys.argv[3].split(",")))
+    if device := sys.argv[4]:
+        os.environ.update(environment_of(device))
     form = f"%(asctime)s %(levelname)s {sys.argv[2]}: %(name)s: %(message)s"
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=form)
 

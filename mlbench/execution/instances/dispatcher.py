@@ -9,7 +9,7 @@ from itertools import repeat
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Reply, Samples
-from mlbench.execution.batching import Backlog
+from mlbench.execution.batching import Backlog, Batch
 
 Give = Callable[[Samples, int, bool], None]
 """Sends samples: with serial numbers as ids, the number of their test, and whether no more are coming."""
@@ -26,7 +26,8 @@ class Consumer:
     capacity: Capacity
     under_way: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """By serial number: id, dataset index, number of the test."""
-    last_fed: int = 0
+    last_fed: int = -1
+    """The serial number that its last samples began with; -1: it had none."""
     is_gone: bool = False
 
     @property
@@ -62,6 +63,22 @@ class Dispatcher:
             self._is_flushed = False
             self._feed()
             lost = self._unanswerable()
+        if idle_end:
+            reply.invalidate(idle_end)
+        _fail(lost)
+
+    def deal(self, samples: Samples, reply: Reply) -> None:
+        """Give the samples of a query out at once: the least loaded consumers get a like part each.
+
+        For queries that come one after another, since the sender waits for the last of these samples.
+        """
+        with self._lock:
+            idle_end, self._idle_end = self._idle_end, ""
+            takers = sorted(self._present, key=_load)[: len(samples)]
+            for number, consumer in enumerate(takers):
+                part = slice(*(place * len(samples) // len(takers) for place in (number, number + 1)))
+                self._send(consumer, Batch(samples[part], reply))
+            lost = [] if takers else [(reply, samples, self._last_end)]
         if idle_end:
             reply.invalidate(idle_end)
         _fail(lost)
@@ -121,23 +138,25 @@ class Dispatcher:
         while self._backlog and (consumer := self._least_loaded()):
             batch_size = consumer.capacity.batch
             share = min(consumer.room, len(self._backlog) // len(self._present))
-            batch = self._backlog.cut(max(batch_size, share - share % batch_size))
-            if not self._tests or self._tests[-1] is not batch.reply:
-                self._tests.append(batch.reply)
-            samples, test = batch.samples, len(self._tests) - 1
-            serials = range(self._serial, self._serial + len(samples))
-            self._serial = serials.stop
-            consumer.under_way.update(
-                zip(serials, zip(samples.ids, samples.indices, repeat(test), strict=False), strict=True)
-            )
-            consumer.last_fed = serials.start
-            consumer.give(Samples(serials, samples.indices, samples.dataset), test, self._is_flushed)
+            self._send(consumer, self._backlog.cut(max(batch_size, share - share % batch_size)))
+
+    def _send(self, consumer: Consumer, batch: Batch) -> None:
+        if not self._tests or self._tests[-1] is not batch.reply:
+            self._tests.append(batch.reply)
+        samples, test = batch.samples, len(self._tests) - 1
+        serials = range(self._serial, self._serial + len(samples))
+        self._serial = serials.stop
+        consumer.under_way.update(
+            zip(serials, zip(samples.ids, samples.indices, repeat(test), strict=False), strict=True)
+        )
+        consumer.last_fed = serials.start
+        consumer.give(Samples(serials, samples.indices, samples.dataset), test, self._is_flushed)
 
     def _least_loaded(self) -> Consumer | None:
         """Return the least loaded consumer with room for the whole group; of equals, the one waiting longest."""
         waiting = len(self._backlog)
         roomy = [each for each in self._present if each.room >= min(each.capacity.batch, waiting)]
-        return min(roomy, key=lambda each: (len(each.under_way), each.last_fed), default=None)
+        return min(roomy, key=_load, default=None)
 
     def _unanswerable(self) -> list[tuple[Reply, Samples, str]]:
         """Return the waiting samples that no consumer is left to take, and why."""
@@ -149,6 +168,11 @@ class Dispatcher:
 
     def _samples(self, given: Sequence[tuple[int, int, int] | None], indices: Sequence[int]) -> Samples:
         return Samples([each[0] if each else _NOBODY for each in given], indices, self._dataset)
+
+
+def _load(consumer: Consumer) -> tuple[int, int]:
+    """Return a key that is least for the least loaded consumer; of equals, for the one waiting longest."""
+    return len(consumer.under_way), consumer.last_fed
 
 
 def _fail(lost: Sequence[tuple[Reply, Samples, str]]) -> None:

@@ -22,6 +22,7 @@ from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import describe_error
 from mlbench.execution.batching import by_length, passes
 from mlbench.execution.cores import Core, core_groups
+from mlbench.execution.devices import named_devices, near_cores
 from mlbench.execution.instances.dispatcher import Dispatcher
 from mlbench.execution.instances.instance import Instance
 from mlbench.execution.instances.messages import Message, numbers
@@ -51,11 +52,17 @@ class ReplicatedEngine(Engine):
     """
 
     def __init__(self, building: Building, count: int, model: Model, plan: EnginePlan, dataset: Dataset) -> None:
-        """Store what to build; ``model`` and ``dataset`` are this side's own, for facts that need no samples."""
+        """Store what to build; ``model`` and ``dataset`` are this side's own, for facts that need no samples.
+
+        Raises:
+            UsageError: the plan names a device that is not here.
+        """
         self._building = building
         self._count = count
         self._program = model.program
         self._is_language = isinstance(model.program, GenerationProgram)
+        self._devices = named_devices(plan.devices)
+        self._is_inline = plan.batching == "inline"
         self._is_sorted = self._is_language or plan.batching == "bucketed"
         self._lengths: dict[int, int] = {}
         self.library = SampleStore(dataset, self._load, self._unload)
@@ -72,7 +79,7 @@ class ReplicatedEngine(Engine):
             UsageError: there are more instances than cores, or the engine cannot be made; other errors as it raises.
             ProcessEndedError: an instance ended.
         """
-        groups = core_groups(cores_for(self._count), self._count)
+        groups = self._core_groups()
         try:
             self._start(groups[:1])
             self._start(groups[1:])
@@ -101,10 +108,13 @@ class ReplicatedEngine(Engine):
             instance.consumer.capacity = Capacity(**message.facts)
 
     def submit(self, samples: Samples, reply: Reply) -> None:
-        """Queue samples, those with like lengths together where the plan wants that.
+        """Queue samples, those with like lengths together where the plan wants that; inline, deal them out at once.
 
         Of a language model's query, each pass over the dataset is sorted and given out by itself.
         """
+        if self._is_inline:
+            self._shared().deal(samples, reply)
+            return
         if not self._is_sorted:
             self._shared().put(samples, reply)
             return
@@ -132,7 +142,12 @@ class ReplicatedEngine(Engine):
             add_statistics([each for each in counts if each is not None]),
             instances=self._count,
             by_instance=[
-                InstanceStatistics(processors=instance.processors, ended="" if each else instance.ended, counted=each)
+                InstanceStatistics(
+                    processors=instance.processors,
+                    device=instance.device,
+                    ended="" if each else instance.ended,
+                    counted=each,
+                )
                 for instance, each in zip(self.instances, counts, strict=True)
             ],
         )
@@ -159,16 +174,32 @@ class ReplicatedEngine(Engine):
         """Return the most that each instance held, added up."""
         return sum(peak or 0 for peak in self._ask_about("peak_memory_bytes"))
 
+    def _core_groups(self) -> Sequence[Sequence[Core]]:
+        """Return the cores of each instance: near its device, where that is known."""
+        cores, near = cores_for(self._count), None
+        if self._devices:
+            near = near_cores(
+                cores, [self._devices[number % len(self._devices)].address for number in range(self._count)]
+            )
+            if near is None:
+                logger.warning("cores are given out without regard to devices: it is not known which are near")
+        return near or core_groups(cores, self._count)
+
+    def _device(self, number: int) -> str:
+        return self._devices[number % len(self._devices)].name if self._devices else ""
+
     def _start(self, groups: Sequence[Sequence[Core]]) -> None:
         ready = len(self.instances)
         for number, cores in enumerate(groups, start=ready):
-            self.instances.append(Instance(number, self._count, cores))
+            self.instances.append(Instance(number, self._count, cores, self._device(number)))
         building = asdict(self._building)
         for instance in self.instances[ready:]:
-            instance.send("start", **building, number=instance.number, of=self._count)
+            number, of = (0, 1) if instance.device else (instance.number, self._count)  # one device is all it sees
+            instance.send("start", **building, number=number, of=of)
         for instance in self.instances[ready:]:
             processors = instance.started()
-            logger.info("%s is ready: process %d, on processors %s", instance.name, instance.pid, processors)
+            where = f"processors {processors}" + (f" and device {instance.device}" if instance.device else "")
+            logger.info("%s is ready: process %d, on %s", instance.name, instance.pid, where)
 
     def _leave(self, patience_s: float) -> None:
         self._is_leaving = True

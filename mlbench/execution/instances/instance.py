@@ -32,7 +32,8 @@ _UNTRIED = Capacity(batch=1, in_flight=8)
 class Instance:
     """A process with an engine. `answer` is called by the receiving thread, everything else by others."""
 
-    def __init__(self, number: int, of: int, cores: Sequence[Core]) -> None:
+    def __init__(self, number: int, of: int, cores: Sequence[Core], device: str = "") -> None:
+        """Start its process on these cores, where it sees one device alone, if one is named."""
         self.number = number
         self.name = f"instance {number} of {of}"
         self.consumer = Consumer(self._give, _UNTRIED)
@@ -44,8 +45,9 @@ class Instance:
         self._oom_kills = oom_kills_so_far()
         self._answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self.processors = sorted(number for core in cores for number in core.processors)
+        self.device = device
         self._process = SideProcess(
-            "mlbench.execution.instances", self.name.replace(" ", "-"), ",".join(map(str, self.processors))
+            "mlbench.execution.instances", self.name.replace(" ", "-"), ",".join(map(str, self.processors)), device
         )
         self.line = Line(self._process.line)
 

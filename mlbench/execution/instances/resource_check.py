@@ -8,15 +8,22 @@ from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.scenario import Scenario
 from mlbench.errors import UsageError
 from mlbench.execution.cores import Core, physical_cores
+from mlbench.execution.devices import named_devices
 
 
 def check_demand(plan: EnginePlan, scenario: Scenario) -> None:
     """Check how many instances a plan asks for in a scenario.
 
     Raises:
-        UsageError: fewer than one, more than cores, more than one where queries are answered inline, or a sweep where
-            none can be made.
+        UsageError: fewer than one, more than cores, a sweep where none can be made, or devices that are not here or
+            would have no instance.
     """
+    if devices := named_devices(plan.devices):
+        if plan.instances == "auto" or plan.instances < len(devices):
+            raise UsageError(
+                f"execution.instances is {plan.instances}, and execution.devices names {len(devices)}.",
+                hint=f"Give at least as many instances: execution.instances={len(devices)}.",
+            )
     if plan.instances == 1:
         return
     asked = f"execution.instances is {plan.instances}"
@@ -27,11 +34,6 @@ def check_demand(plan: EnginePlan, scenario: Scenario) -> None:
             )
         return
     cores_for(plan.instances)
-    if plan.batching == "inline":
-        raise UsageError(
-            f"{asked} in {scenario.name}, where one thread asks and answers (execution.batching is inline).",
-            hint="Leave it at 1 here; Server and Offline use more.",
-        )
 
 
 def cores_for(instances: int) -> Sequence[Core]:

@@ -216,3 +216,19 @@ def raising(payload):
 
 def dying(payload):
     os._exit(3)
+
+
+class SeeingBackend(Doubling):
+    """Says which devices its process sees, and as which of how many it was made."""
+
+    def instance(self, number, of):
+        own = self.with_options(self.options)
+        own.place = [number, of]
+        return own
+
+    def observe(self):
+        return RuntimeFacts(extra={"seen": os.environ.get("CUDA_VISIBLE_DEVICES"), "place": self.place})
+
+
+def seeing(payload):
+    return part(SeeingBackend(), EnginePlan(**payload))

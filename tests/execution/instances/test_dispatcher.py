@@ -141,3 +141,50 @@ def test_a_consumer_that_was_lost_with_nothing_to_do_invalidates_the_next_test_o
     sharing.put(samples(3), reply)
     assert (reply.failures, reply.invalidated) == ([], ["gone"])
     assert [indices for indices, *_ in second] == [[0, 1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("taking", "count", "parts"),
+    [
+        (2, 8, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (3, 8, [[0, 1], [2, 3, 4], [5, 6, 7]]),
+        (4, 1, [[0]]),
+        (3, 2, [[0], [1]]),
+    ],
+)
+def test_a_query_that_is_dealt_out_reaches_as_many_as_it_has_samples_at_once(taking, count, parts):
+    """None of them is asked how much it wants: the sender waits for the whole query."""
+    those, given = consumers(*[(1, 1)] * taking)
+    Dispatcher(those, None).deal(samples(*range(count)), Noted())
+    assert [[indices for indices, *_ in each] for each in given if each] == [[part] for part in parts]
+
+
+def test_queries_of_one_sample_go_to_the_idle_in_turn():
+    those, given = consumers((1, 1), (1, 1), (1, 1))
+    sharing = Dispatcher(those, None)
+    for index in range(4):
+        sharing.deal(samples(index), Noted())
+        if index != 1:
+            sharing.take_back(those[index % 3], [index], [index])
+    assert [[indices for indices, *_ in each] for each in given] == [[[0], [3]], [[1]], [[2]]]
+
+
+def test_a_dealt_part_fails_with_the_instance_that_had_it_and_later_queries_go_to_the_others():
+    (one, two), (_, second) = consumers((1, 1), (1, 1))
+    sharing, reply = Dispatcher([one, two], None), Noted()
+    sharing.deal(samples(0, 1, 2, 3), reply)
+    sharing.lose(one, "gone")
+    sharing.deal(samples(4, 5), reply)
+    assert reply.failures == [([100, 101], [0, 1], "gone")]
+    assert [indices for indices, *_ in second] == [[2, 3], [4, 5]]
+    sharing.lose(two, "gone too")
+    sharing.deal(samples(6), reply)
+    assert reply.failures[1:] == [([102, 103, 104, 105], [2, 3, 4, 5], "gone too"), ([106], [6], "gone too")]
+
+
+def test_a_consumer_that_was_lost_between_two_queries_invalidates_the_next():
+    (one, two), _ = consumers((1, 1), (1, 1))
+    sharing, reply = Dispatcher([one, two], None), Noted()
+    sharing.lose(one, "gone")
+    sharing.deal(samples(0, 1), reply)
+    assert (reply.failures, reply.invalidated) == ([], ["gone"])

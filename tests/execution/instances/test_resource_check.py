@@ -4,7 +4,7 @@ import pytest
 
 from mlbench import EnginePlan, UsageError
 from mlbench.execution.instances.resource_check import check_demand
-from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER
 
 
 @pytest.fixture(autouse=True)
@@ -25,18 +25,9 @@ def test_fewer_than_one_and_more_than_cores_are_refused_with_the_number(instance
         check_demand(EnginePlan(instances=instances), OFFLINE)
 
 
-@pytest.mark.parametrize("scenario", [SINGLE_STREAM, MULTI_STREAM], ids=lambda scenario: scenario.name)
-def test_queries_that_are_answered_where_they_are_asked_have_one_instance(scenario):
-    plan = EnginePlan(batching="inline", instances=2)
-    with pytest.raises(
-        UsageError, match=f"^execution.instances is 2 in {scenario.name}, where one thread asks and answers"
-    ):
-        check_demand(plan, scenario)
-    check_demand(EnginePlan(batching="inline"), scenario)
-
-
 def test_a_sweep_needs_offline():
     with pytest.raises(UsageError, match=r"^execution\.instances is auto in Server"):
         check_demand(EnginePlan(instances="auto"), SERVER)
     check_demand(EnginePlan(instances="auto"), OFFLINE)
     check_demand(EnginePlan(instances=4), SERVER)
+    check_demand(EnginePlan(instances=4, batching="inline"), MULTI_STREAM)
