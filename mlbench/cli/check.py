@@ -92,9 +92,9 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
 def command(name: str, kit: KitOptions) -> int:
     """Run the kit on NAME, a backend or a workload, in a process of its own.
 
-    A crash or a hang fails the check it happens in. Of a backend it is shown that it keeps its contract; of a workload
-    that its preparation and replies are the same each time, and that its target is missed by a backend that computes
-    nothing, by damaged weights and by wrong answers.
+    A crash or a hang fails the check it happens in; when three in a row hit the same hang, the rest is not run. Of a
+    backend it is shown that it keeps its contract; of a workload that its preparation and replies are the same each
+    time, and that its target is missed by a backend that computes nothing, by damaged weights and by wrong answers.
 
     A backend may refuse a kind of model, such as language models, and say why: those checks are counted apart. Exit
     status 0: what it takes passed all checks; 1: a check failed; 2: it refuses everything that was asked for.
@@ -162,7 +162,7 @@ def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Find
     if kit.as_json:
         echo_json(json.dumps([{**dataclasses.asdict(each), "passed": each.passed} for each in findings], indent=2))
     else:
-        for line in (*_shared_causes(findings), *_refusals(findings)):
+        for line in (*_shared_causes(findings), *_refusals(findings), *_left_out(findings)):
             echo_line(line)
         echo_line(f"{name}: {summary(findings)}.")
     if any(finding.failed for finding in findings):
@@ -171,10 +171,12 @@ def print_findings(request: KitRequest, name: str, kit: KitOptions) -> list[Find
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return how many of the checks of what the backend takes passed, and how many it refused."""
+    """Return how many of the checks of what the backend takes passed, were not run, and how many it refused."""
     refused = sum(bool(finding.refused) for finding in findings)
+    left_out = sum(finding.is_left_out for finding in findings)
     passed = sum(finding.passed for finding in findings)
-    return f"{passed} of {len(findings) - refused} checks passed" + (f", {refused} refused" if refused else "")
+    others = (f"{count} {word}" for count, word in ((left_out, "not run"), (refused, "refused")) if count)
+    return ", ".join([f"{passed} of {len(findings) - refused} checks passed", *others])
 
 
 def _refusals(findings: Sequence[Finding]) -> Iterator[str]:
@@ -183,6 +185,12 @@ def _refusals(findings: Sequence[Finding]) -> Iterator[str]:
         refused = [finding for finding in findings if finding.refused == kind]
         first = refused[0]
         yield f"{len(refused)} checks of {kind}, refused: {' '.join([first.reason, first.hint]).rstrip()}"
+
+
+def _left_out(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the line that says why checks were not run."""
+    if left_out := [finding for finding in findings if finding.is_left_out]:
+        yield f"{len(left_out)} checks {' '.join([left_out[0].reason, left_out[0].hint])}"
 
 
 def _require_known(only: Sequence[str], checks: Sequence[str]) -> None:
@@ -219,10 +227,10 @@ class _Teller:
     def tell(self, finding: Finding) -> None:
         """Print a check; if it failed, also what is required, what was found, and what to do.
 
-        Why one was refused is printed at the end, once for all of its kind.
+        Why one was refused or not run is printed at the end, once for all of its kind.
         """
-        if finding.refused:
-            echo_line(f"refused {finding.check}")
+        if finding.refused or finding.is_left_out:
+            echo_line(f"{'refused' if finding.refused else 'not run'} {finding.check}")
             return
         echo("ok    " if finding.passed else "FAILED", newline=False, color="green" if finding.passed else "red")
         echo_line(f"  {finding.check}  ({finding.seconds:.1f} s)")

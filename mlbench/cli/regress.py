@@ -14,7 +14,7 @@ from mlbench.cli.options import accuracy_margin_option, across_option, margin_op
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 if TYPE_CHECKING:
-    from mlbench.comparison.compare import Comparison
+    from mlbench.comparison.compare import Cell, Comparison
     from mlbench.comparison.speeds import Sides
     from mlbench.records.baselines import Baseline
     from mlbench.records.run_record import RunRecord
@@ -39,8 +39,8 @@ SUSPECTED = 3
     "--confirm",
     "other",
     metavar="COMMAND",
-    help="The mlbench command installed with the baseline's product, such as old/bin/mlbench: what looks slower is "
-    "measured again by both in turns, and that result counts.",
+    help="The mlbench command installed with the baseline's product, such as old/bin/mlbench: what looks slower "
+    "or cannot be told is measured again by both in turns, and that result counts.",
 )
 @click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
 @across_option
@@ -113,7 +113,7 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measuring:
-    """How to confirm a slowdown."""
+    """How to measure again."""
 
     command: Command
     pairs: int
@@ -124,23 +124,55 @@ class _Measuring:
 def _confirm(
     comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
 ) -> Comparison:
-    """Measure the cells that look slower again, in turns, and return the comparison with these speeds."""
+    """Measure again in turns what looks slower or cannot be told, and return the comparison with these speeds."""
     from mlbench.comparison.comparability import key_of, knowing
-    from mlbench.comparison.compare import compare, confirm
+    from mlbench.comparison.compare import compare
+    from mlbench.comparison.confirmation import cells_to_confirm, confirm
 
-    lost = [cell.key for cell in comparison.cells if any(each.is_by_history for each in cell.speeds)]
+    cells = cells_to_confirm(comparison)
+    _announce(cells, how.pairs)
     ours, theirs = ({key_of(run, how.across): run for run in reversed(knowing(side))} for side in (base, new))
-    sides = [_measure(ours[key], theirs[key], how) for key in lost]
-    if not sides:
+    measured = {cell.key: _measure_cell(cell, ours[cell.key], theirs[cell.key], how) for cell in cells}
+    made = {key: sides for key, sides in measured.items() if sides}
+    if not made:
         return comparison
     in_turns = compare(
-        [ours[key] for key in lost],
-        [run for each in sides for run in each.new],
+        [ours[key] for key in made],
+        [run for each in made.values() for run in each.new],
         across=how.across,
         margin=comparison.margin,
-        again=[run for each in sides for run in each.base],
+        again=[run for each in made.values() for run in each.base],
     )
     return confirm(comparison, in_turns)
+
+
+def _announce(cells: Sequence[Cell], pairs: int) -> None:
+    """Say what is measured again, and why."""
+    if not cells:
+        echo_line(
+            "--confirm: nothing to measure again: no speed is slower, suspected or cannot be told.", to_stderr=True
+        )
+    for cell in cells:
+        verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
+        echo_line(f"{cell.name}: measured again in turns, {pairs} runs of each side ({verdicts})", to_stderr=True)
+
+
+def _measure_cell(cell: Cell, base: RunRecord, new: RunRecord, how: _Measuring) -> Sides | None:
+    """Make a run of each side again in turns; None where that fails and nothing looked slower.
+
+    Raises:
+        MlbenchError: it failed, and a loss is to be confirmed.
+    """
+    from mlbench.comparison.confirmation import has_loss
+    from mlbench.errors import MlbenchError
+
+    try:
+        return _measure(base, new, how)
+    except MlbenchError as error:
+        if has_loss(cell):
+            raise
+        echo_line(f"{cell.name}: could not be measured again, and stays as it was: {error}", to_stderr=True)
+        return None
 
 
 def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 from mlbench.comparison.comparability import (
     Difference,
@@ -64,6 +63,25 @@ class Judged:
         """Whether it is slower than on other days, or suspected to be; runs made in turns could confirm it."""
         is_loss = self.verdict in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
         return is_loss and self.spread is not None and self.spread.source is not Source.TURNS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether runs made in turns could settle it: it is slower than on other days, or cannot be told by these."""
+        is_untold = self.verdict is SpeedVerdict.CANNOT_TELL and self.effect is not None
+        return self.is_by_history or (is_untold and (self.spread is None or self.spread.source is not Source.TURNS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A number that was measured again in turns."""
+
+    cell: str
+    """The name of its runs."""
+    measure: str
+    runs: int
+    """How many each side made."""
+    before: SpeedVerdict
+    after: SpeedVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +163,8 @@ class Comparison:
     """Cells that only the new side has."""
     margin: float
     accuracy_margin: float = ACCURACY_MARGIN
+    confirmed: tuple[Confirmation, ...] = ()
+    """Numbers that were measured again in turns because they were slower, suspected or could not be told."""
 
     @property
     def is_worse(self) -> bool:
@@ -223,24 +243,6 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and and the noise so
         added=tuple(cell_name(theirs[key][0]) for key in others),
         margin=margin,
         accuracy_margin=accuracy_margin,
-    )
-
-
-def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
-    """Return the comparison with the speeds of some cells replaced by those of runs made in turns.
-
-    A slowdown that these show too, without being significant, stays suspected.
-    """
-    confirmed = {cell.key: tuple(map(_or_suspected, cell.speeds, repeat(comparison.margin))) for cell in in_turns.cells}
-    cells = tuple(replace(cell, speeds=confirmed.get(cell.key, cell.speeds)) for cell in comparison.cells)
-    return replace(comparison, cells=cells)
-
-
-def _or_suspected(each: Judged, margin: float) -> Judged:
-    if each.verdict is not SpeedVerdict.CANNOT_TELL or not each.effect or each.effect.ratio * (1 + margin) >= 1:
-        return each
-    return replace(
-        each, verdict=SpeedVerdict.SUSPECTED, reason=f"in turns x {each.effect.ratio:.3f}, but {each.reason}"
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from mlbench.conformance.subject import UnansweredError
 from mlbench.contracts.backend import Backend
 from mlbench.errors import ConformanceError, PluginError
 
@@ -18,14 +20,28 @@ def cause_of(error: BaseException) -> str:
     """Return what two failures share where one cause made both.
 
     That is the kind of the error and the line that raised it, since a message may name another graph each time. Demands
-    of the kit are raised in one place; their own words tell them apart.
+    of the kit are raised in one place; their own words tell them apart. An engine that answers nothing is one cause.
     """
+    if isinstance(error, UnansweredError):
+        return "nothing answered"
     if isinstance(error, ConformanceError):
         return error.message
     origin = error.__cause__ or error
     place = traceback.extract_tb(origin.__traceback__)[-1:]
     where = f" at {place[0].filename}:{place[0].lineno}" if place else ""
     return f"{type(origin).__name__}{where}"
+
+
+def cause_of_hang(reason: str) -> str:
+    """Return what two hangs share where one call made both: the call, or nothing where Python cannot tell it.
+
+    Args:
+        reason: as a `HangGuard` or LoadGen's watchdog gives it; how long it lasted, the line, who called, and how many
+            samples were open differ each time.
+    """
+    if found := re.search(r"^no sign of life for \d+ s, in (.+? \(.+?):\d+\)", reason):
+        return f"hang in {found[1]})"
+    return f"hang: {reason.partition(':')[0]}" if reason.startswith("the engine does not return from") else "hang"
 
 
 def raised_in(error: BaseException, plugin: object) -> str:

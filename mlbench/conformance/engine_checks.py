@@ -27,7 +27,7 @@ from mlbench.conformance.recording import (
     submit,
     submit_as_given,
 )
-from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.conformance.subject import Check, Subject, demand, demand_answer
 from mlbench.contracts.backend import Backend
 from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Samples
 from mlbench.contracts.reply_spec import ReplySpec
@@ -81,10 +81,11 @@ def answers_after_flush(subject: Subject) -> None:
         submit(engine, samples, reply)
         engine.flush()
         in_time = reply.wait(samples, subject.patience_s)
-    demand(
+    demand_answer(
         in_time,
         f"3 samples of a batch of 8 were not answered within {subject.patience_s:g} s of flush().",
         "flush() means that no more samples are coming: run what waits.",
+        is_silent=reply.is_silent,
     )
 
 
@@ -250,10 +251,11 @@ def _demand_one_answer_each(sent: Sent, subject: Subject) -> None:
         where = f"sample {index} ({sent.pattern})"
         failed, count = reply.failures.get(id_, []), len(reply.answers.get(id_, []))
         demand(not failed, f"{where} was given up: {failed and failed[0]}.", "This sample is sound: see the reason.")
-        demand(
+        demand_answer(
             count > 0,
             f"{where} was not answered within {subject.patience_s:g} s.",
             "Complete or fail each sample, those of a batch that is not full too.",
+            is_silent=reply.is_silent,
         )
         demand(count == 1, f"{where} was answered {count} times.", "Complete each sample id exactly once.")
 

@@ -13,21 +13,32 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from mlbench.conformance.causes import cause_of, raised_in
+from mlbench.conformance.causes import cause_of, cause_of_hang, raised_in
 from mlbench.conformance.hang_guard import HangGuard
 from mlbench.conformance.kit import checks_for
-from mlbench.conformance.subject import Check, ModelKind, ModelRefusedError, Subject, demand_of
+from mlbench.conformance.subject import (
+    Check,
+    ModelKind,
+    ModelRefusedError,
+    Subject,
+    UnansweredError,
+    demand_of,
+)
 from mlbench.contracts.backend import Backend
 from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 from mlbench.discovery.guard import call_plugin
 from mlbench.errors import MlbenchError, PluginError, UnavailableError, UsageError, describe_error, printable
+from mlbench.execution.failures import FailureKind
 from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.tuning import fill_template
 
 _LONGEST_PATIENCE_S = 20.0
+MOST_HANGS = 3
+"""Checks in a row that may hit one and the same hang: each takes the whole timeout, and the next would tell no more."""
+
 _GRACE_S = 10.0
 """How much longer than a check the process may be silent: inside the process a hang is reported with its position."""
 
@@ -103,6 +114,10 @@ class Finding:
     """The `ModelKind` that the backend will not run, for ``reason``: nothing was checked, and nothing failed."""
     taken: Sequence[str] = ()
     """The kinds of model that the backend took for the check."""
+    is_hang: bool = False
+    """Whether it failed because a call did not return, or nothing was answered, for as long as the kit waits."""
+    is_left_out: bool = False
+    """Whether it was not run, for ``reason``: the checks before it hit one and the same hang."""
 
     @property
     def passed(self) -> bool:
@@ -111,8 +126,8 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Return whether the check failed; one that was refused did not."""
-        return not self.passed and not self.refused
+        """Return whether the check failed; one that was refused or not run did not."""
+        return not self.passed and not self.refused and not self.is_left_out
 
 
 class KitRequest(Protocol):
@@ -136,7 +151,8 @@ def examine(
 
     What the plugin prints goes to ``log``; ``on_finding`` is called with each finding as soon as there is one, with a
     refusal at the end: it is a failure if the backend took a model of that kind for another check.
-    ``only`` names the checks to run; all when empty.
+    ``only`` names the checks to run; all when empty. Once `MOST_HANGS` checks in a row hit one and the same hang, the
+    rest is not run.
 
     Raises:
         UsageError: as the request's ``checks``.
@@ -150,9 +166,11 @@ def examine(
         outcome = call_isolated(function, asked, log, limits, examination.on_message)
         if isinstance(outcome, Failure):
             reason, hint = f"{outcome.kind}: {outcome.message}", f"The end of {log} says more."
-            examination.end(reason, hint)
+            examination.end(reason, hint, is_hang=outcome.kind is FailureKind.HANG)
             if examination.remaining == remaining:
                 raise PluginError(f"no check could begin: {reason}.", hint=hint)
+        if hang := repeated_hang(examination.findings):
+            examination.leave_out_rest(hang)
     return examination.finish()
 
 
@@ -197,11 +215,15 @@ class Examinee(Protocol):
 def run_each(
     subject: Examinee, checks: Sequence[Callable[[Any], None]], names: Sequence[str], channel: Channel
 ) -> ChecksAnswer:
-    """Run those of the checks that are named, in the child."""
+    """Run those of the checks that are named, in the child, until several in a row hit one and the same hang."""
     by_name = {check.__name__: check for check in checks}
+    outcomes: list[_Outcome] = []
     for name in names:
         channel.progress(name)
-        channel.progress(name, **dataclasses.asdict(_run_check(by_name[name], subject, channel)))
+        outcomes.append(_run_check(by_name[name], subject, channel))
+        channel.progress(name, **dataclasses.asdict(outcomes[-1]))
+        if repeated_hang(outcomes):
+            break
     return ChecksAnswer()
 
 
@@ -215,6 +237,36 @@ class _Outcome:
     raised_in: str = ""
     refused: str = ""
     taken: Sequence[str] = ()
+    is_hang: bool = False
+
+
+class _Ended(Protocol):
+    """How a check went: a `Finding`, or what it is made of."""
+
+    @property
+    def cause(self) -> str:
+        """Equal for checks that failed with one cause."""
+
+    @property
+    def refused(self) -> str:
+        """The kind of model that was refused."""
+
+    @property
+    def is_hang(self) -> bool:
+        """Whether it failed of a hang."""
+
+
+_AnyEnded = TypeVar("_AnyEnded", bound=_Ended)
+
+
+def repeated_hang(ended: Sequence[_AnyEnded]) -> _AnyEnded | None:
+    """Return the first of the last `MOST_HANGS` checks where all of them hit one and the same hang, else None.
+
+    Checks of what the backend refuses do not count.
+    """
+    last = [each for each in ended if not each.refused][-MOST_HANGS:]
+    is_repeated = len(last) == MOST_HANGS and all(each.is_hang for each in last)
+    return last[0] if is_repeated and len({each.cause for each in last}) == 1 else None
 
 
 def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> _Outcome:
@@ -225,7 +277,8 @@ def _run_check(check: Callable[[Any], None], subject: Any, channel: Channel) -> 
         if not ended.acquire(blocking=False):
             return
         why = f"hang: {reason}"
-        hang = _Outcome(reason=why, hint="The log has the stacks of all threads.", cause=why)
+        cause = cause_of_hang(reason)
+        hang = _Outcome(reason=why, hint="The log has the stacks of all threads.", cause=cause, is_hang=True)
         channel.progress(check.__name__, **dataclasses.asdict(hang))
         faulthandler.dump_traceback(all_threads=True)
         sys.stderr.flush()
@@ -262,6 +315,7 @@ def _outcome(check: Callable[[Any], None], subject: Any) -> _Outcome:
             cause=printable(cause_of(error)),
             raised_in=raised_in(error, subject.plugin),
             refused=error.kind if isinstance(error, ModelRefusedError) else "",
+            is_hang=isinstance(error, UnansweredError),
         )
     return _Outcome()
 
@@ -292,10 +346,19 @@ class _Examination:
         elif message["stage"] != self._in_progress:
             self._in_progress, self._began_s = message["stage"], time.monotonic()
 
-    def end(self, reason: str, hint: str) -> None:
+    def end(self, reason: str, hint: str, *, is_hang: bool = False) -> None:
         """Attribute the end of a child to the check in progress, if any."""
         if self._in_progress:
-            self._note(self._in_progress, _Outcome(reason=reason, hint=hint, cause=reason))
+            cause = cause_of_hang(reason) if is_hang else reason
+            self._note(self._in_progress, _Outcome(reason=reason, hint=hint, cause=cause, is_hang=is_hang))
+
+    def leave_out_rest(self, hang: Finding) -> None:
+        """Note of the checks that remain that they are not run, because of a hang."""
+        reason = f"not run: {MOST_HANGS} checks in a row hit the same hang as {hang.check}: {hang.reason}"
+        hint = "Fix that first; `--only CHECK` runs one check alone."
+        for check in self.remaining:
+            demand = self._demands[check]
+            self._add(Finding(check=check, demand=demand, seconds=0.0, reason=reason, hint=hint, is_left_out=True))
 
     def finish(self) -> list[Finding]:
         """Return all findings; a refusal of what was taken for another check becomes a failure."""
@@ -309,7 +372,9 @@ class _Examination:
         seconds = time.monotonic() - self._began_s
         self._in_progress = ""
         demand = self._demands[check]
-        finding = Finding(check=check, demand=demand, seconds=seconds, **dataclasses.asdict(outcome))
+        self._add(Finding(check=check, demand=demand, seconds=seconds, **dataclasses.asdict(outcome)))
+
+    def _add(self, finding: Finding) -> None:
         self.findings.append(finding)
         if finding.refused:
             self._refusals.append(finding)

@@ -121,6 +121,12 @@ class RecordingReply(Reply):
             done = self.answers.keys() | self.failures.keys()
         return samples.at([place for place, id_ in enumerate(samples.ids) if id_ not in done])
 
+    @property
+    def is_silent(self) -> bool:
+        """Return whether no sample was answered or given up so far."""
+        with self._changed:
+            return not (self.answers or self.failures or self.refused)
+
     def wait(self, samples: Samples, patience_s: float) -> bool:
         """Wait until all of these are answered or given up.
 

@@ -13,7 +13,7 @@ import numpy as np
 from mlbench.conformance.known_answers import Scoring
 from mlbench.conformance.known_generation import ANSWER_TOKENS
 from mlbench.conformance.recording import RecordingReply, make_samples, submit
-from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.conformance.subject import Check, Subject, demand, demand_answer
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.graph import Executable
@@ -174,10 +174,11 @@ def _collect_answers(reply: RecordingReply, samples: Samples) -> list[tuple[int,
     found = []
     for id_, index in zip(samples.ids, samples.indices, strict=True):
         answers = reply.answers.get(id_, [])
-        demand(
+        demand_answer(
             bool(answers) and np.ndim(answers[0]) == 1 and len(answers[0]) > 0,
             f"prompt {index} was not answered with tokens: {reply.failures.get(id_, ['no answer'])[0]}.",
             "Answer each prompt with one array of tokens.",
+            is_silent=reply.is_silent,
         )
         found.append((id_, index, answers[0]))
     return found

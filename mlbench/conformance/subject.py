@@ -209,6 +209,17 @@ def demand(is_kept: bool, message: str, advice: str) -> None:
         raise ConformanceError(message, hint=advice)
 
 
+class UnansweredError(ConformanceError):
+    """An engine answered nothing at all within the kit's patience, and gave nothing up."""
+
+
+def demand_answer(is_given: bool, message: str, advice: str, *, is_silent: bool) -> None:
+    """Raise `ConformanceError` unless an answer was given; `UnansweredError` where the engine answered nothing else."""
+    if is_silent and not is_given:
+        raise UnansweredError(message, hint=advice)
+    demand(is_given, message, advice)
+
+
 def demand_of(check: Callable[..., None]) -> str:
     """Return a check's requirement: the first line of its docstring."""
     return (check.__doc__ or "").strip().splitlines()[0]

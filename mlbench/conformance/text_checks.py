@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mlbench.conformance.recording import RecordingReply, make_samples, submit
-from mlbench.conformance.subject import Check, Subject, demand
+from mlbench.conformance.subject import Check, Subject, demand, demand_answer
 from mlbench.conformance.text_model import (
     END_TOKEN,
     ENDING,
@@ -55,10 +55,11 @@ class Exchange:
         failed, answers = self.reply.failures.get(id_, []), self.reply.answers.get(id_, [])
         where = f"prompt {index} ({self.where})"
         demand(not failed, f"{where} was given up: {failed and failed[0]}.", "This prompt is sound: see the reason.")
-        demand(
+        demand_answer(
             len(answers) == 1,
             f"{where} was answered {len(answers)} times within {subject.patience_s:g} s.",
             "Complete each sample exactly once.",
+            is_silent=self.reply.is_silent,
         )
         answer = answers[0]
         is_list = isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.dtype.kind in "iu" and answer.size > 0

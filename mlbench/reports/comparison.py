@@ -92,6 +92,11 @@ def comparison_counts(comparison: Comparison) -> str:
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the lines below the table: reasons, runs that do not count, facts that differ."""
     yield from (f"{each}." for each in (*comparison.suspected, *comparison.not_judged))
+    yield from (
+        f"{each.cell}, {each.measure}: measured again in turns, {each.runs} runs of each side: {each.before}, "
+        f"{'still' if each.after is each.before else 'now'} {each.after}."
+        for each in comparison.confirmed
+    )
     if any(each.is_by_history for cell in comparison.cells for each in cell.speeds):
         yield "Slower than on other days: a step in the numbers. Measured in turns, code and machine can be told apart."
     for cell in comparison.cells:
@@ -171,16 +176,24 @@ def comparison_json(comparison: Comparison) -> str:
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    """Yield a row per number, per score, and per cell that only one side has, under `COLUMNS`."""
+    """Yield a row per number, per score, and per cell that only one side has, under `COLUMNS`, with `both_names`."""
     for cell in comparison.cells:
         yield from (_speed_row(cell, each) for each in cell.speeds)
         yield from (_score_row(cell, score) for score in cell.scores)
         if cell.lost:
-            yield (cell.name, "", "", "", "", "", "", "no valid run")
+            yield (both_names(cell), "", "", "", "", "", "", "no valid run")
         if cell.is_without_base:
-            yield (cell.name, "", "", "", "", "", "", "no valid run in the base")
+            yield (both_names(cell), "", "", "", "", "", "", "no valid run in the base")
     yield from ((name, "", "", "", "", "", "", "missing") for name in comparison.missing)
     yield from ((name, "", "", "", "", "", "", "new") for name in comparison.added)
+
+
+def both_names(cell: Cell) -> str:
+    """Return the name of a cell's runs, with both sides' words where they differ: ``bert pytorch->null Offline``."""
+    base, new = cell.base_name.split(), cell.name.split()
+    if len(base) != len(new):
+        return f"{cell.base_name} -> {cell.name}"
+    return " ".join(one if one == other else f"{one}->{other}" for one, other in zip(base, new, strict=True))
 
 
 def _speed_row(cell: Cell, each: Judged) -> tuple[str, ...]:
@@ -188,11 +201,11 @@ def _speed_row(cell: Cell, each: Judged) -> tuple[str, ...]:
     name = each.measure if counts == (1, 1) else f"{each.measure}, {counts[0]} and {counts[1]} runs"
     base, new = (quantity(geometric_mean(values), each.unit) for values in (each.base, each.new))
     if each.effect is None:
-        return (cell.name, name, base, new, "", "", "", each.verdict)
+        return (both_names(cell), name, base, new, "", "", "", each.verdict)
     known = math.isfinite(each.effect.high)
     interval = f"{each.effect.low:.3f} to {each.effect.high:.3f}" if known else "unknown"
     detectable = "" if each.detectable is None else f"{each.detectable:.1%}"
-    return (cell.name, name, base, new, f"x {each.effect.ratio:.3f}", interval, detectable, each.verdict)
+    return (both_names(cell), name, base, new, f"x {each.effect.ratio:.3f}", interval, detectable, each.verdict)
 
 
 def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:
@@ -200,7 +213,7 @@ def _score_row(cell: Cell, score: Score) -> tuple[str, ...]:
     if score.base is not None and score.new is not None:
         new, (base,) = tell_apart(score.new, [score.base], lambda number, decimals: f"{number:.{decimals}f}", 3)
     change = f"{score.change:+.1%}" if score.base is not None and score.new is not None else ""
-    return (cell.name, score.name, base, new, change, "", "", score_verdict(cell, score))
+    return (both_names(cell), score.name, base, new, change, "", "", score_verdict(cell, score))
 
 
 def score_verdict(cell: Cell, score: Score) -> str:

@@ -208,6 +208,7 @@ class _Labels:
         chosen = [(key, f"{key}={each.value}") for key, each in hand_set(record).items()]
         return {
             "variant": _variant(record),
+            "audit": _audit(record),
             "profile": record.profile,
             "tier": record.tier,
             "weights": f"{record.weights} weights",
@@ -221,6 +222,11 @@ def _variant(record: RunRecord) -> str:
     """Return the accuracy that a run was made or submitted for."""
     made_for = record.imported or record.entry
     return f"accuracy {made_for.variant}" if made_for else ""
+
+
+def _audit(record: RunRecord) -> str:
+    """Return the compliance test that a run is, with the end of the id of the run that it repeats."""
+    return f"{record.audit.test} of {record.audit.of.rpartition('-')[2]}" if record.audit else ""
 
 
 def headline(summary: Summary) -> str:

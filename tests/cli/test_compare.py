@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
-from mlbench.comparison.compare import compare, confirm
+from mlbench.comparison.compare import compare
+from mlbench.comparison.confirmation import confirm
 from mlbench.records.baselines import save_baseline
 from mlbench.runner import UnstoredRunError
 
@@ -338,6 +339,28 @@ def test_what_is_slower_than_before_is_confirmed_in_turns_with_the_old_installat
         ("slower" if status else "same", "turns")
     }
     assert len(json.loads(mlbench("query", "SELECT run_id FROM runs", "--json").stdout)) == 84  # nights alone
+
+
+@pytest.mark.parametrize(("again", "status"), [(88, 0), (100, 1)])
+def test_what_cannot_be_told_is_measured_again_and_the_command_says_so(mlbench, store, other_mlbench, again, status):
+    mlbench("baseline", "save", "good", store("old", [100, 101]))
+    new = store("new", [88])
+    arguments = ("regress", new, "--baseline", "good")
+    assert "cannot tell" in mlbench(*arguments).stdout
+    outcome = mlbench(*arguments, "--confirm", other_mlbench(again), "--pairs", "3")
+    assert outcome.exit_code == status, outcome.output
+    assert "measured again in turns, 3 runs of each side (throughput cannot tell)\n" in outcome.stderr
+    now = "slower" if status else "same"
+    assert f"3 runs of each side: cannot tell, now {now}." in " ".join(outcome.stdout.split())
+
+
+def test_what_cannot_be_told_and_cannot_be_measured_again_stays_as_it_was(mlbench, store):
+    mlbench("baseline", "save", "good", store("old", [100, 101]))
+    failing = f"{sys.executable} -c exit(3)"
+    outcome = mlbench("regress", store("new", [88]), "--baseline", "good", "--confirm", failing, "--pairs", "3")
+    assert "could not be measured again, and stays as it was: " in outcome.stderr
+    assert "left 0 runs, not one (status 3)" in outcome.stderr
+    assert "cannot tell" in outcome.stdout
 
 
 def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(

@@ -51,7 +51,8 @@ def score(base=98.0, new=98.0, **changes):
 
 
 def cell(*speeds, scores=(), **changes):
-    fields = {"name": NAME, "base_name": NAME, "key": ("a",), "misses_target": False}
+    name = changes.get("name", NAME)
+    fields = {"name": name, "base_name": name, "key": ("a",), "misses_target": False}
     return Cell(**fields | {"speeds": speeds, "scores": scores, "set_aside": (), "differences": ()} | changes)
 
 

@@ -1,5 +1,6 @@
 """The table and the chart of a comparison of stored runs: columns, intervals and what is left out of them."""
 
+import dataclasses
 import io
 import json
 from xml.etree import ElementTree
@@ -8,7 +9,14 @@ import pytest
 from rich.console import Console
 
 from mlbench.comparison.compare import compare
-from mlbench.reports.comparison import comparison_json, comparison_rows, comparison_table, print_comparison
+from mlbench.reports.comparison import (
+    both_names,
+    comparison_json,
+    comparison_markdown,
+    comparison_rows,
+    comparison_table,
+    print_comparison,
+)
 from mlbench.reports.html.results import comparison_rows_table
 from mlbench.reports.html.run_charts import comparison_figure
 
@@ -135,6 +143,32 @@ def test_no_line_is_wider_than_the_terminal_and_the_verdict_is_never_cut(slower)
         lines = printed(slower, width)
         assert max(map(len, lines)) <= width
         assert any("slower" in line for line in lines)
+
+
+@pytest.fixture
+def across_backends(nights):
+    """Return a comparison of two backends in two scenarios."""
+    other = nights(OFFLINE, STREAM, first=9, speed=0.8, backend="onnxruntime")
+    return compare(nights(OFFLINE, STREAM), other, across=["backend"])
+
+
+@pytest.mark.parametrize("width", [80, 120, WIDE])
+def test_both_backends_are_named_at_any_width(across_backends, width):
+    lines = printed(across_backends, width)
+    assert max(map(len, lines)) <= width
+    assert any("pytorch->onnxruntime" in line for line in lines)
+
+
+def test_the_pages_of_a_comparison_of_backends_name_both(across_backends):
+    names = [row[0] for row in comparison_rows(across_backends)]
+    assert names[0] == "resnet50 pytorch->onnxruntime Offline fp32"
+    assert names[0] in comparison_markdown(across_backends, title="two").replace("\\", "")
+    assert comparison_rows_table(across_backends).rows[0][0].text == names[0]
+
+
+def test_names_of_different_lengths_are_both_whole(across_backends):
+    cell = dataclasses.replace(across_backends.cells[0], base_name="bert pytorch Offline fp32 other")
+    assert both_names(cell) == "bert pytorch Offline fp32 other -> resnet50 onnxruntime Offline fp32"
 
 
 @pytest.mark.parametrize(("speed", "style"), [(0.8, "red"), (1.0, ""), (1.25, "")])

@@ -9,6 +9,7 @@ from mlbench.reports.html.latency_charts import (
     QUERY,
     SAMPLE,
     latency_figures,
+    load_figures,
     percentiles_of,
 )
 from mlbench.reports.summary import summarise
@@ -117,3 +118,35 @@ def test_the_newest_run_of_a_combination_is_drawn(a_server_run):
     )
     (figure,) = figures(new, old)
     assert [row[1:] for row in cells(figure)] == [["20.0 ns"]]
+
+
+def test_a_table_of_the_newest_of_several_runs_says_so_and_which_it_is(a_server_run):
+    (figure,) = figures(*(a_server_run(number) for number in range(4)))
+    ((first, *_),) = figure.numbers.rows
+    assert figure.numbers.caption == "Server: latency, percentiles of the newest run of each series"
+    assert (first.text, first.detail) == ("pytorch fp32", "0003, newest of 4 runs")
+    assert figure.note.endswith("Of repeats the newest run is shown.")
+
+
+def test_a_single_run_is_called_no_repeat(a_server_run):
+    (figure,) = figures(a_server_run())
+    assert figure.numbers.rows[0][0].detail == ""
+    assert "newest" not in figure.note
+
+
+def test_audits_have_rows_of_their_own_beside_the_run_that_they_repeat(a_server_run):
+    audits = [
+        a_server_run(number, audit={"test": test, "of": "20261101-run-0001"})
+        for number, test in ((2, "TEST01"), (3, "TEST04"))
+    ]
+    (figure,) = figures(a_server_run(1), *audits)
+    names = {row[0] for row in cells(figure)}
+    assert names == {"pytorch fp32", "pytorch fp32 TEST01 of 0001", "pytorch fp32 TEST04 of 0001"}
+
+
+def test_valid_runs_of_all_rates_are_in_the_chart_of_throughput_and_the_others_are_counted(a_server_run, stored_run):
+    late = stored_run("resnet50-pytorch-Server-late", 9)
+    summary = summarise({"": [a_server_run(1), a_server_run(2, 200.0), a_server_run(3, 300.0), late]})
+    (figure,) = load_figures(summary.combinations, Palette(summary.series))
+    assert sorted(row[1] for row in cells(figure)) == ["0001", "0002", "0003"]
+    assert "Each point is a valid run. Without a point: 1 of 4 runs, INVALID ones" in figure.note

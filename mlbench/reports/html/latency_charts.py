@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlbench.records.run_names import CURVE_TAG
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.html.drawing import Figure, Palette, Row, limit_line, points, svg_of, time_axis
-from mlbench.reports.html.table import table
+from mlbench.reports.html.table import TableCell, table
 from mlbench.reports.summary import Combination
 from mlbench.reports.units import duration, quantity
 
@@ -116,20 +116,41 @@ def _percentile_figure(
     if limit_ns:
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     columns = sorted({percentage for percentiles in found.values() for percentage in percentiles})
-    numbers = [
-        [series, *(duration(percentiles[each]) if each in percentiles else "-" for each in columns)]
+    runs = {each.series: _which_run(each) for each in combinations}
+    numbers: list[list[TableCell | str]] = [
+        [
+            TableCell(series, detail=runs[series]),
+            *(duration(percentiles[each]) if each in percentiles else "-" for each in columns),
+        ]
         for series, percentiles in found.items()
     ]
     title = f"{scenario}: {kind.title}"
     note = "The share of queries answered within a time; to the right are the slowest. "
     at = 100 * (combinations[0].newest.scenario_facts.percentile or 0)
     note += f"The dashed line is the limit at p{at:g}, {duration(limit_ns)}." if limit_ns else "Lower is better."
+    if any(runs[series] for series in found):
+        note += " Of repeats the newest run is shown."
     return Figure(
         title=title,
         note=note,
         svg=svg_of(*layers),
-        numbers=table(f"{title}, percentiles", ["series", *(f"{_name(each)}#" for each in columns)], numbers),
+        numbers=table(
+            f"{title}, percentiles of the newest run of each series",
+            ["series", *(f"{_name(each)}#" for each in columns)],
+            numbers,
+        ),
     )
+
+
+def _which_run(combination: Combination) -> str:
+    """Return which of several repeats is shown; empty where there is one."""
+    count = len(combination.runs)
+    return f"{_short_id(combination.newest)}, newest of {count} runs" if count > 1 else ""
+
+
+def _short_id(run: RunRecord) -> str:
+    """Return the end of a run's id, which `mlbench show` takes."""
+    return run.run_id.rpartition("-")[2]
 
 
 def _limit_ns(records: Sequence[RunRecord], kind: Kind) -> float | None:
@@ -202,7 +223,7 @@ def _load_figure(served: Sequence[Combination], combinations: Sequence[Combinati
         layers += limit_line(limit_ns, f"limit {duration(limit_ns)}")
     return Figure(
         title=f"{scenario}: latency against throughput",
-        note=f"Each point is a run.{_describe(ceilings)} Above the limit a run is INVALID.",
+        note=f"Each point is a valid run.{_describe_left_out(served, len(rows))}{_describe(ceilings)}",
         svg=svg_of(*layers),
         numbers=table(
             f"{scenario} runs: throughput and {_name(percentile)} latency",
@@ -243,13 +264,21 @@ def _describe(ceilings: Sequence[_Ceiling]) -> str:
     return f" The upright line is what its system reached in {names}." if names else ""
 
 
+def _describe_left_out(served: Sequence[Combination], drawn: int) -> str:
+    """Return how many runs at a rate have no point; a curve's have their own chart, and are not counted."""
+    count = sum(run.tag != CURVE_TAG for each in served for run in each.runs)
+    if count == drawn:
+        return ""
+    return f" Without a point: {count - drawn} of {count} runs, INVALID ones or without such latencies."
+
+
 def _load_rows(combination: Combination, series: str, percentile: float) -> Iterator[_RunAtRate]:
     for run in combination.counted:
         ns = percentiles_of(run, SAMPLE).get(percentile) if run.tag != CURVE_TAG else None
         if ns and run.result and run.result.value is not None:
             rate, unit = run.result.value, run.result.unit
             text = f"{combination.series}: {quantity(rate, unit)}, {_name(percentile)} {duration(ns)}"
-            short = run.run_id.rpartition("-")[2]
+            short = _short_id(run)
             yield _RunAtRate(series=series, name=combination.series, rate=rate, unit=unit, ns=ns, run=short, text=text)
 
 

@@ -28,6 +28,20 @@ from mlbench.reports.summary import (
 )
 from mlbench.reports.units import plural
 
+MINI_DATA = {
+    "real handwritten digits in generated pictures": ("resnet50", "retinanet", "stable-diffusion-xl"),
+    "generated data": ("3d-unet", "bert", "dlrm-v2", "gptj", "llama2-70b", "mixtral-8x7b"),
+}
+"""What the mini profiles of the built-in workloads are made of."""
+
+_RESULTS = {
+    "SingleStream": "SingleStream: 90th percentile latency.",
+    "MultiStream": "MultiStream: 99th percentile latency of a query of eight.",
+    "Server": "Server: completed per second at the rate that was sent, within the latency limit.",
+    "Offline": "Offline: throughput.",
+}
+"""What the result of a scenario is."""
+
 
 def html_page(content: Content) -> str:
     """Return the page.
@@ -49,7 +63,7 @@ class _Page:
     lede: str
     period: str
     tiers: Sequence[str]
-    has_mini: bool
+    mini: str
     imported: int
     conformant: int
     disclaimer: str
@@ -62,6 +76,7 @@ class _Page:
     palette: Palette
     workloads: Sequence[_WorkloadPart]
     machines: HtmlTable
+    scenario_note: str
     spread: str
     published: Sequence[str]
     published_source: str
@@ -111,7 +126,7 @@ def _page(content: Content) -> _Page:
         if first != last
         else f"{first:%Y-%m-%d %H:%M} UTC",
         tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
-        has_mini=any(run.profile == "mini" for run in summary.runs),
+        mini=_mini(summary),
         imported=sum(1 for run in summary.runs if run.imported),
         conformant=sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
         disclaimer=DISCLAIMER,
@@ -124,6 +139,7 @@ def _page(content: Content) -> _Page:
         palette=palette,
         workloads=[_workload_part(name, content, palette) for name in summary.workloads],
         machines=conditions.machines_table(summary),
+        scenario_note=" ".join(_RESULTS[each] for each in summary.scenarios if each in _RESULTS),
         spread=conditions.spread_line(summary),
         published=conditions.notes_on_published(summary),
         published_source=SOURCE,
@@ -139,6 +155,19 @@ def _lede(summary: Summary) -> str:
         for each in machines.values()
     )
     return f"{count}, {plural(workloads, 'workload')}, {plural(backends, 'backend')}, on {where}."
+
+
+def _mini(summary: Summary) -> str:
+    """Return what the mini profile is of those workloads whose runs are of it; empty where none is."""
+    mini = {run.workload for run in summary.runs if run.profile == "mini"}
+    found = {kind: sorted(mini.intersection(names)) for kind, names in MINI_DATA.items()}
+    what = ", ".join(f"{kind} for {_listed(names)}" for kind, names in found.items() if names)
+    return f"Profile mini: small trained models on small data{': ' if what else ''}{what}." if mini else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _is_unsure(comparison: Comparison) -> bool:

@@ -174,6 +174,7 @@ BACKENDS = [
     Ending("holding-the-interpreter", holds_the_interpreter),
     Ending("stopping", lambda: os.kill(os.getpid(), signal.SIGSTOP)),
     Uncomputed("holding-submit", lambda: Uttering(answers_and_dwells)),
+    Uncomputed("answering-nothing", lambda: Uttering(lambda samples, reply: None)),
     Uncomputed("holding-flush", HoldingFlush),
     Uncomputed("holding-start", HoldingStart),
     Uncomputed("holding-warm-up", HoldingWarmUp),

@@ -1,0 +1,59 @@
+"""Numbers of a comparison that runs made in turns settle: which ones, and what they are then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlbench.comparison.compare import Cell, Comparison, Confirmation, Judged
+from mlbench.comparison.verdicts import SpeedVerdict
+
+
+def cells_to_confirm(comparison: Comparison) -> list[Cell]:
+    """Return the cells with a number that turns could settle (`Judged.is_open`), those with a loss first."""
+    found = [cell for cell in comparison.cells if any(each.is_open for each in cell.speeds)]
+    return sorted(found, key=lambda cell: not has_loss(cell))
+
+
+def has_loss(cell: Cell) -> bool:
+    """Return whether a number is slower than on other days, or suspected to be."""
+    return any(each.is_by_history for each in cell.speeds)
+
+
+def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
+    """Return the comparison with the speeds of some cells replaced by those of runs made in turns.
+
+    A slowdown that these show too, without being significant, stays suspected; what could not be told before can
+    become slower, faster or the same, and no suspicion.
+    """
+    measured = {cell.key: cell for cell in in_turns.cells if cell.speeds}
+    pairs = [(cell, _confirmed(cell, measured.get(cell.key, cell), comparison.margin)) for cell in comparison.cells]
+    made = (each for before, after in pairs if before.key in measured for each in _confirmations(before, after))
+    return replace(comparison, cells=tuple(after for _, after in pairs), confirmed=(*comparison.confirmed, *made))
+
+
+def _confirmed(cell: Cell, measured: Cell, margin: float) -> Cell:
+    losses = {each.measure for each in cell.speeds if each.is_by_history}
+    speeds = (_or_suspected(each, margin) if each.measure in losses else each for each in measured.speeds)
+    return replace(cell, speeds=tuple(speeds))
+
+
+def _or_suspected(each: Judged, margin: float) -> Judged:
+    if each.verdict is not SpeedVerdict.CANNOT_TELL or not each.effect or each.effect.ratio * (1 + margin) >= 1:
+        return each
+    reason = f"in turns x {each.effect.ratio:.3f}, but {each.reason}"
+    return replace(each, verdict=SpeedVerdict.SUSPECTED, reason=reason)
+
+
+def _confirmations(before: Cell, after: Cell) -> list[Confirmation]:
+    verdicts = {each.measure: each for each in after.speeds}
+    return [
+        Confirmation(
+            cell=before.name,
+            measure=each.measure,
+            runs=len(verdicts[each.measure].new),
+            before=each.verdict,
+            after=verdicts[each.measure].verdict,
+        )
+        for each in before.speeds
+        if each.is_open and each.measure in verdicts
+    ]
