@@ -13,7 +13,7 @@ from mlbench.contracts.statistics import BatchStatistics, EngineStatistics, Gene
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_KINDS: Mapping[str, type[EngineStatistics]] = {
+_KINDS: Mapping[str, Any] = {
     "generation": GenerationStatistics,
     "batch": BatchStatistics,
     "engine": EngineStatistics,
@@ -80,13 +80,13 @@ def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
     return replace(found, by_instance=instances, extra=beside | apart)
 
 
-def _stated_kind(values: Mapping[str, Any]) -> type[EngineStatistics] | None:
+def _stated_kind(values: Mapping[str, Any]) -> Any:
     """Return the class that a JSON object names; None of an older one, which has none or another thing by that name."""
     name = values.get(_KIND)
     return _KINDS.get(name) if isinstance(name, str) else None
 
 
-def _kind_by_names(values: Mapping[str, Any]) -> type[EngineStatistics]:
+def _kind_by_names(values: Mapping[str, Any]) -> Any:
     return next((kind for kind in _KINDS.values() if not _own_names(kind).isdisjoint(values)), EngineStatistics)
 
 
