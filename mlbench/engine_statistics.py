@@ -13,22 +13,30 @@ from mlbench.contracts.statistics import BatchStatistics, EngineStatistics, Gene
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_KINDS = (GenerationStatistics, BatchStatistics)
+_KINDS: Mapping[str, Any] = {
+    "generation": GenerationStatistics,
+    "batch": BatchStatistics,
+    "engine": EngineStatistics,
+}
+"""The classes by the name that a record has for each; what another is made from comes later."""
+
+_KIND = "kind"
 _COMMON = frozenset(each.name for each in fields(EngineStatistics))
 _APART = frozenset(("by_instance", "extra"))
 
 
 def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
-    """Return statistics as one JSON object, their ``extra`` beside the fields; what was not counted is left out.
+    """Return statistics as one JSON object, with their ``kind``; what was not counted is left out.
 
-    The values are as the engine counted them: whether JSON can hold them is for the caller to see.
+    Their ``extra`` stands beside the fields, but for names that fields of any kind have: these are in an object
+    ``extra``. The values are as the engine counted them: whether JSON can hold them is for the caller to see.
 
     Raises:
         TypeError: an engine returned something else.
     """
     if not isinstance(statistics, EngineStatistics):
         raise TypeError(f"Engine.statistics returned a {type(statistics).__name__}, not EngineStatistics")
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {_KIND: next(name for name, kind in _KINDS.items() if isinstance(statistics, kind))}
     for name in [each.name for each in fields(statistics) if each.name not in _APART]:
         value = getattr(statistics, name)
         if value is not None and (name not in _COMMON or value not in ("", {})):
@@ -42,18 +50,23 @@ def statistics_to_json(statistics: EngineStatistics) -> dict[str, Any]:
             }
             for each in statistics.by_instance
         ]
-    return found | dict(statistics.extra)
+    reserved = _reserved_names()
+    beside = {name: value for name, value in statistics.extra.items() if name not in reserved}
+    apart = {name: value for name, value in statistics.extra.items() if name in reserved}
+    return found | beside | ({"extra": apart} if apart else {})
 
 
 def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
-    """Return the statistics in a JSON object.
+    """Return the statistics in a JSON object, of the class that its ``kind`` says.
 
-    An object with a name of `BatchStatistics` or `GenerationStatistics` is one of these. What has another form than the
-    field of its name is kept in ``extra``: an older mlbench, or a plugin, may have meant something else by it.
+    Older records have no kind: there an object with a name of `BatchStatistics` or `GenerationStatistics` is one of
+    these. What has another form than the field of its name is kept in ``extra``: an older mlbench, or a plugin, may
+    have meant something else by it.
     """
     from pydantic import ValidationError
 
-    kind = next((kind for kind in _KINDS if not _own_names(kind).isdisjoint(values)), EngineStatistics)
+    stated = _stated_kind(values)
+    kind = stated or _kind_by_names(values)
     names = _own_names(kind) | _COMMON - _APART
     known = {name: value for name, value in values.items() if name in names}
     try:
@@ -62,8 +75,26 @@ def statistics_from_json(values: Mapping[str, Any]) -> EngineStatistics:
         known = {name: known[name] for name in known.keys() - {each["loc"][0] for each in error.errors()}}
         found = _adapter(kind).validate_json(json.dumps(known), strict=True)
     instances = _instances_from_json(values.get("by_instance"))
-    others = values.keys() - known.keys() - ({"by_instance"} if instances else set())
-    return replace(found, by_instance=instances, extra={name: values[name] for name in values if name in others})
+    apart = values["extra"] if stated and isinstance(values.get("extra"), dict) else {}
+    is_read = {"by_instance": bool(instances), "extra": bool(apart), _KIND: stated is not None}
+    beside = {name: value for name, value in values.items() if name not in known and not is_read.get(name)}
+    return replace(found, by_instance=instances, extra=beside | apart)
+
+
+def _stated_kind(values: Mapping[str, Any]) -> Any:
+    """Return the class that a JSON object names; None of an older one, which has none or another thing by that name."""
+    name = values.get(_KIND)
+    return _KINDS.get(name) if isinstance(name, str) else None
+
+
+def _kind_by_names(values: Mapping[str, Any]) -> Any:
+    return next((kind for kind in _KINDS.values() if not _own_names(kind).isdisjoint(values)), EngineStatistics)
+
+
+@cache
+def _reserved_names() -> frozenset[str]:
+    """Return the names that mean something in the JSON object, whichever kind it is of."""
+    return frozenset(each.name for kind in _KINDS.values() for each in fields(kind)) | {_KIND, "processors", "ended"}
 
 
 @cache

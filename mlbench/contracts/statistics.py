@@ -1,6 +1,7 @@
 """Engine statistics: written by engines, added up over instances, kept in the record, and read by reports.
 
-A record holds it as one JSON object with the names of the fields below, those of ``extra`` beside them.
+A record holds it as one JSON object with the names of the fields below, those of ``extra`` beside them, and ``kind``,
+which says the class: ``batch``, ``generation`` or ``engine``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The endpoint backend: its options, and the request format of a model."""
+"""The endpoint backend: its options, its two protocols, and the request format of a model."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING, Any, Self
 from mlbench import Backend, Precision, Probe, RuntimeFacts, UsageError
 from mlbench.toolkit import find_versions
 from mlbench_endpoint.api import Api
-from mlbench_endpoint.options import EndpointOptions
+from mlbench_endpoint.options import ONLY_KSERVE, EndpointOptions
 
 if TYPE_CHECKING:
-    from mlbench import Engine, EnginePlan, Model
+    from mlbench import Engine, EnginePlan, GenerationProgram, Model
+    from mlbench_endpoint.kserve import ServerFacts
     from mlbench_endpoint.request_format import RequestFormat
     from mlbench_endpoint.text_format import TextRequestFormat
 
-EXAMPLE = "--set backend.url=http://localhost:8000/v1"
+EXAMPLE = "--set backend.url=http://localhost:8000/v1 (with backend.protocol=kserve without /v1)"
 
 
 class Endpoint(Backend):
-    """Sends prompts to a server over HTTP and takes its tokens as they stream back."""
+    """Asks a server over HTTP: for tokens, which stream back, or for what a graph computes."""
 
     name = "endpoint"
-    title = "a server that speaks OpenAI's completions protocol"
+    title = "a server that speaks OpenAI's protocols, or KServe's (backend.protocol)"
     options = EndpointOptions()
+
+    def __init__(self) -> None:
+        self._served: list[ServerFacts] = []  # shared with the copies that other options make
 
     def probe(self) -> Probe:
         """Look for the HTTP library.
@@ -57,31 +61,62 @@ class Endpoint(Backend):
         return self
 
     def engine(self, model: Model, plan: EnginePlan) -> Engine:
-        """Return an engine whose requests ask for what the workload's program says; batching is the server's."""
+        """Return an engine whose requests ask for what the workload's program says.
+
+        Of prompts, batching is the server's; of graphs it is the plan's.
+        """
         from mlbench import GenerationProgram
+
+        if self.options.protocol == "kserve":
+            if isinstance(model.program, GenerationProgram):
+                raise UsageError(
+                    f"endpoint cannot run {model.name} with backend.protocol=kserve, which is for graphs.",
+                    hint="Leave it out, for a server that speaks OpenAI's protocol.",
+                )
+            return self._graph_engine(model, plan)
+        if not isinstance(model.program, GenerationProgram):
+            raise UsageError(
+                f"endpoint cannot run {model.name}: OpenAI's protocol is for language models.",
+                hint="Choose gptj, llama2-70b, mixtral-8x7b or prompts, or give --set backend.protocol=kserve.",
+            )
+        return self._text_engine(model, model.program)
+
+    def _text_engine(self, model: Model, program: GenerationProgram) -> Engine:
         from mlbench_endpoint.engine import EndpointEngine
         from mlbench_endpoint.started_server import StartedServer, server_command
 
         options = self.options
-        if not isinstance(model.program, GenerationProgram):
-            raise UsageError(
-                f"endpoint cannot run {model.name}: the protocol is for language models.",
-                hint="Choose gptj, llama2-70b, mixtral-8x7b or prompts.",
-            )
+        for name in ONLY_KSERVE:
+            if getattr(options, name) != getattr(EndpointOptions(), name):
+                raise UsageError(f"backend.{name} is for backend.protocol=kserve.", hint="Leave it out.")
         server = None
         if options.start:
             command = server_command(options, model.files)
             options = replace(options, url=command.url, model=command.model)
             server = StartedServer(command, self.folder, options.start_timeout_s)
         targets = _targets(options.url)
-        _check_key(options.key_variable)
-        return EndpointEngine(options, targets, model.program, _format(model, options), server)
+        _find_key(options.key_variable)
+        return EndpointEngine(options, targets, program, _format(model, options), server)
+
+    def _graph_engine(self, model: Model, plan: EnginePlan) -> Engine:
+        from mlbench_endpoint.kserve import GraphClient, kserve_engine
+
+        options = self.options
+        client = GraphClient(targets=_targets(options.url), options=options, key=_find_key(options.key_variable))
+        engine = kserve_engine(model, plan, client)
+        self._served[:] = [client.served]
+        return engine
 
     def observe(self) -> RuntimeFacts:
-        """Return facts that cannot be observed; the settings, without any key, are in the record already."""
-        return RuntimeFacts(
-            devices="unknown", extra={"precision": "according to the user; the server does not report it"}
-        )
+        """Return facts that cannot be observed, and what servers of graphs said of themselves.
+
+        The settings, without any key, are in the record already.
+        """
+        extra: dict[str, Any] = {"precision": "according to the user; the server does not report it"}
+        for each in self._served:
+            told = {"servers": each.servers, "models": each.models, "tensors": each.tensors}
+            extra["served"] = {**told, **each.counts}
+        return RuntimeFacts(devices="unknown", extra=extra)
 
 
 def _format(model: Model, options: EndpointOptions) -> RequestFormat | TextRequestFormat:
@@ -114,8 +149,12 @@ def _targets(urls: str) -> tuple[str, ...]:
     return targets
 
 
-def _check_key(variable: str) -> None:
-    """Raise `UsageError` for a key that is missing, or that no header can carry; it is never shown."""
+def _find_key(variable: str) -> str:
+    """Return the API key, which is never shown; empty for none.
+
+    Raises:
+        UsageError: it is missing, or no header can carry it.
+    """
     key = os.environ.get(variable, "").strip()
     if not key and variable != EndpointOptions().key_variable:
         raise UsageError(
@@ -126,6 +165,7 @@ def _check_key(variable: str) -> None:
         raise UsageError(
             f"the API key in {variable} has a character that no HTTP header can carry.", hint="Export it anew."
         )
+    return key
 
 
 def _fields(text: str) -> dict[str, Any]:

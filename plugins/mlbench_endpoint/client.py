@@ -26,16 +26,13 @@ import aiohttp
 from mlbench_endpoint.answer import Answer
 from mlbench_endpoint.client_messages import Answered, Begun, Failed, RequestMessage, of_line, to_line
 from mlbench_endpoint.client_settings import ClientSettings
+from mlbench_endpoint.connection import KEEP_ALIVE_S
 from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed, one_line, without_key
 from mlbench_endpoint.model_list import check_name, find_model
 from mlbench_endpoint.response import expect_success, messages
 
 LONGEST_MESSAGE = 1 << 26
 """Bytes of a line: a prompt or an answer, with room to spare."""
-
-KEEP_ALIVE_S = 1.0
-"""How long an idle connection is used again. Servers close idle ones, some after as little as 5 s, and a request sent
-at that moment is lost: hence a shorter time."""
 
 
 @dataclass(slots=True)
@@ -235,9 +232,9 @@ async def _serve(line: socket.socket) -> None:
         await writer.drain()
         return
     report.greet(ready=one_line(without_key(model, key)))
-    connector = aiohttp.TCPConnector(limit=options.connections, keepalive_timeout=KEEP_ALIVE_S)
+    connector = aiohttp.TCPConnector(limit=options.most_requests, keepalive_timeout=KEEP_ALIVE_S)
     async with _session(options.timeout_s, key, connector) as http:
-        free = asyncio.Semaphore(options.connections)
+        free = asyncio.Semaphore(options.most_requests)
         client = Client(http=http, settings=settings, model=model, free=free, report=report)
         asking: set[asyncio.Task[None]] = set()
         while message := await reader.readline():

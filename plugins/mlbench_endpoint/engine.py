@@ -154,7 +154,7 @@ class EndpointEngine(Engine):
             UnavailableError: one fails.
         """
         if isinstance(self._format, TextRequestFormat):
-            samples = samples[: min(_FEW_SAMPLES, self._options.connections)]
+            samples = samples[: min(_FEW_SAMPLES, self._options.most_requests)]
         reply = AwaitedReply(len(samples))
         self.submit(samples, reply)
         reply.wait()

@@ -143,10 +143,10 @@ def request_format(model: Model, *, kind: str, extra: Mapping[str, Any]) -> Requ
         )
     is_text = kind == "text"
     common: dict[str, Any] = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
-    if decoding.min_new_tokens > 1:
+    if not is_text:  # these are vLLM's; without the first an answer may be an end token alone
+        common |= {"min_tokens": decoding.min_new_tokens, "return_token_ids": True}
+    elif decoding.min_new_tokens > 1:
         common["min_tokens"] = decoding.min_new_tokens
-    if not is_text:
-        common["return_token_ids"] = True
     common |= extra
     if not common.get("stream"):
         common.pop("stream_options", None)  # servers refuse it then

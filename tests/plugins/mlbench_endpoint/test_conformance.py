@@ -43,7 +43,7 @@ def test_the_command_passes_what_a_server_of_text_takes_and_counts_batches_as_re
     result = CliRunner().invoke(main, ["check", "endpoint", "--precision", "fp32", *settings, *chosen])
     assert result.exit_code == 0, result.stdout
     assert result.stdout.splitlines()[-2:] == [
-        "2 checks of batches of samples, refused: endpoint cannot run conformance: the protocol is for language "
-        "models. Choose gptj, llama2-70b, mixtral-8x7b or prompts.",
+        "2 checks of batches of samples, refused: endpoint cannot run conformance: OpenAI's protocol is for language "
+        "models. Choose gptj, llama2-70b, mixtral-8x7b or prompts, or give --set backend.protocol=kserve.",
         "endpoint: 2 of 2 checks passed, 2 refused.",
     ]

@@ -15,7 +15,7 @@ BOS = 1
 PROMPT = Prompt(tokens=np.array([5]), stop=(261,))
 
 
-def format_of(kind, *, min_new_tokens=0, **extra):
+def format_of(kind, *, min_new_tokens=1, **extra):
     decoding = Decoding(end_tokens=(2,), max_new_tokens=50, longest=100, min_new_tokens=min_new_tokens)
     model = Model(name="talk", graphs={}, program=TokenProgram(decoding), weights_fingerprint="", files=LLAMA)
     return request_format(model, kind=kind, extra=extra)
@@ -41,7 +41,14 @@ def test_only_servers_of_token_ids_get_fields_that_are_not_in_the_protocol():
         "temperature", "stream", "stream_options", "max_tokens", "prompt", "stop",
     }  # fmt: skip
     more = {*tokens.common, *tokens.fields(PROMPT)} - {*text.common, *text.fields(PROMPT)}
-    assert more == {"return_token_ids", "include_stop_str_in_output"}
+    assert more == {"min_tokens", "return_token_ids", "include_stop_str_in_output"}
+
+
+@pytest.mark.parametrize(("least", "text", "tokens"), [(1, None, 1), (30, 30, 30)])
+def test_a_server_of_token_ids_is_asked_for_no_end_token_before_the_fewest_tokens_one_included(least, text, tokens):
+    """`generate` never answers with the end token alone; text is for servers that may refuse the field."""
+    assert format_of("text", min_new_tokens=least).common.get("min_tokens") == text
+    assert format_of("tokens", min_new_tokens=least).common["min_tokens"] == tokens
 
 
 def test_a_field_of_the_users_own_replaces_another_and_null_takes_it_away():

@@ -1,0 +1,199 @@
+"""A connection to a server that is kept open and used by one thread, with limits to what a server can make it wait for.
+
+For whole answers in one piece. Tokens that stream go through `mlbench_endpoint.client`, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from mlbench_endpoint.failure import LONGEST_REASON, RequestFailed
+
+KEEP_ALIVE_S = 1.0
+"""How long an idle connection is used again. Servers close idle ones, some after as little as 5 s, and a request sent
+at that moment is lost: hence a shorter time."""
+
+LONGEST_EXPLANATION = 4 * LONGEST_REASON
+"""Bytes of an error's body that are read."""
+
+_LONGEST_WAIT_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """How long a server may take."""
+
+    silence_s: float
+    """Without sending or taking a byte."""
+    end_s: float
+    """Until when the request must be answered, of `time.monotonic`."""
+
+    def left_s(self) -> float:
+        """Return how long the next byte may take.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        left_s = self.end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        return min(self.silence_s, left_s)
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads a socket, each time for no longer than is left."""
+
+    def __init__(self, sock: socket.socket, limits: TimeLimits) -> None:
+        self._socket = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._limits = limits
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._socket.settimeout(self._limits.left_s())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedSocket:
+    """What a response is read from."""
+
+    sock: socket.socket
+    limits: TimeLimits
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_TimedReader(self.sock, self.limits))
+
+
+class Body:
+    """The body of a successful response, which is read in pieces of known sizes."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._response = response
+
+    def header(self, name: str) -> str | None:
+        """Return a header of the response."""
+        return self._response.headers.get(name)
+
+    def read_into(self, buffer: memoryview) -> None:
+        """Fill a buffer of bytes.
+
+        Raises:
+            RequestFailed: the body ends before.
+        """
+        done = 0
+        while done < len(buffer):
+            count = self._response.readinto(buffer[done:])
+            if not count:
+                raise RequestFailed(f"the server's answer ends {len(buffer) - done} bytes early")
+            done += count
+
+    def read_rest(self, most: int) -> bytes:
+        """Return what is left of the body; raises `RequestFailed` where that is more than ``most`` bytes."""
+        rest = bytearray()
+        while len(rest) <= most:
+            piece = self._response.read(min(most + 1 - len(rest), 1 << 20))
+            if not piece:
+                return bytes(rest)
+            rest += piece
+        raise RequestFailed(f"the server's answer has more than the {most} bytes that it may have there")
+
+
+class Connection:
+    """Sends requests to one server, one at a time, and opens its connection anew where the last one is lost or idle."""
+
+    def __init__(self, target: str, *, headers: Mapping[str, str], timeout_s: float) -> None:
+        """Keep where the server is; nothing is opened.
+
+        Args:
+            target: the URL under which the protocol's paths lie.
+            headers: of every request.
+            timeout_s: how long it may neither send nor take a byte.
+        """
+        parts = urlsplit(target)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._http = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Accept-Encoding": "identity", **headers}
+        self._timeout_s = timeout_s
+        self._used_s = 0.0
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        end_s: float,
+        body: Sequence[bytes | memoryview] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Body:
+        """Send a request, and return the body of its answer, which must be read before the next request.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: behind the target, without a slash before it.
+            end_s: until when it must be answered, of `time.monotonic`.
+            body: its pieces.
+            headers: of this request.
+
+        Raises:
+            RequestFailed: the server answered with an error, or compressed; says what it said.
+            OSError, http.client.HTTPException: the connection failed, or took too long.
+        """
+        limits = TimeLimits(silence_s=self._timeout_s, end_s=end_s)
+        self._open(limits)
+        size = sum(len(memoryview(piece).cast("B")) if len(piece) else 0 for piece in body)
+        sent = {**self._headers, **(headers or {}), **({"Content-Length": str(size)} if body else {})}
+        self._http.response_class = lambda sock, *rest, **named: http.client.HTTPResponse(  # type: ignore[assignment]
+            _TimedSocket(sock, limits),  # type: ignore[arg-type]
+            *rest,
+            **named,
+        )
+        try:
+            self._http.request(method, f"{self._path}/{path}", body=body or None, headers=sent)
+        except (BrokenPipeError, ConnectionResetError):
+            if not body:
+                raise  # else the server may have answered before it was sent all
+        response = self._http.getresponse()
+        self._used_s = time.monotonic()
+        _expect_success(response)
+        return Body(response)
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        self._http.close()
+
+    def _open(self, limits: TimeLimits) -> None:
+        if time.monotonic() - self._used_s > KEEP_ALIVE_S:
+            self.close()
+        self._http.timeout = limits.left_s()
+        if self._http.sock is None:
+            self._http.connect()
+        self._http.sock.settimeout(limits.left_s())
+
+
+def _expect_success(response: http.client.HTTPResponse) -> None:
+    """Raise `RequestFailed` with the server's message, unless the response is a success and uncompressed."""
+    if response.status != HTTPStatus.OK:
+        explanation = response.read(LONGEST_EXPLANATION).decode(errors="replace")
+        wait = response.headers.get("Retry-After", "")
+        is_number = wait.isascii() and wait.isdigit() and len(wait) <= _LONGEST_WAIT_DIGITS
+        raise RequestFailed(
+            f"the server answered {response.status}: {explanation}", retry_after_s=int(wait) if is_number else 0
+        )
+    if (encoding := response.headers.get("Content-Encoding", "identity").lower()) not in ("", "identity"):
+        raise RequestFailed(f"the server compressed its answer ({encoding}), although it was not requested")
