@@ -18,7 +18,7 @@ yaml = pytest.importorskip("yaml")
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ci"
 GITHUB, GITLAB = (yaml.safe_load((FOLDER / name).read_text()) for name in ("github.yml", "gitlab.yml"))
-INSTALL = 'python -m pip install "mlbench-inference[cpu,report] @ $MLBENCH" .'
+INSTALL = 'python -m pip install "mlbench-inference[cpu,report] @ $MLBENCH" "$PRODUCT"'
 
 
 def options(service_ms):
@@ -139,7 +139,7 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
 
 def test_the_step_that_installs_finds_mlbench_where_the_variable_says(tmp_path):
     """Pip is asked what it would install of this checkout; the rest of the line is the product."""
-    dry = INSTALL.removesuffix(" .") + " --dry-run --no-deps --no-build-isolation --disable-pip-version-check"
+    dry = INSTALL.removesuffix(' "$PRODUCT"') + " --dry-run --no-deps --no-build-isolation --disable-pip-version-check"
     checkout = Checkout(tmp_path / "job", tmp_path / "none")
     status, printed = checkout.run(dry, {"MLBENCH": FOLDER.parents[1].as_uri()})
     assert (status, "Would install mlbench-inference-" in printed) == (0, True), printed
@@ -175,3 +175,17 @@ def test_what_steps_upload_and_cache_is_what_they_write():
     assert job["artifacts"]["paths"] == ["public", "summary.md"]
     assert job["artifacts"]["reports"] == {"junit": "junit.xml"}
     assert GITLAB["pages"]["needs"] == ["performance"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workflow", [GITHUB["env"], GITLAB["performance"]["variables"]], ids=["github", "gitlab"])
+def test_the_step_that_installs_takes_a_package_where_plugin_new_wrote_it(tmp_path, workflow):
+    """In a folder of the repository, whose top is no package."""
+    checkout = Checkout(tmp_path / "job", tmp_path / "none")
+    status, printed = checkout.run("mlbench plugin new acme", {})
+    assert status == 0, printed
+    dry = INSTALL.replace('"mlbench-inference[cpu,report] @ $MLBENCH" ', "--dry-run --no-deps --no-build-isolation ")
+    status, printed = checkout.run(dry, {**workflow, "PRODUCT": "./mlbench_acme"})
+    assert (status, "Would install mlbench-acme-" in printed) == (0, True), printed
+    status, printed = checkout.run(dry, workflow)
+    assert status != 0, "the top of this repository is no package"
