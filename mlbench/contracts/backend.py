@@ -75,6 +75,12 @@ class EnginePlan:
     instances: Annotated[Size | Literal["auto"], Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True)] = 1
     """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
     ``auto``: chosen in Offline by a short measured sweep."""
+    nodes: Annotated[int, Ge(0)] = 0
+    """Machines of a Ray cluster with an engine each, which take samples from one queue; 0: this machine, without
+    Ray."""
+    cluster: str = "auto"
+    """The Ray cluster whose nodes are used: ``HOST:PORT``; ``auto``: the one that this machine is in; ``local``: one of
+    this machine alone, started for the run."""
     prefill_tokens: Annotated[Size, Tunable((128, 256, 512, 1024, 2048), programs="generation")] = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
     answers are not held up."""
