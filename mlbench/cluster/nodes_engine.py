@@ -278,7 +278,7 @@ class NodesEngine(Engine):
         node.take_answer(None)
 
     def _lose_all(self, reason: str) -> None:
-        """End what runs since nobody watches the nodes any more."""
+        """End what runs since the nodes are not watched any more."""
         with self._losing:
             if self._is_leaving.is_set():
                 return

@@ -15,6 +15,7 @@ from mlbench.cluster.node import Listening, serve_node
 from mlbench.cluster.session import NodeConfig
 from mlbench.errors import describe_error
 from mlbench.execution.failures import ErrorReport, error_to_wire
+from mlbench.execution.supervisor import die_with_parent
 from mlbench.records.node_record import NodeRecord
 
 _MOST_OPEN = 1 << 20
@@ -55,6 +56,7 @@ class RayNode:
         """Begin to serve, and return where. ``processors`` is how many Ray was asked for here."""
         if os.environ.get("OMP_NUM_THREADS") == str(processors):
             del os.environ["OMP_NUM_THREADS"]  # Ray's: without Ray, libraries choose by the cores that there are
+        die_with_parent()  # Ray's process for this node: Ray itself takes longer to end what it has started
         self._thread.start()
         outcome = self._outcomes.get()
         if isinstance(outcome, Address):

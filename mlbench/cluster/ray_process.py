@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _set_environment(cluster: str) -> None:
-    """Say to Ray what it reads when it is imported: nothing leaves this machine that nobody asked for."""
+    """Say to Ray what it reads when it is imported: nothing leaves this machine unasked."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_gcs_rpc_server_reconnect_timeout_s"] = str(_HEAD_GONE_S)
     if cluster == LOCAL:

@@ -31,8 +31,10 @@ from mlbench.records.node_record import ClusterRecord, NetworkRecord
 
 logger = logging.getLogger(__name__)
 
-_PART_OF_RUN = f"{__name__}:part_of_run"
-_DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
+PART_OF_RUN = f"{__name__}:part_of_run"
+"""Makes an engine's parts in another process."""
+DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
+"""Says what a node of a cluster is."""
 _TYPICAL_SAMPLES = 64
 
 _SLOW_TRIAL = 2.0
@@ -106,7 +108,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
             )
         return
     assert instances != "auto"
-    building = Building(builder=_PART_OF_RUN, payload=asdict(job.spec))
+    building = Building(builder=PART_OF_RUN, payload=asdict(job.spec))
     with ReplicatedEngine(building, instances, model, job.plan, dataset) as replicated:
         yield RunningEngine(
             engine=replicated,
@@ -122,8 +124,8 @@ def _placement_of(job: Job) -> Placement:
         count=job.plan.nodes,
         cluster=job.plan.cluster,
         job=asdict(job.spec),
-        builder=_PART_OF_RUN,
-        describer=_DESCRIBE_NODE,
+        builder=PART_OF_RUN,
+        describer=DESCRIBE_NODE,
     )
 
 
