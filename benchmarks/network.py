@@ -32,6 +32,7 @@ import numpy as np
 
 from mlbench import Dataset, Engine, Model, Reply, Samples
 from mlbench.cluster.network_engine import NetworkEngine
+from mlbench.cluster.nodes_engine import NodesEngine
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
@@ -218,8 +219,8 @@ def loadgen_rate(job: Job, model: Model, dataset: Dataset, engine: Engine, sampl
     """Return samples per second of LoadGen's Offline query, and per processor second of this process."""
     load = LoadSettings(min_duration_ms=1, min_query_count=samples, target_qps=1.0, reply_checks=0)
     network = None
-    if isinstance(engine, NetworkEngine):
-        network = Network(names=engine.names, watch=engine.watch)
+    if isinstance(engine, NodesEngine):
+        network = Network(names=engine.names if isinstance(engine, NetworkEngine) else None, watch=engine.watch)
     test = Test(
         scenario=job.scenario,
         mode=Mode.PERFORMANCE,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mlbench.cluster.cluster_check import check_cluster
 from mlbench.cluster.demand import NetworkDemand, check_network
 from mlbench.contracts.backend import EnginePlan, Probe
 from mlbench.contracts.power import AUTO, NONE
@@ -71,6 +72,12 @@ class ResolvedRequest(RunRequest):
     """The compliance test that the run is; None: a run for a result."""
     replay: ReplayRecord | None = None
     """The run that it replays; None: it replays none."""
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether other machines answer its samples, over a network or as nodes of a cluster."""
+        nodes = self.settings.by_key.get("execution.nodes")
+        return self.network is not None or bool(nodes and nodes.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +193,11 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
     """Return a request with its precision and these settings; raises as `resolve`."""
     scenario, plan = plugins.scenario(request.scenario), settings.fill("execution", EnginePlan())
     check_network(request.network, request.entry, scenario, plan)
+    check_cluster(plan, scenario, has_network=request.network is not None)
     check_demand(plan, scenario)
     if request.network:
         request.network.check_served(request.workload, request.backend, request.profile, request.weights)
-    if request.power not in (AUTO, NONE) and request.network:
+    if request.power not in (AUTO, NONE) and (request.network or plan.nodes):
         raise UsageError(f"power meter {request.power} cannot measure other machines.", hint="Use --power none.")
     if request.power not in (AUTO, NONE) and (reason := plugins.meter_fault(request.power)):
         raise UnavailableError(f"power meter {request.power} cannot measure here: {reason}.")

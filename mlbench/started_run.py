@@ -64,7 +64,7 @@ class StartedRun:
     def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
         """Return the facts of a run that begins now."""
         created = datetime.now(UTC)
-        versions = {} if request.network else dict(plugins.probe(request.backend).versions)
+        versions = {} if request.has_nodes else dict(plugins.probe(request.backend).versions)
         environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         return cls(
@@ -76,7 +76,7 @@ class StartedRun:
             started_ns=time.monotonic_ns(),
             environment=environment,
             versions=versions,
-            ceilings=None if request.network else load_ceilings(environment),
+            ceilings=None if request.has_nodes else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
             number_format=None if request.network else _number_format(request, plugins),
         )
@@ -90,9 +90,9 @@ class StartedRun:
             settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
-            power=NONE if request.network else request.power,
+            power=NONE if request.has_nodes else request.power,
             uncounted=_uncounted(request, self.ceilings),
-            machine="" if request.network else _machine_key(self.environment),
+            machine="" if request.has_nodes else _machine_key(self.environment),
             network=request.network.spec if request.network else None,
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
             variant=request.entry.variant,
@@ -167,7 +167,7 @@ class StartedRun:
 
 def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None) -> str:
     """Return why the work of graph calls is not counted; empty: it is."""
-    if request.network:
+    if request.has_nodes:
         return "other machines did the work"
     return "" if ceilings else ONCE
 

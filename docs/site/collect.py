@@ -17,6 +17,7 @@ SECTIONS = {
         "docs/reading-a-result.md",
         "docs/reports.md",
         "docs/network-division.md",
+        "docs/nodes.md",
         "docs/submission-trees.md",
         "docs/audit.md",
         "docs/tuning.md",

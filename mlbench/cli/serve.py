@@ -85,7 +85,7 @@ def command(
     replaces them, and settings of the workload are always this machine's. The token file is written if there is none:
     copy it to the client.
     """
-    from mlbench.cluster.addresses import Address, make_token
+    from mlbench.cluster.addresses import Address, make_token, read_token
     from mlbench.cluster.node import Listening, serve_node
     from mlbench.cluster.session import NodeConfig
     from mlbench.discovery import Plugins
@@ -109,7 +109,7 @@ def command(
     config = NodeConfig(facts=facts, builder=_BUILDER, settings=settings, most_open=most_open)
     listening = Listening(
         address=address,
-        token_file=token_file.expanduser().resolve(),
+        token=read_token(token_file.expanduser()),
         certificate=certificate,
         key=key,
         preload=modules_of(plugins.workload(workload), plugins.backend(chosen)),

@@ -35,7 +35,6 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
 
     from mlbench.cluster.acceptor import Acceptor
-    from mlbench.cluster.addresses import read_token
     from mlbench.cluster.session import NodeConfig, Session
     from mlbench.cluster.tls import server_context
 
@@ -43,7 +42,7 @@ def main() -> int:
     config = NodeConfig.model_validate(said["config"])
     tls = server_context(Path(said["certificate"]), Path(said["key"])) if said["certificate"] else None
     session = Session(config, lambda: _leave(acceptor))
-    acceptor = Acceptor(listener, read_token(Path(said["token_file"])), tls, session)
+    acceptor = Acceptor(listener, bytes.fromhex(said["token"]), tls, session)
     acceptor.start()
     os.write(int(sys.argv[2]), b".")
     os.close(int(sys.argv[2]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -44,7 +44,7 @@ class NetworkDemand:
         if not spec.connections >= 1:
             raise UsageError(f"{spec.connections} connections to a node.", hint="Expected at least 1.")
         nodes = tuple(ask_facts(spec))
-        _check_alike(spec.nodes, nodes)
+        check_alike(spec.nodes, nodes)
         return cls(spec=spec, nodes=nodes)
 
     @property
@@ -113,7 +113,8 @@ def check_network(network: NetworkDemand | None, entry: EntryDemand, scenario: S
         )
 
 
-def _check_alike(addresses: tuple[str, ...], nodes: tuple[NodeRecord, ...]) -> None:
+def check_alike(addresses: Sequence[str], nodes: Sequence[NodeRecord]) -> None:
+    """Raise `UsageError` where nodes have one name, or differ in what all nodes of a run have in common."""
     first, *others = nodes
     names = [node.name for node in nodes]
     for place, node in enumerate(nodes):

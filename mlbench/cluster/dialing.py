@@ -142,10 +142,11 @@ def ask_facts(spec: NetworkSpec) -> Sequence[NodeRecord]:
         UsageError: one does not answer, is no node, or refuses this client.
     """
     dialer = Dialer.of_spec(spec)
-    return [_facts_of(Address.parse(text), dialer) for text in spec.nodes]
+    return [ask_node(Address.parse(text), dialer) for text in spec.nodes]
 
 
-def _facts_of(address: Address, dialer: Dialer) -> NodeRecord:
+def ask_node(address: Address, dialer: Dialer) -> NodeRecord:
+    """Return what a node says of itself; raises as `ask_facts`."""
     asking = Asking()
     with closing(open_link(dialer.dial(address), "facts", "", asking.take, asking.note_end)):
         message = asking.answer(_ANSWERS_WITHIN_S)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from mlbench.cluster.addresses import Address, read_token
+from mlbench.cluster.addresses import Address
 from mlbench.cluster.session import NodeConfig
 from mlbench.cluster.tls import server_context
 from mlbench.errors import MlbenchError, UsageError
@@ -31,7 +31,7 @@ class Listening:
     """Where a node listens, and who may connect."""
 
     address: Address
-    token_file: Path
+    token: bytes
     certificate: Path | None = None
     """PEM; None: no TLS."""
     key: Path | None = None
@@ -49,17 +49,16 @@ def serve_node(config: NodeConfig, listening: Listening, on_ready: Callable[[Add
         on_ready: called with the address, once clients can connect.
 
     Raises:
-        UsageError: the address is not available, or token or certificate cannot be read.
+        UsageError: the address is not available, or the certificate cannot be read.
         MlbenchError: a process of a run ends as soon as it is started.
     """
-    read_token(listening.token_file)
     key = listening.key or listening.certificate
     if listening.certificate and key:
         server_context(listening.certificate, key)
     words = json.dumps(
         {
             "config": config.model_dump(mode="json"),
-            "token_file": str(listening.token_file),
+            "token": listening.token.hex(),
             "certificate": str(listening.certificate or ""),
             "key": str(key or ""),
             "preload": list(listening.preload),

@@ -88,6 +88,8 @@ class RemoteNode:
         self.ended = ""
         """How it was lost; empty while it serves."""
         self.round_trip_ns = 0
+        self.device: str | None = None
+        """What its engine runs on, once its runtime was asked about."""
         self.traffic = NodeTraffic()
         """What went to it before the last look."""
         self._asking = Asking()
@@ -205,13 +207,20 @@ class RemoteNode:
             link.close(patience_s)
 
     def _give(self, samples: Samples, test: int, is_flushed: bool) -> None:
-        """Send samples over the connection whose turn it is: one message, and nothing of another query in it."""
-        forms, arrays = samples_to_wire(samples.data())
         self._occupancy.change(len(samples))
+        self._send_samples(samples, test, is_flushed)
+
+    def _send_samples(self, samples: Samples, test: int, is_flushed: bool) -> None:
+        """Send samples with their data: one message, and nothing of another query in it."""
+        forms, arrays = samples_to_wire(samples.data())
+        facts = {"test": test, "first": samples.ids[0], "forms": forms, "is_flushed": is_flushed}
+        self._send_in_turn([numbers(samples.indices), *arrays], **facts)
+
+    def _send_in_turn(self, arrays: Sequence[np.ndarray], **facts: Any) -> None:
+        """Send samples over the connection whose turn it is."""
         link = self._samples[self._next % len(self._samples)]
         self._next += 1
-        facts = {"test": test, "first": samples.ids[0], "forms": forms, "is_flushed": is_flushed}
-        _send(link, "samples", [numbers(samples.indices), *arrays], **facts)
+        _send(link, "samples", arrays, **facts)
 
 
 def _send(link: Link, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:

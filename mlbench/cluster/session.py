@@ -7,6 +7,8 @@ from a client           facts                              arrays
 ``start``               job
 ``warm_up``             forms                              those of the samples
 ``report``              what
+``load``, ``unload``                                       dataset indices
+``vary``                variations (by index)
 ``name``, ``ping``
 ``samples``             test, first, forms, is_flushed     dataset indices, those of the samples
 ``flush``
@@ -16,6 +18,9 @@ from a client           facts                              arrays
 to a session, of which a node has one at a time. ``start``, ``warm_up`` and ``report`` come over the control connection,
 and are answered with ``done`` or ``refused`` in their order, ``name`` and ``ping`` with ``named`` and ``pong`` at once.
 Answers to samples are an instance's (`mlbench.execution.instances.messages`), and go where the samples came from.
+
+Where nodes have the data themselves (`NodeConfig.has_data`), ``samples`` and ``warm_up`` have dataset indices alone,
+and ``load``, ``unload`` and ``vary`` are for such nodes, as for an instance.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from mlbench.cluster.link import Link
+from mlbench.cluster.own_data import OwnDataServing
 from mlbench.cluster.received import ReceivedSamples
 from mlbench.cluster.sample_form import SampleReader, samples_from_wire
 from mlbench.contracts.dataset import Dataset
@@ -63,6 +69,8 @@ class NodeConfig(Stored):
     """The node's own, which replace a client's."""
     most_open: int
     """How many samples it holds at most: a client that sends more is refused."""
+    has_data: bool = False
+    """Whether it loads samples itself, and is sent their numbers alone."""
 
 
 class Session:
@@ -77,7 +85,7 @@ class Session:
         self._id = ""
         self._control: Link | None = None
         self._questions: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._serving: _Serving | None = None
+        self._serving: _Serving | OwnDataServing | None = None
 
     def take(self, link: Link, message: Message) -> None:
         """Handle a message.
@@ -92,7 +100,7 @@ class Session:
                 link.send("pong")
             case "control", "name":
                 link.send("named", name=self._config.facts.name)
-            case "control", "start" | "warm_up" | "report":
+            case "control", "start" | "warm_up" | "report" | "load" | "unload" | "vary":
                 self._questions.put(message)
             case "samples", "samples" | "flush" if self._serving:
                 self._serving.take(link, message)
@@ -143,17 +151,22 @@ class Session:
 
     def _answer(self, message: Message, control: Link, stack: ExitStack) -> None:
         if message.kind == "start":
-            self._serving = self._start(message.facts["job"], control, stack)
-            control.send("done", fingerprints=self._serving.fingerprints())
+            part, engine = self._start(message.facts["job"], stack)
+            self._serving = self._serve(part, engine, control)
+            control.send("done", fingerprints=fingerprints_of(part.model, part.dataset))
         elif self._serving is None:
             raise NoMessageError(f"a {message.kind!r} before a start")
+        elif isinstance(self._serving, OwnDataServing):
+            self._serving.answer(message)
         elif message.kind == "warm_up":
             capacity = self._serving.warm_up(message)
             control.send("done", batch=capacity.batch, in_flight=capacity.in_flight)
-        else:
+        elif message.kind == "report":
             control.send("done", answer=self._serving.answer(message.facts["what"]))
+        else:
+            raise NoMessageError(f"a {message.kind!r} to a node without data")
 
-    def _start(self, job: Mapping[str, Any], control: Link, stack: ExitStack) -> _Serving:
+    def _start(self, job: Mapping[str, Any], stack: ExitStack) -> tuple[Part, Engine]:
         own = self._config.facts
         for name in _SHARED_FACTS:
             if job[name] != getattr(own, name):
@@ -167,6 +180,11 @@ class Session:
         made = engine_of(part.backend, part.model, part.plan)
         with contain_refusals(made):
             engine = stack.enter_context(made)
+        return part, engine
+
+    def _serve(self, part: Part, engine: Engine, control: Link) -> _Serving | OwnDataServing:
+        if self._config.has_data:
+            return OwnDataServing(part, engine, control)
         if not isinstance(program := part.model.program, GenerationProgram):
             program.listener = lambda done, of: control.send("step", done=done, of=of)
         return _Serving(part, engine, self._config.most_open)
@@ -184,10 +202,6 @@ class _Serving:
         self._received = ReceivedSamples(part.dataset.count)
         self._replies: dict[tuple[Link, int], _NodeReply] = {}
         self._submitting = threading.Lock()  # connections have a thread each, and an engine is called by one
-
-    def fingerprints(self) -> dict[str, str]:
-        """Return the hashes of what this node has."""
-        return fingerprints_of(self._part.model, self._part.dataset)
 
     def take(self, link: Link, message: Message) -> None:
         """Give the engine samples, or flush it.

@@ -79,6 +79,12 @@ class EnginePlan:
     """NVIDIA GPUs for ``instances``, as CUDA_VISIBLE_DEVICES names them: ``0,1`` or ``MIG-...,MIG-...``. They are given
     out in turn, so that several instances may share one. Each sees its own alone, and has cores of its NUMA node; one
     instance is then a process of its own, too. Empty: each backend chooses."""
+    nodes: Annotated[int, Ge(0)] = 0
+    """Machines of a Ray cluster with an engine each, which take samples from one queue; 0: this machine, without
+    Ray."""
+    cluster: str = "auto"
+    """The Ray cluster whose nodes are used: ``HOST:PORT``; ``auto``: the one that this machine is in; ``local``: one of
+    this machine alone, started for the run."""
     prefill_tokens: Annotated[Size, Tunable((128, 256, 512, 1024, 2048), programs="generation")] = 512
     """Tokens of prompts that are read in one call, padding included. A longer prompt is read in pieces, so that running
     answers are not held up."""

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import mlperf_loadgen
@@ -72,8 +73,8 @@ def drive(  # noqa: PLR0913 - a test has these parts
     """Run one test; LoadGen's logs are in ``folder``, which is created.
 
     Call it from one thread of the process at a time. ``section`` is entered when samples are loaded, and left when they
-    have been answered; it must not raise. ``network`` is how an engine is reached whose samples travel, of a test that
-    says so (`Test.is_remote`).
+    have been answered; it must not raise. ``network`` is how an engine is reached that is on other machines, of a
+    test that says so (`Test.is_remote`).
 
     Raises:
         DataError: the dataset could not load a sample.
@@ -120,9 +121,15 @@ def _fast_sut(sut: Sut) -> Iterator[int]:
         mlperf_loadgen.DestroyFastSUT(handle)
 
 
-def _handle(test: Test, sut: Sut, network: Network | None) -> AbstractContextManager[int]:
+@contextmanager
+def _handle(test: Test, sut: Sut, network: Network | None) -> Iterator[int]:
     assert test.is_remote is bool(network)
-    return dispatch_library(sut, network, holds_queries=test.scenario.sends_rate) if network else _fast_sut(sut)
+    with dispatch_library(sut, network.names) if network and network.names else _fast_sut(sut) as handle:
+        if network is None:
+            yield handle
+            return
+        with network.watch(partial(sut.lose, holds_queries=test.scenario.sends_rate)):
+            yield handle
 
 
 def _start(test: Test, sut: AbstractContextManager[int], qsl: Qsl, dataset: Dataset, folder: Path) -> None:

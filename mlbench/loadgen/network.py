@@ -1,4 +1,6 @@
-"""The network division's way of driving: LoadGen's query dispatch library (QDL) in the place of its SUT.
+"""An engine on other machines: how LoadGen drives it, and what ends a test that has lost one.
+
+In the network division that is LoadGen's query dispatch library (QDL), in the place of its SUT.
 
 Source: MLPerf Inference v4.1 rules, network division; LoadGen 6.0.17, ``ConstructQDL``.
 """
@@ -27,25 +29,19 @@ NETWORK_SUT = "Network SUT"
 class Network:
     """What LoadGen's side knows of an engine that is reached over a network."""
 
-    names: Callable[[], Sequence[str]]
-    """Asks each node for its unique name, over the network."""
     watch: Callable[[Callable[[str], None]], AbstractContextManager[None]]
     """While it is entered, calls a function with the reason when a node is lost."""
+    names: Callable[[], Sequence[str]] | None = None
+    """Asks each node for its unique name, over the network; None: this is not the network division, and LoadGen drives
+    as it does without nodes."""
 
 
 @contextmanager
-def dispatch_library(sut: Sut, network: Network, *, holds_queries: bool) -> Iterator[int]:
-    """Give LoadGen's handle of a QDL that passes queries to a SUT; a lost node ends the test.
-
-    Args:
-        sut: takes the queries.
-        network: the nodes.
-        holds_queries: what `Sut.lose` does with queries after that.
-    """
-    handle = mlperf_loadgen.ConstructQDL(partial(_issue, sut), sut.flush, partial(_name, network))
+def dispatch_library(sut: Sut, names: Callable[[], Sequence[str]]) -> Iterator[int]:
+    """Give LoadGen's handle of a QDL that passes queries to a SUT; ``names`` are the nodes'."""
+    handle = mlperf_loadgen.ConstructQDL(partial(_issue, sut), sut.flush, partial(_name, names))
     try:
-        with network.watch(partial(sut.lose, holds_queries=holds_queries)):
-            yield handle
+        yield handle
     finally:
         mlperf_loadgen.DestroyQDL(handle)
 
@@ -54,10 +50,10 @@ def _issue(sut: Sut, queries: Sequence[Any]) -> None:
     sut.issue([each.id for each in queries], [each.index for each in queries])
 
 
-def _name(network: Network) -> str:
+def _name(names: Callable[[], Sequence[str]]) -> str:
     """Return the name of the whole; an exception would end the process."""
     try:
-        return f"{NETWORK_SUT}: {', '.join(network.names())}"
+        return f"{NETWORK_SUT}: {', '.join(names())}"
     except Exception as error:  # the test that follows says what is wrong with the nodes
         logger.exception("the nodes' names are not known")
         return f"{NETWORK_SUT}: names unknown ({describe_error(error)})"

@@ -66,7 +66,7 @@ class Test:
     longest_answer: int = 1
     """Tokens in an answer at most."""
     is_remote: bool = False
-    """Whether samples travel to the engine over a network."""
+    """Whether the engine is on other machines, one of which may be lost."""
     audit: str = ""
     """Text of the ``audit.config`` under which a performance test runs; empty: none."""
 

@@ -98,6 +98,7 @@ class Sut:
         """
         self.lost_s, self.lost = time.monotonic(), reason
         self._holds_queries = holds_queries
+        self._ledger.fault_of_test(reason)  # there may be no open sample to fail
         self.abort(reason)
 
     def engine_call(self) -> str:

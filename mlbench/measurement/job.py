@@ -103,7 +103,7 @@ def test_of(job: Job, model: Model, limits: RunLimits, load: LoadSettings, mode:
         inferred_tokens=rules_of(job.workload).tokens_per_sample,
         equal_issue=limits.equal_issue,
         longest_answer=_longest_answer(model),
-        is_remote=job.spec.network is not None,
+        is_remote=job.spec.network is not None or job.plan.nodes > 0,
     )
 
 

@@ -91,7 +91,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         if rates:
             assert job.plan.instances != "auto"
             counts = dataclasses.replace(counts, instances=job.plan.instances, instance_sweep_samples_per_s=rates)
-        network, runtime = ready.network_record(), facts.runtime(ready.runtime)
+        runtime, reached = facts.runtime(ready.runtime), ready.reached()
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
         channel.progress("spot check")
@@ -149,7 +149,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         },
         "samples": {"dataset": dataset.count, "issued": issued},
         "lateness": traffic[Mode.PERFORMANCE].late,
-        "network": network,
+        **reached,
     }
     return RunOutcome.of_values(outcome)
 

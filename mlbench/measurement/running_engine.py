@@ -8,7 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mlbench.cluster.cluster_engine import ClusterEngine
 from mlbench.cluster.network_engine import NetworkEngine
+from mlbench.cluster.placed_nodes import Placement
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, Samples
 from mlbench.contracts.generation import GenerationProgram
@@ -25,11 +27,14 @@ from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.loadgen.network import Network
 from mlbench.measurement.job import Job
 from mlbench.records.job_spec import JobSpec
-from mlbench.records.node_record import NetworkRecord
+from mlbench.records.node_record import ClusterRecord, NetworkRecord
 
 logger = logging.getLogger(__name__)
 
-_PART_OF_RUN = f"{__name__}:part_of_run"
+PART_OF_RUN = f"{__name__}:part_of_run"
+"""Makes an engine's parts in another process."""
+DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
+"""Says what a node of a cluster is."""
 _TYPICAL_SAMPLES = 64
 
 _SLOW_TRIAL = 2.0
@@ -51,9 +56,9 @@ class RunningEngine:
     peak_memory_bytes: Callable[[], int]
     """Peak memory of all its processes, including this one; of nodes only this one."""
     network: Network | None = None
-    """How its nodes are reached; None: samples do not travel."""
-    network_record: Callable[[], NetworkRecord | None] = lambda: None
-    """What went to the nodes before the last look at the engine's statistics."""
+    """How its nodes are reached; None: it has none."""
+    reached: Callable[[], Mapping[str, NetworkRecord | ClusterRecord]] = dict
+    """What went to the nodes before the last look at the engine's statistics, by the name of its part of the record."""
 
 
 @contextmanager
@@ -74,7 +79,19 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
                 runtime=remote.runtime,
                 peak_memory_bytes=peak_bytes,
                 network=Network(names=remote.names, watch=remote.watch),
-                network_record=remote.record,
+                reached=lambda: {"network": remote.record()},
+            )
+        return
+    if job.plan.nodes:
+        with ClusterEngine(job.spec, model, dataset, _placement_of(job)) as placed:
+            yield RunningEngine(
+                engine=placed,
+                dataset=placed.library,
+                vary=placed.vary,
+                runtime=placed.runtime,
+                peak_memory_bytes=peak_bytes,
+                network=Network(watch=placed.watch),
+                reached=lambda: {"cluster": placed.record()},
             )
         return
     if instances == 1 and not job.plan.devices:
@@ -91,7 +108,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
             )
         return
     assert instances != "auto"
-    building = Building(builder=_PART_OF_RUN, payload=asdict(job.spec))
+    building = Building(builder=PART_OF_RUN, payload=asdict(job.spec))
     with ReplicatedEngine(building, instances, model, job.plan, dataset) as replicated:
         yield RunningEngine(
             engine=replicated,
@@ -100,6 +117,16 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
             runtime=replicated.runtime,
             peak_memory_bytes=lambda: peak_bytes() + replicated.peak_memory_bytes(),
         )
+
+
+def _placement_of(job: Job) -> Placement:
+    return Placement(
+        count=job.plan.nodes,
+        cluster=job.plan.cluster,
+        job=asdict(job.spec),
+        builder=PART_OF_RUN,
+        describer=DESCRIBE_NODE,
+    )
 
 
 def part_of_run(payload: Mapping[str, Any]) -> Part:

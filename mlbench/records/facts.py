@@ -67,11 +67,12 @@ def _clocks(record: RunRecord) -> str:
 
 def _nodes(record: RunRecord) -> str:
     """Return what answered the samples: other machines over a network, or the one that is the hardware."""
-    if not record.network:
+    if not record.network and not record.cluster:
         return "none"
-    machines = Counter(each.node.environment.machine for each in record.network.nodes)
+    machines = Counter(each.node.environment.machine for each in record.nodes)
     each = ", ".join(f"{count} x {machine}" for machine, count in sorted(machines.items()))
-    return f"{each}{', TLS' if record.network.is_encrypted else ''}"
+    is_encrypted = record.network is not None and record.network.is_encrypted
+    return f"{each}{' of a cluster' if record.cluster else ''}{', TLS' if is_encrypted else ''}"
 
 
 def _model(record: RunRecord) -> str:

@@ -44,6 +44,17 @@ class ReachedNodeRecord(Stored):
     """While it had one sample or more."""
     in_flight_ns: Count
     """From sending to the answer, summed over samples."""
+    device: str | None = None
+    """What its engine ran on, as its backend names it; null: it does not say, or the node was lost."""
+
+
+class ClusterRecord(Stored):
+    """The nodes of a Ray cluster that answered a run's samples, each with the data itself."""
+
+    address: str
+    """How the cluster was asked for: ``HOST:PORT``, ``auto`` or ``local``."""
+    ray_version: str
+    nodes: list[ReachedNodeRecord]
 
 
 class NetworkRecord(Stored):

@@ -9,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 
 from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
-from mlbench.records.node_record import NetworkRecord
+from mlbench.records.node_record import ClusterRecord, NetworkRecord
 from mlbench.records.run_record import AccuracyRecord, LatenessRecord, ResultRecord, SeedsRecord, VerdictRecord
 from mlbench.records.stored import Runtime, Statistics, Stored
 from mlbench.records.work_record import EnergyRecord, WorkRecord
@@ -45,6 +45,7 @@ class RunOutcome(Stored):
     runtime: Runtime
     fingerprints: dict[str, str]
     network: NetworkRecord | None = None
+    cluster: ClusterRecord | None = None
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Self:

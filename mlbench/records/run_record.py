@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,7 +14,7 @@ from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
-from mlbench.records.node_record import NetworkRecord
+from mlbench.records.node_record import ClusterRecord, NetworkRecord, ReachedNodeRecord
 from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
@@ -299,6 +300,9 @@ class RunRecord(Stored):
     """The nodes that answered the samples, where these travelled over a network; null: this machine did, or it failed
     before it had reached them."""
 
+    cluster: ClusterRecord | None = None
+    """The nodes of a Ray cluster that answered the samples; null: there were none, or it failed before it had them."""
+
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None
     result: ResultRecord | None = None
@@ -355,6 +359,11 @@ class RunRecord(Stored):
     def model(self) -> str:
         """Return the workload's name, with the accuracy where one was asked for: ``bert``, ``bert-99.9``."""
         return self.entry.model if self.entry else self.workload
+
+    @property
+    def nodes(self) -> Sequence[ReachedNodeRecord]:
+        """Return the other machines that answered its samples, as parts of a cluster or over a network."""
+        return self.network.nodes if self.network else self.cluster.nodes if self.cluster else ()
 
     @property
     def is_open(self) -> bool:

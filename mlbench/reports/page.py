@@ -189,13 +189,15 @@ def _conditions(record: RunRecord) -> Iterator[str]:
         yield f"  {name:<22} {version}"
     for name, fingerprint in record.fingerprints.items():
         yield f"  {name:<22} {fingerprint[:16]}"
-    for node in record.network.nodes if record.network else ():
+    for node in record.nodes:
         yield f"  {f'node {node.node.name}':<22} {', '.join(_node(node))}"
 
 
 def _node(node: ReachedNodeRecord) -> Iterator[str]:
     """Yield what a node is, and what it did in the performance test."""
     yield f"{node.node.environment.processor}"
+    if node.device and node.device != "cpu":
+        yield node.device
     yield f"{node.address}, round trip {duration(node.round_trip_ns)}"
     yield plural(node.samples, "sample")
     if node.elapsed_ns:

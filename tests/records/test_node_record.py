@@ -10,7 +10,7 @@ from mlbench.comparison.comparability import differences
 from mlbench.records.environment import observe_environment
 from mlbench.records.facts import CONDITIONS
 from mlbench.records.job_spec import NetworkSpec
-from mlbench.records.node_record import NetworkRecord
+from mlbench.records.node_record import ClusterRecord, NetworkRecord
 from mlbench.records.run_record import RunRecord
 
 
@@ -92,3 +92,11 @@ def test_the_network_of_a_job_survives_json():
 )
 def test_what_a_precision_is_made_of_is_a_fact_where_the_backend_says_it(a_run, number_format, said):
     assert CONDITIONS["number_format"](a_run(number_format=number_format)) == said
+
+
+def test_a_run_on_nodes_of_a_cluster_differs_from_one_over_a_network_and_from_one_without(network_run, reached, a_run):
+    cluster = ClusterRecord(address="auto", ray_version="2.60.0", nodes=[reached()])
+    on_nodes = a_run(cluster=cluster.model_dump(mode="json"))
+    assert RunRecord.model_validate_json(on_nodes.text()).nodes == [reached()]
+    assert "nodes" in {each.fact for each in differences(a_run(), on_nodes)}
+    assert "nodes" in {each.fact for each in differences(network_run(reached()), on_nodes)}

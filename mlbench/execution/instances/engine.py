@@ -20,7 +20,6 @@ from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
 from mlbench.engine_statistics import statistics_from_json
 from mlbench.errors import describe_error
-from mlbench.execution.batching import by_length, passes
 from mlbench.execution.cores import Core, core_groups
 from mlbench.execution.devices import named_devices, near_cores
 from mlbench.execution.instances.dispatcher import Dispatcher
@@ -28,6 +27,7 @@ from mlbench.execution.instances.instance import Instance
 from mlbench.execution.instances.messages import Message, numbers
 from mlbench.execution.instances.resource_check import cores_for
 from mlbench.execution.instances.sample_store import SampleStore
+from mlbench.execution.instances.sorted_samples import put_sorted
 from mlbench.execution.instances.statistics import add_calls, add_statistics
 from mlbench.execution.variations import Variation
 from mlbench.runtime_facts import merge_runtimes, runtime_from_json
@@ -118,11 +118,7 @@ class ReplicatedEngine(Engine):
         if not self._is_sorted:
             self._shared().put(samples, reply)
             return
-        parts = passes(samples.indices) if self._is_language else [range(len(samples))]
-        for each in parts:
-            part = samples if len(parts) == 1 else samples[each.start : each.stop]
-            part = by_length(part, [self._lengths.get(index, 0) for index in part.indices])
-            self._shared().put(part, reply, is_apart=len(parts) > 1)
+        put_sorted(self._shared(), samples, reply, self._lengths, by_pass=self._is_language)
 
     def capacity(self) -> Capacity:
         """Ask for as many samples as all instances do."""

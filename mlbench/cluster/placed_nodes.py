@@ -1,0 +1,85 @@
+"""The run's side of the nodes that Ray has placed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlbench.errors import UsageError
+from mlbench.execution.failures import error_from_wire, report_from_values
+from mlbench.execution.instances.messages import Line
+from mlbench.execution.side_process import SideProcess
+
+_ENDS_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What Ray is asked to place."""
+
+    count: int
+    cluster: str
+    job: Mapping[str, Any]
+    """The fields of a `JobSpec`."""
+    builder: str
+    """See `NodeDemand`."""
+    describer: str
+
+
+class PlacedNodes:
+    """Nodes that Ray has placed and watches, through a process of its own."""
+
+    def __init__(self, placement: Placement, on_lost: Callable[[int | None, str], None]) -> None:
+        """Have nodes placed; wait until each can be connected.
+
+        Args:
+            placement: how many, where, and what they serve.
+            on_lost: called with the number of a node that Ray has lost, or None where Ray itself is, and a predicate.
+
+        Raises:
+            MlbenchError: there is no such cluster, it has too few nodes, or one cannot serve.
+        """
+        self._where = placement.cluster
+        self._on_lost = on_lost
+        self._is_leaving = False
+        self._process = SideProcess("mlbench.cluster.ray_process")
+        self._line = Line(self._process.line)
+        self._thread = threading.Thread(target=self._listen, name="mlbench-ray", daemon=True)
+        try:
+            self._place(placement)
+        except BaseException:
+            self.close()
+            raise
+        self._thread.start()
+
+    def _place(self, placement: Placement) -> None:
+        fields = {name: getattr(placement, name) for name in ("count", "cluster", "job", "builder", "describer")}
+        self._line.send("place", **fields)
+        message = self._line.receive()
+        if message is None:
+            raise UsageError(
+                f"no Ray cluster can be used at {self._where}: Ray ended the process that asked for it.",
+                hint="Set execution.cluster to HOST:PORT of its head; the run's log has what Ray says.",
+            )
+        if message.kind == "refused":
+            raise error_from_wire(report_from_values(message.facts.get("error")))
+        self.addresses: list[str] = message.facts["addresses"]
+        self.token = bytes.fromhex(message.facts["token"])
+        self.ray_version: str = message.facts["ray"]
+
+    def close(self) -> None:
+        """Give the nodes back."""
+        self._is_leaving = True
+        self._process.hang_up()
+        self._process.wait(_ENDS_WITHIN_S)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._process.line.close()
+
+    def _listen(self) -> None:
+        while message := self._line.receive():
+            self._on_lost(message.facts["number"], f"was lost, says Ray: {message.facts['reason']}")
+        if not self._is_leaving:
+            self._on_lost(None, f"the Ray cluster ({self._where}) is gone: its head does not answer")

@@ -1,0 +1,133 @@
+"""Samples as numbers to nodes that have the data; nodes are threads of this process, so that Ray is not needed."""
+
+import logging
+
+import networked
+import numpy as np
+import pytest
+from networked import Kept, numbered
+
+from mlbench import Samples
+from mlbench.cluster.addresses import Address
+from mlbench.cluster.cluster_engine import ClusterEngine, NumberedNode
+from mlbench.cluster.dialing import Dialer, ask_node
+from mlbench.cluster.nodes_engine import FoundNodes
+from mlbench.cluster.placed_nodes import Placement
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.errors import UsageError
+from mlbench.loadgen.drive import drive
+from mlbench.loadgen.network import Network
+from mlbench.loadgen.scenarios import SERVER
+from mlbench.loadgen.settings import Mode, Seeds, Test
+from mlbench.loadgen.watchdog import ProgressCallbacks
+from mlbench.records.job_spec import JobSpec
+
+
+class Loaded(networked.Numbers):
+    """Has what was loaded, and no other sample."""
+
+    def __init__(self):
+        self._there = set()
+
+    def load(self, indices):
+        self._there.update(indices)
+
+    def unload(self, indices):
+        self._there.difference_update(indices)
+
+    def sample(self, index):
+        if index not in self._there:
+            raise LookupError(f"sample {index} is not loaded")
+        return np.array([index])
+
+
+class Standing(ClusterEngine):
+    """Nodes that stand at addresses, placed by the test."""
+
+    addresses = ()
+
+    def _find_nodes(self):
+        dialer = Dialer(token=networked.TOKEN, tls=None)
+        places = [Address.parse(text) for text in self.addresses]
+        nodes = [NumberedNode(each, ask_node(each, dialer)) for each in places]
+        return FoundNodes(nodes=nodes, dialer=dialer, connections=1)
+
+    def record(self):
+        raise AssertionError("it has no cluster")
+
+
+def standing(addresses):
+    fields = {"workload": "numbers", "backend": "doubling", "scenario": "Server", "profile": "mini", "tier": "smoke"}
+    job = JobSpec(**fields, weights="trained", precision="fp32", settings={}, folder="/")
+    placement = Placement(count=len(addresses), cluster="auto", job={}, builder="", describer="")
+    engine = Standing(job, networked.model(), networked.Numbers(), placement)
+    engine.addresses = addresses
+    return engine
+
+
+def loading(job):
+    return networked.Part(
+        backend=networked.DoublingBackend(), model=networked.model(), plan=networked.EnginePlan(), dataset=Loaded()
+    )
+
+
+@pytest.fixture
+def two(environment):
+    """Return an engine over two nodes that have the data."""
+    named = [networked.config(environment, name, builder="doubling") for name in ("north", "south")]
+    configs = [each.model_copy(update={"has_data": True, "builder": "test_cluster_engine:loading"}) for each in named]
+    with networked.nodes(*configs) as addresses:
+        engine = standing(addresses)
+        with engine:
+            yield engine
+
+
+def test_nodes_load_samples_themselves_and_answer_their_numbers(two):
+    two.library.load(range(40))
+    two.warm_up(numbered(1))
+    reply = Kept()
+    two.submit(Samples(range(1000, 1040), range(40), two.library), reply)
+    reply.wait(40)
+    assert reply.answers == {1000 + number: 2 * number for number in range(40)}
+    two.statistics()
+    assert sum(each.samples for each in two.reached_nodes()) == 40
+
+
+def test_a_sample_that_no_node_has_loaded_fails_and_is_not_answered(two, caplog):
+    caplog.set_level(logging.CRITICAL)
+    two.library.load([1])
+    two.warm_up(numbered(1))
+    two.library.unload([1])
+    reply = Kept()
+    two.submit(Samples([1001], [1], two.library), reply)
+    reply.wait(1)
+    assert reply.answers == {}
+    assert "sample 1 is not loaded" in reply.failures[1001]
+
+
+def test_a_node_with_other_data_is_named_before_anything_runs(environment):
+    config = networked.config(environment, builder="with_other_data").model_copy(update={"has_data": True})
+    with networked.nodes(config) as addresses:
+        engine = standing(addresses)
+        with pytest.raises(UsageError, match=r"node node-1 .* has not the data of this machine: other numbers"), engine:
+            pass
+
+
+def test_a_cluster_that_is_lost_while_no_sample_is_open_makes_the_run_invalid_and_is_named(two, tmp_path, caplog):
+    caplog.set_level(logging.CRITICAL)
+    two.library.load(range(64))
+    two.warm_up(numbered(1))
+    load = LoadSettings(performance_sample_count=64, min_duration_ms=100, min_query_count=10, target_qps=100.0)
+    test = Test(
+        scenario=SERVER,
+        mode=Mode.PERFORMANCE,
+        load=load,
+        reply=networked.Doubles.reply,
+        seeds=Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4),
+        server_latency_ms=1000.0,
+        is_remote=True,
+    )
+    two._lose_placed(None, "the Ray cluster (auto) is gone")  # noted before the test, which has no sample yet
+    network = Network(watch=two.watch)
+    traffic = drive(test, two, networked.Numbers(), tmp_path / "logs", ProgressCallbacks(), network=network)
+    assert traffic.faults[0] == "the Ray cluster (auto) is gone"
