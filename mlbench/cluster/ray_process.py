@@ -133,10 +133,10 @@ class _Nodes:
                 hint="Install the same mlbench and Ray on all of them.",
             ) from error
         if found.error is not None:
-            error = error_from_wire(found.error)
-            if isinstance(error, ProcessEndedError):
-                raise error
-            raise type(error)(f"a node of the cluster: {error.message}", hint=error.hint)
+            refusal = error_from_wire(found.error)
+            if isinstance(refusal, ProcessEndedError):
+                raise refusal
+            raise type(refusal)(f"a node of the cluster: {refusal.message}", hint=refusal.hint)
         address: str = found.address
         return address
 
