@@ -37,7 +37,7 @@ def check_cluster(plan: EnginePlan, scenario: Scenario, *, has_network: bool) ->
     if plan.batching == "inline":
         raise UsageError(
             f"{asked} in {scenario.name}, where one thread asks and answers (execution.batching is inline).",
-            hint="Leave it at 0 here; Server and Offline use nodes.",
+            hint="Leave execution.nodes at 0 here, or choose another scenario.",
         )
     if plan.cluster not in (AUTO, LOCAL):
         Address.parse(plan.cluster)
