@@ -97,12 +97,11 @@ def test_a_sample_that_no_node_has_loaded_fails_and_is_not_answered(two, caplog)
     caplog.set_level(logging.CRITICAL)
     two.library.load([1])
     two.warm_up(numbered(1))
-    two.library.unload([1])
     reply = Kept()
-    two.submit(Samples([1001], [1], two.library), reply)
+    two.submit(Samples([1002], [2], two.library), reply)
     reply.wait(1)
     assert reply.answers == {}
-    assert "sample 1 is not loaded" in reply.failures[1001]
+    assert "sample 2 is not loaded" in reply.failures[1002]
 
 
 def test_a_node_with_other_data_is_named_before_anything_runs(environment):

@@ -48,8 +48,9 @@ def test_the_results_of_the_scenarios_in_the_report_are_explained_alone(a_server
 
 
 def test_the_result_of_a_scenario_from_outside_is_explained_as_that_of_its_kind(a_server_run):
-    facts = a_server_run(1).scenario_facts.model_dump(mode="json") | {"arrivals": "one by one", "percentile": 0.5}
-    text = text_of(a_server_run(1, scenario="Burst", scenario_facts=facts))
+    run = a_server_run(1, scenario="SingleStream")
+    facts = run.scenario_facts.model_copy(update={"percentile": 0.5})
+    text = text_of(run.model_copy(update={"scenario": "Burst", "scenario_facts": facts}))
     assert "Burst: 50th percentile latency of a query." in text
 
 
