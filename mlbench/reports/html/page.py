@@ -34,14 +34,6 @@ MINI_DATA = {
 }
 """What the mini profiles of the built-in workloads are made of."""
 
-_RESULTS = {
-    "SingleStream": "SingleStream: 90th percentile latency.",
-    "MultiStream": "MultiStream: 99th percentile latency of a query of eight.",
-    "Server": "Server: completed per second at the rate that was sent, within the latency limit.",
-    "Offline": "Offline: throughput.",
-}
-"""What the result of a scenario is."""
-
 
 def html_page(content: Content) -> str:
     """Return the page.
@@ -76,7 +68,7 @@ class _Page:
     palette: Palette
     workloads: Sequence[_WorkloadPart]
     machines: HtmlTable
-    scenario_note: str
+    scenarios: Sequence[str]
     spread: str
     published: Sequence[str]
     published_source: str
@@ -139,7 +131,7 @@ def _page(content: Content) -> _Page:
         palette=palette,
         workloads=[_workload_part(name, content, palette) for name in summary.workloads],
         machines=conditions.machines_table(summary),
-        scenario_note=" ".join(_RESULTS[each] for each in summary.scenarios if each in _RESULTS),
+        scenarios=summary.scenarios,
         spread=conditions.spread_line(summary),
         published=conditions.notes_on_published(summary),
         published_source=SOURCE,
