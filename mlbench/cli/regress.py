@@ -40,7 +40,7 @@ SUSPECTED = 3
     "other",
     metavar="COMMAND",
     help="The mlbench command installed with the baseline's product, such as old/bin/mlbench: what looks slower "
-    "or cannot be judged is measured again by both in turns, and that result counts.",
+    "or has no verdict is measured again by both in turns, and that result counts.",
 )
 @click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
 @across_option
@@ -124,7 +124,7 @@ class _Measuring:
 def _confirm(
     comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
 ) -> Comparison:
-    """Measure again in turns what looks slower or cannot be judged, and return the comparison with these speeds."""
+    """Measure again in turns what looks slower or has no verdict, and return the comparison with these speeds."""
     from mlbench.comparison.comparability import key_of, knowing
     from mlbench.comparison.compare import compare
     from mlbench.comparison.confirmation import cells_to_confirm, confirm
@@ -149,9 +149,7 @@ def _confirm(
 def _announce(cells: Sequence[Cell], pairs: int) -> None:
     """Say what is measured again, and why."""
     if not cells:
-        echo_line(
-            "--confirm: nothing to measure again: no speed is slower, suspected or without a verdict.", to_stderr=True
-        )
+        echo_line("--confirm: nothing to measure again: each speed has a verdict, and none is slower.", to_stderr=True)
     for cell in cells:
         verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
         echo_line(f"{cell.name}: measured again in turns, {pairs} runs of each side ({verdicts})", to_stderr=True)

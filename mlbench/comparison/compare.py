@@ -66,7 +66,7 @@ class Judged:
 
     @property
     def is_open(self) -> bool:
-        """Whether runs made in turns could settle it: it is slower than on other days, or cannot be judged by these."""
+        """Whether runs made in turns could settle it: it is slower than on other days, or these cannot tell."""
         is_untold = self.verdict is SpeedVerdict.CANNOT_TELL and self.effect is not None
         return self.is_by_history or (is_untold and (self.spread is None or self.spread.source is not Source.TURNS))
 
@@ -164,7 +164,7 @@ class Comparison:
     margin: float
     accuracy_margin: float = ACCURACY_MARGIN
     confirmed: tuple[Confirmation, ...] = ()
-    """Numbers that were measured again in turns because they were slower, suspected or could not be judged."""
+    """Numbers that were measured again in turns because they were slower, suspected or had no verdict."""
 
     @property
     def is_worse(self) -> bool:

@@ -22,8 +22,8 @@ def has_loss(cell: Cell) -> bool:
 def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
     """Return the comparison with the speeds of some cells replaced by those of runs made in turns.
 
-    A slowdown that these show too, without being significant, stays suspected; what could not be judged before can
-    become slower, faster or the same, and no suspicion.
+    A slowdown that these show too, without being significant, stays suspected; what had no verdict before can become
+    slower, faster or the same, and no suspicion.
     """
     measured = {cell.key: cell for cell in in_turns.cells if cell.speeds}
     pairs = [(cell, _confirmed(cell, measured.get(cell.key, cell), comparison.margin)) for cell in comparison.cells]
