@@ -192,7 +192,7 @@ class NodesEngine(Engine):
             if theirs.get(what) != ours:
                 name = {"data": "the data", "weights": "the weights"}.get(what, what)
                 raise UsageError(
-                    f"{node.title} has not {name} of {self.here}: {theirs.get(what, 'none')}, and {ours} here.",
+                    f"{node.title} does not have {name} of {self.here}: {theirs.get(what, 'none')}, and {ours} here.",
                     hint="Give all the same files; `mlbench verify` and the fingerprints of a record tell which.",
                 )
 

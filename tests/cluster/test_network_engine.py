@@ -92,7 +92,7 @@ def test_a_sample_that_is_answered_twice_invalidates_the_test(environment, token
 
 def test_other_data_on_a_node_is_refused_before_anything_runs(environment, token_file):
     there = config(environment, builder="with_other_data")
-    with nodes(there) as addresses, pytest.raises(UsageError, match="has not the data of this client") as caught:
+    with nodes(there) as addresses, pytest.raises(UsageError, match="does not have the data of this client") as caught:
         with engine_for(addresses, token_file):
             pass
     assert "other numbers, and numbers here" in str(caught.value)
