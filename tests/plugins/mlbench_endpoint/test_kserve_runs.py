@@ -24,8 +24,8 @@ PYTHON = os.environ.get("MLBENCH_KSERVE_PYTHON", "")
 
 WORKLOADS = ("resnet50", "bert")
 
-RATE = {"Server": {"load.target_qps": "8"}}
-"""Slow enough that no test waits for a busy machine for long."""
+RATE = {"Server": {"load.target_qps": "40"}}
+"""Half of what two cores answer; on busy ones the queue grows for twenty seconds, and is answered."""
 
 
 def exported(workload):
@@ -93,8 +93,7 @@ def run(workload, backend, scenario, results, **settings):
     return run_benchmark(resolve(request, plugins), plugins, lambda progress: None)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("tensors", ["binary", "json"])
+@pytest.mark.parametrize(("workload", "tensors"), [("resnet50", "binary"), ("bert", "binary"), ("bert", "json")])
 def test_scores_are_those_of_onnxruntime_in_process(url, workload, tensors, tmp_path):
     settings = {"protocol": "kserve", "url": url, "tensors": tensors}
     ours = run(workload, "endpoint", "Offline", tmp_path, **settings)
@@ -105,11 +104,10 @@ def test_scores_are_those_of_onnxruntime_in_process(url, workload, tensors, tmp_
     assert ours.engine.batches_by_size
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_samples_that_arrive_over_time_are_all_answered_right(url, workload, tmp_path):
+def test_samples_that_arrive_over_time_are_all_answered_right(url, tmp_path):
     """Whether a rate is held depends on what else the machine does."""
     settings = {"protocol": "kserve", "url": url, "tensors": "binary"}
-    record = run(workload, "endpoint", "Server", tmp_path, **settings)
+    record = run("resnet50", "endpoint", "Server", tmp_path, **settings)
     assert record.verdict.is_accurate
     (sound,) = [rule for rule in record.verdict.rules if rule.rule == "replies_sound"]
     assert sound.passed
