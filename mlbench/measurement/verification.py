@@ -31,6 +31,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "audit": _ONLY_THE_RECORD,
     "replay": _ONLY_THE_RECORD,
     "network": _ONLY_THE_RECORD,
+    "cluster": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
     "environment": "the machine at the time of the run; it may have changed",
