@@ -56,6 +56,11 @@ os.execv(command[0], command)
 STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with what takes long: where several processes share the tests, none is left alone with a long one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_terminal_summary(terminalreporter):
     """Say in which folders the time went; tests in several processes take it side by side."""
     spent_s = Counter()

@@ -108,7 +108,10 @@ def test_a_node_with_other_data_is_named_before_anything_runs(environment):
     config = networked.config(environment, builder="with_other_data").model_copy(update={"has_data": True})
     with networked.nodes(config) as addresses:
         engine = standing(addresses)
-        with pytest.raises(UsageError, match=r"node node-1 .* does not have the data of this machine: other numbers"), engine:
+        with (
+            pytest.raises(UsageError, match=r"node node-1 .* does not have the data of this machine: other numbers"),
+            engine,
+        ):
             pass
 
 

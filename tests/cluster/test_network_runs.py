@@ -198,4 +198,6 @@ def test_a_node_that_is_to_name_devices_is_refused_in_a_line(scene, token_file, 
 def test_other_data_on_the_node_is_refused_in_a_line(scene, token_file, environment):
     there = networked.config(environment, builder="with_other_data", workload="resnet50", backend="null", versions={})
     with networked.nodes(there) as [address]:
-        assert_refused(run(scene, token_file, [address], "--scenario", "Offline"), "does not have the data of this client")
+        assert_refused(
+            run(scene, token_file, [address], "--scenario", "Offline"), "does not have the data of this client"
+        )

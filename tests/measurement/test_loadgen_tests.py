@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mlbench import BatchProgram, Dataset, Engine, Model, ReplySpec
+from mlbench import BatchProgram, Dataset, Engine, EnginePlan, Model, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import AccuracyLog, read_detail
@@ -35,14 +35,13 @@ class One(BatchProgram):
 
 
 MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
+SPEC = SimpleNamespace(audit="", network=None)
 
 
 def asked(rules, scenario, mode=Mode.PERFORMANCE, **changes):
     """Return the test that a job of a workload asks for under the official limits."""
     limits = dataclasses.replace(official_limits(official_rules(rules), scenario), **changes)
-    job = SimpleNamespace(
-        spec=SimpleNamespace(audit="", network=None), scenario=scenario, workload=SimpleNamespace(rules=rules)
-    )
+    job = SimpleNamespace(spec=SPEC, plan=EnginePlan(), scenario=scenario, workload=SimpleNamespace(rules=rules))
     return test_of(job, MODEL, limits, LoadSettings(), mode)
 
 
@@ -159,7 +158,8 @@ def tests_of(tmp_path):
     def tests_of(scenario, engine=None, **load):
         load = LoadSettings(**{"min_duration_ms": 60, "min_query_count": 1, **load})
         job = SimpleNamespace(
-            spec=SimpleNamespace(audit="", network=None),
+            spec=SPEC,
+            plan=EnginePlan(),
             scenario=scenario,
             load=load,
             folder=tmp_path,

@@ -79,7 +79,8 @@ def measured(tmp_path):
 
     def measured(engine, scenario):
         workload = SimpleNamespace(name="sums", rules="resnet50", mini_server_latency_ms=None)
-        job = SimpleNamespace(scenario=scenario, load=LoadSettings(), folder=tmp_path, workload=workload, spec=SPEC)
+        asked = {"scenario": scenario, "load": LoadSettings(), "plan": EnginePlan(), "spec": SPEC}
+        job = SimpleNamespace(**asked, folder=tmp_path, workload=workload)
         limits = limits_of(workload, Numbers(), scenario, Tier.SMOKE, Profile.MINI)
         ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
         channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)

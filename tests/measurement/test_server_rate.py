@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mlbench import BatchProgram, Dataset, Engine, Model, Profile, ReplySpec
+from mlbench import BatchProgram, Dataset, Engine, EnginePlan, Model, Profile, ReplySpec
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import read_detail
@@ -58,7 +58,8 @@ SPEC = SimpleNamespace(network=None)
 
 def search_of(engine, folder, *, limit_ms=60_000, scenario=SERVER, **load):
     workload = SimpleNamespace(name="one", rules="resnet50", mini_server_latency_ms=limit_ms)
-    job = SimpleNamespace(scenario=scenario, load=LoadSettings(**load), folder=folder, workload=workload, spec=SPEC)
+    asked = {"scenario": scenario, "load": LoadSettings(**load), "plan": EnginePlan(), "spec": SPEC}
+    job = SimpleNamespace(**asked, folder=folder, workload=workload)
     limits = limits_of(workload, Numbers(), SERVER, Tier.SMOKE, Profile.MINI)
     ready = RunningEngine(engine=engine, dataset=Numbers(), runtime=dict, peak_memory_bytes=lambda: 0, vary=None)
     channel = SimpleNamespace(progress=lambda stage, **facts: None, stuck=lambda reason: None)
