@@ -246,6 +246,13 @@ def install_vllm_for_cpus(session: nox.Session) -> None:
 
 
 @nox.session
+def cluster(session: nox.Session) -> None:
+    """Run what starts a Ray cluster: beside other tests, Ray's nodes do not start within their 30 s."""
+    install(session, "dev")
+    session.run("pytest", "-m", "cluster", *session.posargs, env={"MLBENCH_TEST_CLUSTER": "1"})
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation as a site, with search; a link that leads nowhere, or any other warning, fails it."""
     install(session, "docs")

@@ -1,4 +1,8 @@
-"""`mlbench run --set execution.nodes=N` against a Ray cluster on this machine, each of whose nodes is a raylet."""
+"""`mlbench run --set execution.nodes=N` against a Ray cluster on this machine, each of whose nodes is a raylet.
+
+Ray gives a node 30 s to start, whatever else the machine does, so that these have a session of their own
+(``nox -s cluster``).
+"""
 
 import json
 import os
@@ -11,7 +15,11 @@ import psutil
 import pytest
 from ray_cluster import ENVIRONMENT, ray_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    pytest.mark.skipif("MLBENCH_TEST_CLUSTER" not in os.environ, reason="nox -s cluster"),
+]
 
 MLBENCH = [sys.executable, "-c", "from mlbench.cli import main; main()"]
 FEW = ["--tier", "smoke", "--power", "none", "--json"]
