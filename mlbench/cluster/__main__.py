@@ -5,19 +5,16 @@ A byte in the pipe says that clients can connect.
 
 from __future__ import annotations
 
-import faulthandler
 import importlib
 import json
-import logging
 import os
-import socket
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.execution.supervisor import die_with_parent
+from mlbench.execution.started_process import take_socket
 
 if TYPE_CHECKING:
     from mlbench.cluster.acceptor import Acceptor
@@ -28,11 +25,7 @@ _LEAVES_WITHIN_S = 10.0
 
 def main() -> int:
     """Serve the first client that opens a session, and leave when it is over."""
-    faulthandler.enable()
-    die_with_parent()
-    listener = socket.socket(fileno=int(sys.argv[1]))
-    listener.set_inheritable(False)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    listener = take_socket()
 
     from mlbench.cluster.acceptor import Acceptor
     from mlbench.cluster.session import NodeConfig, Session

@@ -13,7 +13,6 @@ to the run              ``lost``                       number of the node, reaso
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import os
 import secrets
@@ -29,7 +28,7 @@ from mlbench.cluster.addresses import Address
 from mlbench.errors import UsageError, describe_error, one_line
 from mlbench.execution.failures import ProcessEndedError, error_from_wire, error_to_wire
 from mlbench.execution.instances.messages import Line
-from mlbench.execution.supervisor import die_with_parent
+from mlbench.execution.started_process import take_socket
 
 AUTO, LOCAL = "auto", "local"
 
@@ -43,19 +42,14 @@ _MOST_REASON = 300
 
 def main() -> int:
     """Place nodes, watch them, and give them back."""
-    faulthandler.enable()
-    die_with_parent()
-    end = socket.socket(fileno=int(sys.argv[1]))
-    end.set_inheritable(False)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    line = Line(end)
+    line = Line(take_socket())
     asked = line.receive()
     if asked is None:
         return 0
     _set_environment(asked.facts["cluster"])
     try:
         nodes = _Nodes(asked.facts)
-    except Exception as error:  # told to the run, which decides what it means
+    except Exception as error:  # reported to the run, which decides what it means
         traceback.print_exc()
         line.send("refused", error=asdict(error_to_wire(error)))
         return 1
