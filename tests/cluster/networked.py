@@ -3,6 +3,7 @@
 import queue
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -229,3 +230,14 @@ class Kept(Reply):
 def numbered(*numbers):
     """Return samples with these numbers, under ids that are 1000 larger."""
     return Samples(tuple(1000 + number for number in numbers), numbers, Numbers())
+
+
+def started_test(results, seconds=180):
+    """Wait until LoadGen has opened the log of a performance test; return its folder."""
+    deadline_s = time.monotonic() + seconds
+    while time.monotonic() < deadline_s:
+        found = [file for file in results.rglob("performance/mlperf_log_detail.txt") if file.stat().st_size]
+        if found:
+            return found[0].parent
+        time.sleep(0.05)
+    raise AssertionError("no test was started")

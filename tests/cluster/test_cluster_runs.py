@@ -13,6 +13,7 @@ import time
 
 import psutil
 import pytest
+from networked import started_test
 from ray_cluster import ENVIRONMENT, ray_cluster
 
 pytestmark = [
@@ -70,17 +71,6 @@ def test_two_nodes_give_the_answers_and_the_accuracy_of_one(scene, cluster, tmp_
     assert all(each["samples"] > 0 and each["device"] == "cpu" for each in reached)
     assert len({each["node"]["name"] for each in reached}) == 2
     assert sum(each["samples"] for each in reached) == record["samples"]["issued"]
-
-
-def started_test(results, seconds=180):
-    """Wait until LoadGen has opened the log of a performance test; return its folder."""
-    deadline_s = time.monotonic() + seconds
-    while time.monotonic() < deadline_s:
-        found = [file for file in results.rglob("performance/mlperf_log_detail.txt") if file.stat().st_size]
-        if found:
-            return found[0].parent
-        time.sleep(0.05)
-    raise AssertionError("no test was started")
 
 
 def raylet_of_other_node(cluster):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import networked
@@ -86,17 +85,6 @@ def test_two_nodes_give_the_answers_and_the_accuracy_of_one(scene, token_file, t
     assert '"Network SUT: north, south"' in log
 
 
-def started_test(results, seconds=120):
-    """Wait until LoadGen has opened the log of a performance test; return its folder."""
-    deadline_s = time.monotonic() + seconds
-    while time.monotonic() < deadline_s:
-        found = [file for file in results.rglob("performance/mlperf_log_detail.txt") if file.stat().st_size]
-        if found:
-            return found[0].parent
-        time.sleep(0.05)
-    raise AssertionError("no test was started")
-
-
 def kill(node):
     node.worker.kill()
 
@@ -112,7 +100,7 @@ def test_a_node_that_is_killed_or_stopped_ends_the_run_and_is_named(scene, token
     with served(scene, token_file, *nodes) as started:
         words = command_of(token_file, [node.address for node in started], *load, *DELAYED, "--no-accuracy", *FEW)
         process = subprocess.Popen(words, env=scene, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        folder = started_test(tmp_path / "results")
+        folder = networked.started_test(tmp_path / "results")
         worker = started[1].worker
         how(started[1])
         said_there, errors = process.communicate(timeout=100)
