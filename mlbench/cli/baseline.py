@@ -26,11 +26,14 @@ def command() -> None:
 def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     """Store RUNs (runs, folders, tags) as baseline NAME, replacing an older one."""
     from mlbench.records.baselines import save_baseline
+    from mlbench.records.other_work import count_beside
     from mlbench.records.selection import records_named
 
     records = [record for run in runs for record in records_named(results, run)]
     save_baseline(results, name, records)
     echo_line(f"{name}: {len(records)} runs")
+    if found := count_beside([record.other_work for record in records]):
+        echo_line(f"{found}: measure again on a quiet machine before others are judged by these.")
 
 
 @command.command("list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mlbench.comparison.comparability import (
@@ -24,6 +24,7 @@ from mlbench.comparison.speeds import Sides, Speed, Tested, measure_speeds
 from mlbench.comparison.spread import ENOUGH_SESSIONS, Source, Spread
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
 from mlbench.errors import IncomparableRunsError
+from mlbench.records.other_work import count_beside
 from mlbench.records.run_record import RunRecord
 
 LEAST_SENSITIVE = 0.5
@@ -102,6 +103,8 @@ class Cell:
     """Runs that failed or are INVALID, with the reason; they are left out of the numbers."""
     differences: tuple[Difference, ...]
     """Facts that differ and were compared across, then facts that may differ."""
+    beside: tuple[str, ...] = ()
+    """Which side's runs were made beside other work on the machine, and how much."""
     lost: bool = False
     """Whether the base has valid runs and the new side has none."""
     is_without_base: bool = False
@@ -293,11 +296,18 @@ def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell
         misses_target=are_targets_met(base) and not are_targets_met(new),
         set_aside=tuple(aside),
         differences=(*forced, *further_differences(one, other)) if is_known else (),
+        beside=tuple(_describe_beside(sides)),
         lost=has_base and not has_new,
         is_without_base=not has_base,
         failed_runs=sum(bool(why_not_counted(record)) for record in new),
         new_runs=len(new),
     )
+
+
+def _describe_beside(sides: Sides) -> Iterator[str]:
+    for side, records in (("in the base", sides.again or sides.base), ("on the new side", sides.new)):
+        if found := count_beside([record.other_work for record in records]):
+            yield f"{side} {found}"
 
 
 def _speeds(sides: Sides, margin: float) -> list[Speed]:

@@ -14,6 +14,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Engine, GraphCalls
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import BatchProgram, Model
+from mlbench.contracts.runtime_facts import UNKNOWN
 from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.discovery import Plugins
@@ -31,6 +32,7 @@ from mlbench.measurement.judging import judge_run
 from mlbench.measurement.kept_batch import KeptBatch
 from mlbench.measurement.metering import Metering
 from mlbench.measurement.operation_counts import count_operations, work_of
+from mlbench.measurement.other_work import OtherWork
 from mlbench.measurement.overhead import measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
@@ -71,7 +73,8 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     metric = job.workload.metric(job.variant, dataset) if spec.wants_accuracy else None
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
     limits = audited_limits(with_own_limits(fit_to(by_rules, dataset, model), job.load), job)
-    metering, facts = Metering.from_request(spec.power, plugins), PluginFacts()
+    facts, metering = PluginFacts(), Metering.from_request(spec.power, plugins)
+    others = OtherWork(metering)
     kept = KeptBatch.find(job, model, plugins)
     job = kept.apply(job, plugins)
     channel.progress("compile")
@@ -84,7 +87,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         if metric and not spec.accuracy_of:
             traffic[Mode.ACCURACY], pace = tests.drive_accuracy(pace)
         metering.watch_idle()
-        traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, metering)
+        traffic[Mode.PERFORMANCE], load, ordered = tests.drive_performance(pace, others)
         channel.progress("statistics")
         counts = kept.note(facts.statistics(ready.engine.statistics))
         calls = facts.answer("work", lambda: _calls_of(ready.engine), otherwise=list[GraphCalls]())
@@ -104,14 +107,13 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     channel.progress("score")
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     issued = traffic[Mode.PERFORMANCE].issued
-    done_per_s = samples_per_s(detail, job.scenario)
     tokens = tokens_of(detail, job.scenario, rules_of(job.workload).token_key_of(job.scenario))
     work = facts.section(
         "work",
         lambda: (
             None
             if uncounted or "work" in facts.missing
-            else work_of(calls, model, job, counts, samples=issued, samples_per_s=done_per_s)
+            else work_of(calls, model, job, counts, samples=issued, samples_per_s=samples_per_s(detail, job.scenario))
         ),
         lambda: uncounted,
     )
@@ -136,6 +138,11 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         "loadgen_version": judgement.loadgen_version,
         "work": work,
         "energy": energy,
+        "other_work": facts.section(
+            "other_work",
+            lambda: others.record(is_elsewhere=bool(reached) or runtime.devices == UNKNOWN),
+            lambda: others.reason,
+        ),
         "load": facts.entries("load", lambda: dataclasses.asdict(load)),
         "limits": facts.entries("limits", lambda: dataclasses.asdict(limits)),
         "not_measured": {**facts.missing, **({"overhead": overhead.reason} if overhead.reason else {})},

@@ -37,6 +37,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "environment": "the machine at the time of the run; it may have changed",
     "peak_memory_bytes": _ONLY_THE_RECORD,
     "stages_ns": _ONLY_THE_RECORD,
+    "other_work": "the kernel counted it while the test ran",
     "lateness": "the harness counted it while the test ran; LoadGen counts late queries afterwards",
     "engine": _ENGINE,
     "runtime": _ENGINE,

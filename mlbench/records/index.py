@@ -31,7 +31,7 @@ from mlbench.records.run_record import FORMAT, RunRecord
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 6
+VERSION = 7
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
@@ -63,6 +63,7 @@ _COLUMNS = {
     ),
     "verdict": "STRUCT(is_valid BOOLEAN, is_accurate BOOLEAN, is_conformant BOOLEAN)",
     "energy": "STRUCT(joules DOUBLE, seconds DOUBLE, source VARCHAR, covers VARCHAR, joules_per_sample DOUBLE)",
+    "other_work": "STRUCT(processes DOUBLE, stolen DOUBLE)",
     "work": "STRUCT(operations_per_sample DOUBLE, bytes_per_sample DOUBLE)",
     "roofline": "STRUCT(share DOUBLE, bound VARCHAR)",
     "samples": "MAP(VARCHAR, BIGINT)",
@@ -91,6 +92,7 @@ VIEWS = {
             environment.machine, environment.cpu.model AS cpu, environment.allowance.threads AS threads,
             environment.accelerators[1].name AS accelerator, len(environment.accelerators) AS accelerators,
             environment.os, environment.kernel, environment.python, environment.load_average,
+            other_work.processes + other_work.stolen AS other_work,
             environment.libraries, fingerprints, settings, load, engine, runtime, mlbench_version, loadgen_version,
             imported
         FROM records""",

@@ -10,6 +10,7 @@ from pydantic import JsonValue, ValidationError
 from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
+from mlbench.records.other_work import OtherWorkRecord
 from mlbench.records.run_record import AccuracyRecord, LatenessRecord, ResultRecord, SeedsRecord, VerdictRecord
 from mlbench.records.stored import Runtime, Statistics, Stored
 from mlbench.records.work_record import EnergyRecord, WorkRecord
@@ -32,6 +33,7 @@ class RunOutcome(Stored):
     verdict: VerdictRecord
     lateness: LatenessRecord | None = None
     overhead_ns_per_sample: int | None
+    other_work: OtherWorkRecord | None = None
     energy: EnergyRecord | None
     work: WorkRecord | None
     not_measured: dict[str, str]

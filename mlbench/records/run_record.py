@@ -15,6 +15,7 @@ from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
 from mlbench.records.environment import Environment
 from mlbench.records.node_record import ClusterRecord, NetworkRecord, ReachedNodeRecord
+from mlbench.records.other_work import OtherWorkRecord
 from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
@@ -313,12 +314,13 @@ class RunRecord(Stored):
     overhead_ns_per_sample: Count | None = None
     """Overhead of the harness, measured with the run's engine over graphs that cost nothing; null where not
     measured."""
+    other_work: OtherWorkRecord | None = None
     energy: EnergyRecord | None = None
     work: WorkRecord | None = None
     roofline: RooflineRecord | None = None
     not_measured: dict[str, str] = Field(default_factory=dict)
-    """Why ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine`` or ``runtime`` is
-    missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
+    """Why ``other_work``, ``energy``, ``work``, ``roofline``, ``overhead`` or ``peak_memory`` is null; why ``engine``
+    or ``runtime`` is missing or incomplete: a plugin did not report it, or reported values that cannot be stored."""
     peak_memory_bytes: Count | None = None
     """Peak CPU memory of the run's process; null where the run failed. Of a device's own memory: ``runtime``."""
 

@@ -101,6 +101,8 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         yield "Slower than on other days: a step in the numbers. Measured in turns, code and machine can be told apart."
     for cell in comparison.cells:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
+    for cell in comparison.cells:
+        yield from (f"{cell.name}, {each}." for each in cell.beside)
     differing = dict.fromkeys(str(difference) for cell in comparison.cells for difference in cell.differences)
     yield from (f"{difference}." for difference in differing)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):

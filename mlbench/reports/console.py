@@ -31,7 +31,14 @@ SHORT_PRECISION = "in"
 def one_line(record: RunRecord) -> str:
     """Return a run in one line: what ran, its result, its validity and accuracy."""
     found = f"{result(record)}{percentile_beside(record)}"
-    return f"{_name(record)}: {found}, {standing(record)}, {accuracy(record)}{_not_official(record)}  [{record.run_id}]"
+    judged = f"{standing(record)}{_beside(record)}, {accuracy(record)}{_not_official(record)}"
+    return f"{_name(record)}: {found}, {judged}  [{record.run_id}]"
+
+
+def _beside(record: RunRecord) -> str:
+    """Return that other processes used the processors while the test ran; empty where they hardly did."""
+    work = record.other_work
+    return f" beside other work ({work.share:.0%} of the processors)" if work and work.is_noticeable else ""
 
 
 def _not_official(record: RunRecord) -> str:

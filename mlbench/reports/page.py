@@ -161,6 +161,9 @@ def _machine(record: RunRecord) -> Iterator[str]:
             f"{with_prefix(roofline.bytes_ceiling_per_s, 'B/s')}"
         )
         yield f"  {'share of the ceiling':<22} {roofline.share:.1%} of {roofline.bound} on {roofline.device}"
+    if others := record.other_work:
+        stolen = f", {others.stolen:.1%} by the virtual machine's host" if others.stolen else ""
+        yield f"  {'processors':<22} {others.processes:.1%} used by other processes{stolen}, during the test"
     if energy := record.energy:
         yield f"  {'energy':<22} {', '.join(_joules(energy))}"
         yield f"  {'measured':<22} {energy.covers}, by {energy.source}, in {energy.seconds:.1f} s"

@@ -227,6 +227,18 @@ def test_invalid_runs_are_named_and_never_averaged(runs, a_run):
     assert [line.split(":")[0] for line in cell.set_aside] == ["run-0"]
 
 
+def test_runs_beside_other_work_are_counted_for_each_side(runs):
+    busy = {"processes": 0.3, "stolen": 0.1}
+    (cell,) = compare(runs(STEADY), [*runs(STEADY), *runs([100.0], other_work=busy)]).cells
+    assert cell.beside == (
+        "on the new side 1 of 6 runs had other work beside them, which used up to 40% of the processors",
+    )
+    (cell,) = compare(runs(STEADY, other_work=busy), runs(STEADY)).cells
+    assert cell.beside == (
+        "in the base 5 of 5 runs had other work beside them, which used up to 40% of the processors",
+    )
+
+
 def test_a_result_of_zero_is_named_and_never_compared(runs):
     comparison = compare(runs(STEADY), [*runs(STEADY), *runs([0.0])])
     (cell,) = comparison.cells

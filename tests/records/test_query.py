@@ -46,9 +46,10 @@ def test_a_run_is_a_row_with_its_result_and_verdict(results, store):
 def test_energy_work_and_share_are_columns(results, store):
     energy = {"joules": 50.0, "seconds": 2.0, "source": "RAPL", "covers": "package-0", "joules_per_sample": 0.5}
     work = {"graphs": [], "operations_per_sample": 8e9, "bytes_per_sample": 1e8, "samples_per_s": 50.0}
-    store("one", energy=energy, work={**work, "useful_share": 1.0})
-    columns = "joules, joules_per_sample, watts, operations_per_sample, bytes_per_sample, ceiling_share"
-    assert ask(results, f"SELECT {columns} FROM runs").rows == ((50.0, 0.5, 25.0, 8e9, 1e8, None),)
+    other_work = {"processes": 0.25, "stolen": 0.125}
+    store("one", energy=energy, work={**work, "useful_share": 1.0}, other_work=other_work)
+    columns = "joules, joules_per_sample, watts, operations_per_sample, bytes_per_sample, ceiling_share, other_work"
+    assert ask(results, f"SELECT {columns} FROM runs").rows == ((50.0, 0.5, 25.0, 8e9, 1e8, None, 0.375),)
 
 
 def test_scores_and_latencies_are_tables_of_their_own(results, store):

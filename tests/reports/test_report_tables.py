@@ -271,12 +271,13 @@ def test_without_repeats_the_noise_is_not_known(a_run):
     assert spread_line(summarise({"": [a_run()]})).startswith("Nothing was repeated")
 
 
-def busy(a_run, environment, *loads, threads=4):
+def busy(a_run, environment, *loads, threads=4, **changes):
     allowance = environment.allowance.model_copy(update={"threads": threads})
     runs = [
         a_run(
             run_id=f"run-{number}",
             environment=environment.model_copy(update={"load_average": load, "allowance": allowance}),
+            **changes,
         )
         for number, load in enumerate(loads)
     ]
@@ -288,6 +289,17 @@ def test_a_machine_on_which_others_were_busy_too_is_reported(a_run, environment)
     assert busy(a_run, environment, 1.0, 4.4) == "load average 1.00 to 4.40 on 4 threads"
     assert busy(a_run, environment, 1.0, 4.6).endswith("other processes were running, so these numbers are noisy")
     assert busy(a_run, environment, None) == "not told"
+
+
+def test_other_work_that_was_counted_tells_more_than_the_load_average(a_run, environment):
+    quiet = {"other_work": {"processes": 0.02, "stolen": 0.0}}
+    assert busy(a_run, environment, 4.6, **quiet) == (
+        "load average 4.60 to 4.60 on 4 threads; hardly any other work during the tests"
+    )
+    loud = {"other_work": {"processes": 0.5, "stolen": 0.0}}
+    assert busy(a_run, environment, 0.1, 0.2, **loud).endswith(
+        "; 2 of 2 runs had other work beside them, which used up to 50% of the processors"
+    )
 
 
 def test_machines_that_differ_have_a_column_each(a_run, environment):

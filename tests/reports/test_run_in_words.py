@@ -286,6 +286,23 @@ def test_a_machine_not_watched_idle_has_no_idle_power(a_run):
     assert energy == ["600 J, 1.50 J/sample, 150.0 W"]
 
 
+BESIDE = {"processes": 0.45, "stolen": 0.03}
+
+
+def test_a_run_beside_other_work_says_so_in_its_line_and_asks_for_a_quiet_machine(a_run):
+    run = a_run(other_work=BESIDE)
+    assert ", valid beside other work (48% of the processors), acc 98.99 >= 98.00" in one_line(run)
+    assert next_step(run).startswith("Other work used 48% of the processors during the test: run it again on a quiet")
+    used = "processors             45.0% used by other processes, 3.0% by the virtual machine's host, during the test"
+    assert f"  {used}\n" in page(run)
+
+
+def test_a_run_beside_hardly_any_other_work_has_it_on_its_page_alone(a_run):
+    run = a_run(other_work={"processes": 0.02, "stolen": 0.0})
+    assert one_line(run) == one_line(a_run()) and next_step(run) == next_step(a_run())
+    assert "  processors             2.0% used by other processes, during the test\n" in page(run)
+
+
 WORK = {"graphs": [], "operations_per_sample": 8.2e9, "bytes_per_sample": 1.02e8, "samples_per_s": 91.6}
 ROOFLINE = {
     "device": "cpu",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.environment import Environment
+from mlbench.records.other_work import count_beside
 from mlbench.records.published import place_of, why_not_placed
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import overhead
@@ -161,6 +162,8 @@ def _load(runs: Sequence[RunRecord]) -> str:
     if not threads:
         return text
     text = f"{text} on {plural(threads, 'thread')}"
+    if works := [run.other_work for run in runs if run.other_work]:
+        return f"{text}; {count_beside(works) or 'hardly any other work during the tests'}"
     return f"{text}: other processes were running, so these numbers are noisy" if max(loads) > threads + 0.5 else text
 
 
