@@ -302,6 +302,36 @@ def test_runs_of_different_machines_are_refused(place):
     assert refused(place, build(place), "were made on different machines")
 
 
+NODE = {"address": "10.0.0.2:1", "round_trip_ns": 1, "ended": "", "samples": 1}
+TIMES = {"elapsed_ns": 1, "occupied_ns": 1, "in_flight_ns": 1}
+
+
+def on_cluster(place, file):
+    """Let a run have been made on two nodes like this machine."""
+    environment = json.loads(file.read_text())["environment"]
+    node = {
+        **{"name": "n", "mlbench_version": "1", "workload": "resnet50", "backend": "pytorch", "profile": "full"},
+        **{"weights": "trained", "precisions": ["fp32"], "versions": {}, "settings": {}, "environment": environment},
+    }
+    nodes = [NODE | TIMES | {"node": node | {"name": name}} for name in ("one", "two")]
+    change(file, cluster={"address": "auto", "ray_version": "2.49.0", "nodes": nodes})
+
+
+def test_runs_on_different_numbers_of_nodes_are_refused(place):
+    on_cluster(place, run_of(place) / "record.json")
+    done = build(place)
+    assert refused(place, done, "were made on 2 and 1 nodes.") or refused(place, done, "were made on 1 and 2 nodes.")
+
+
+def test_runs_on_a_cluster_make_entries_of_a_system_of_as_many_nodes(place):
+    for file in place.glob("results/*/record.json"):
+        on_cluster(place, file)
+    assert refused(place, build(place), "number_of_nodes of the system is '1', and run ")
+    change(place / "system.json", number_of_nodes="2")
+    done = build(place)
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from mlbench.contracts.load_pattern import Arrivals
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.environment import Environment
@@ -19,6 +20,13 @@ from mlbench.reports.units import percent, plural, quantity, size, three_digits
 from mlbench.runtime_facts import runtime_to_json
 
 _MEDIANS = ("50.00_percentile_per_query_latency", "50.00_percentile_latency")
+
+_RESULTS = {
+    Arrivals.ONE_BY_ONE: "{p:g}th percentile latency of a query",
+    Arrivals.AT_A_RATE: "completed per second at the rate that was sent, within the latency limit",
+    Arrivals.ALL_AT_ONCE: "throughput",
+}
+"""What the result of a scenario is, by when its queries arrive."""
 
 
 def _cell(text: str) -> TableCell | None:
@@ -165,6 +173,17 @@ def _load(runs: Sequence[RunRecord]) -> str:
     if works := [run.other_work for run in runs if run.other_work]:
         return f"{text}; {count_beside(works) or 'hardly any other work during the tests'}"
     return f"{text}: other processes were running, so these numbers are noisy" if max(loads) > threads + 0.5 else text
+
+
+def scenario_note(summary: Summary) -> str:
+    """Return what the results of the scenarios of these runs are."""
+    facts = {each.scenario: each.newest.scenario_facts for each in summary.combinations}
+    named = [(name, facts[name]) for name in summary.scenarios]
+    return " ".join(
+        f"{name}: {_RESULTS[each.arrivals].format(p=100 * (each.percentile or 0))}."
+        for name, each in named
+        if each.arrivals
+    )
 
 
 def spread_line(summary: Summary) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 
 from mlbench.comparison.compare import Comparison
 from mlbench.comparison.verdicts import SpeedVerdict
-from mlbench.contracts.load_pattern import Arrivals
 from mlbench.reports.comparison import comparison_notes
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
@@ -34,13 +33,6 @@ MINI_DATA = {
     "generated data": ("3d-unet", "bert", "dlrm-v2", "gptj", "llama2-70b", "mixtral-8x7b"),
 }
 """What the mini profiles of the built-in workloads are made of."""
-
-_RESULTS = {
-    Arrivals.ONE_BY_ONE: "{p:g}th percentile latency of a query",
-    Arrivals.AT_A_RATE: "completed per second at the rate that was sent, within the latency limit",
-    Arrivals.ALL_AT_ONCE: "throughput",
-}
-"""What the result of a scenario is, by when its queries arrive."""
 
 
 def html_page(content: Content) -> str:
@@ -139,7 +131,7 @@ def _page(content: Content) -> _Page:
         palette=palette,
         workloads=[_workload_part(name, content, palette) for name in summary.workloads],
         machines=conditions.machines_table(summary),
-        scenario_note=_scenario_note(summary),
+        scenario_note=conditions.scenario_note(summary),
         spread=conditions.spread_line(summary),
         published=conditions.notes_on_published(summary),
         published_source=SOURCE,
@@ -181,17 +173,6 @@ def _comparison_part(comparison: Comparison) -> _ComparisonPart:
         figure=run_charts.comparison_figure(comparison),
         table=results.comparison_rows_table(comparison),
         notes=list(comparison_notes(comparison)),
-    )
-
-
-def _scenario_note(summary: Summary) -> str:
-    """Return what the results of the scenarios of these runs are."""
-    facts = {each.scenario: each.newest.scenario_facts for each in summary.combinations}
-    named = [(name, facts[name]) for name in summary.scenarios]
-    return " ".join(
-        f"{name}: {_RESULTS[each.arrivals].format(p=100 * (each.percentile or 0))}."
-        for name, each in named
-        if each.arrivals
     )
 
 

@@ -45,6 +45,7 @@ class _FirstPage:
     tiers: Sequence[str]
     workloads: Mapping[str, str]
     results: HtmlTable
+    scenario_note: str
     changes: HtmlTable | None
     problems: Sequence[Problem]
     links: Mapping[str, str]
@@ -126,6 +127,7 @@ def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns,
         tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
         workloads={name: workload_page(name) for name in summary.workloads},
         results=tables.overview_table(summary),
+        scenario_note=conditions.scenario_note(summary),
         changes=tables.changes_table(changes, caption, base="", has_workload=True),
         problems=problems,
         links=tables.links_to_runs(summary, ""),

@@ -81,8 +81,15 @@ def check_records(system: System, records: Sequence[RunRecord]) -> None:
                 f"runs {first.run_id} and {record.run_id} were made on different machines.",
                 hint="A system is one machine: name the runs of one.",
             )
+        if _count_nodes(record) != _count_nodes(first):
+            raise UsageError(
+                f"runs {first.run_id} and {record.run_id} were made on {_count_nodes(first)} and "
+                f"{_count_nodes(record)} nodes.",
+                hint="A system has one number of nodes: name the runs of one.",
+            )
     environment, fields = first.environment, system.fields
     found = {
+        "number_of_nodes": str(_count_nodes(first)),
         "host_processor_model_name": environment.cpu.model,
         "accelerators_per_node": str(len(environment.accelerators)),
         **({"accelerator_model_name": _names(first)} if environment.accelerators else {}),
@@ -93,6 +100,11 @@ def check_records(system: System, records: Sequence[RunRecord]) -> None:
                 f"{name} of the system is {fields[name]!r}, and run {first.run_id} was made with {value!r}.",
                 hint="Describe the machine of the runs: `mlbench system describe` there.",
             )
+
+
+def _count_nodes(record: RunRecord) -> int:
+    """Return how many machines answered: those of a cluster, or this one."""
+    return len(record.cluster.nodes) if record.cluster else 1
 
 
 def _names(record: RunRecord) -> str:
