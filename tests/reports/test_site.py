@@ -78,6 +78,14 @@ def test_the_newest_session_is_shown_and_not_those_before(store, site):
     assert sorted(pages) == ["index.html", "runs/pytorch-5-3.html", "workloads/resnet50.html"]
 
 
+def test_only_scenarios_that_ran_are_explained(store, site):
+    store(0, 100.0)
+    text = Texts(site()["index.html"]).text
+    assert "Offline: throughput." in text
+    for other in ("SingleStream:", "MultiStream:", "Server:"):
+        assert other not in text
+
+
 def test_a_change_of_level_is_found_as_the_history_finds_it(store, site):
     for night in range(20):
         store(night, (100 if night < 12 else 80) + 0.1 * (night % 3))
