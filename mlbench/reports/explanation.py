@@ -54,14 +54,13 @@ def next_step(record: RunRecord) -> str:
     if not record.is_good:
         fixes = dict.fromkeys(rule.fix for rule in _failed(record) if rule.fix)
         return " ".join(fixes) or "The rules below say what was measured and what was demanded."
-    if (others := record.other_work) and others.is_noticeable:
-        return (
-            f"Other work used {others.share:.0%} of the processors during the test: run it again on a quiet machine, "
-            "and compare nothing with this."
-        )
     if record.imported or (record.tier, record.profile) == ("valid", "full"):
         return f"See where it stands among published results: mlbench published --place {record.run_id[-4:]}"
-    return f"To compare it later, measure it five times under a name: {_command(record)} --repeat 5 --tag before"
+    beside = ""
+    if (others := record.other_work) and others.is_noticeable:
+        beside = f"Other work used {others.share:.0%} of the processors during the test; do this on a quiet machine. "
+    again = f"{_command(record)} --repeat 5 --tag before"
+    return f"{beside}To compare it later, measure it five times under a name: {again}"
 
 
 def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
