@@ -16,9 +16,9 @@ FIRST = min(os.sched_getaffinity(0))
 
 
 def write_stat(path, *, user=0, nice=0, system=0, idle=0, waiting=0, interrupts=0, soft=0, stolen=0):
-    """Write the line of one processor that this process may use, and those of one that it may not; proc_stat(5)."""
-    ours = " ".join(map(str, (user, nice, system, idle, waiting, interrupts, soft, stolen, 0, 0)))
-    others = "9 9 9 9 9 9 9 9 9 9"
+    """Write the lines of a processor that this process may use, and of a busy one that it may not; proc_stat(5)."""
+    counts = (user, nice, system, idle, waiting, interrupts, soft, stolen, 0, 0)
+    ours, others = " ".join(map(str, counts)), f"{100 * sum(counts)} 0 0 0 0 0 0 0 0 0"
     path.write_text(f"cpu  {others}\ncpu{FIRST} {ours}\ncpu99999 {others}\nintr 1\n")
 
 
