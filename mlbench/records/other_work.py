@@ -29,7 +29,7 @@ class OtherWorkRecord(Stored):
 
     @property
     def is_noticeable(self) -> bool:
-        """Whether a run beside it says little about the product: a tenth or more."""
+        """Whether reports mention it: a tenth or more. No verdict depends on it."""
         return self.share >= _NOTICEABLE
 
 

@@ -91,14 +91,6 @@ def test_a_slower_backend_is_named_and_the_exit_status_is_1(mlbench, old, slow):
     assert "x 0.900" in row
 
 
-def test_a_baseline_made_beside_other_work_is_saved_and_said_to_be(mlbench, store):
-    busy = store("busy", [100, 101], other_work={"processes": 0.45, "stolen": 0.03})
-    assert mlbench("baseline", "save", "good", busy).stdout == (
-        "good: 2 runs\n2 of 2 runs had other work beside them, which used up to 48% of the processors: "
-        "measure again on a quiet machine before others are judged by these.\n"
-    )
-
-
 @pytest.mark.usefixtures("quiet_nights")
 @pytest.mark.parametrize("command", [("regress", "{}", "--baseline", "good"), ("compare", "good", "{}")])
 def test_runs_of_the_baseline_are_not_new_ones_though_the_name_of_the_new_ones_finds_them_too(
