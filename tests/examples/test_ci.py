@@ -22,7 +22,7 @@ GITHUB, GITLAB = (yaml.safe_load((FOLDER / name).read_text()) for name in ("gith
 INSTALL = 'python -m pip install "mlbench-inference[cpu,report] @ $MLBENCH" "$PRODUCT"'
 KEEP = (
     'python -m venv --clear "$BASELINE_ENV"',
-    '"$BASELINE_ENV/bin/python" -m pip install "mlbench-inference[cpu] @ $MLBENCH" "$PRODUCT"',
+    '"$BASELINE_ENV/bin/python" -m pip install -c versions.txt "mlbench-inference[cpu] @ $MLBENCH" "$PRODUCT"',
 )
 
 
@@ -66,6 +66,7 @@ class Checkout:
 def github_job(checkout, number, chosen):
     """Run the job as GitHub does: a step after a failed one runs only if it is asked for always."""
     expressions = {"github.sha": "a1b2c3", "github.run_id": f"{number}", "github.run_attempt": "1"}
+    expressions["github.ref == 'refs/heads/main'"] = "true"
     variables = {
         name: re.sub(r"\$\{\{ (.+?) \}\}", lambda found: expressions[found[1]], str(value))
         for name, value in {**GITHUB["env"], **chosen}.items()
@@ -87,7 +88,7 @@ def gitlab_job(checkout, number, chosen):
     server = {"CI_COMMIT_SHA": "a1b2c3", "CI_JOB_ID": f"{number}", "CI_PROJECT_PATH": "acme/npu"}
     variables = {
         name: re.sub(r"\$(CI_\w+)", lambda found: server[found[1]], value)
-        for name, value in {**job["variables"], **chosen}.items()
+        for name, value in {**job["variables"], **job["rules"][0]["variables"], **chosen}.items()
     } | server
     scripts = [line for line in (*job["before_script"], *job["script"]) if line != INSTALL]
     status, printed = checkout.run(without_installing("\n".join(scripts)), variables)
