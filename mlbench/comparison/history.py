@@ -12,9 +12,9 @@ import numpy as np
 
 from mlbench.comparison.comparability import Difference, differences, further_differences, key_of
 from mlbench.comparison.compare import cell_name
-from mlbench.comparison.effect import Effect, effect_of
+from mlbench.comparison.effect import Effect, effect_of, unknown_effect
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
-from mlbench.comparison.sessions import split_sessions
+from mlbench.comparison.sessions import split_sessions, split_tags
 from mlbench.comparison.verdicts import MARGIN, SpeedVerdict
 from mlbench.errors import UsageError
 from mlbench.records.facts import CONDITIONS
@@ -41,13 +41,16 @@ _SAME_THROUGHOUT = ("hardware", "data", "model")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One session of a history: its runs are too similar to be separate points."""
+    """The runs of one tag in one session: repeats are too similar to be separate points."""
 
     run_id: str
     """The id of its first run."""
     created: datetime
     value: float
     """The geometric mean of its runs."""
+    session: int
+    """Index of its session: points of one session share the machine's state."""
+    tag: str = ""
     runs: int = 1
 
 
@@ -56,7 +59,7 @@ class Step:
     """A change of level."""
 
     index: int
-    """Index of the first session after it."""
+    """Index of the first point after it."""
     effect: Effect
     """Effect of the level after it against the level before."""
     verdict: SpeedVerdict
@@ -67,7 +70,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Sessions between two steps."""
+    """Points between two steps."""
 
     first: int
     last: int
@@ -91,6 +94,11 @@ class History:
     """Runs that failed or are INVALID; they are not points."""
     reason: str
     """Why no steps were searched for; empty otherwise."""
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        return self.points[-1].session + 1
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -129,34 +137,42 @@ def histories_of(
     return [history for kind in sorted(kinds) for history in _histories(kinds[kind], margin, whole)]
 
 
-def steps_in(values: Sequence[float], *, higher_is_better: bool, margin: float = MARGIN) -> list[tuple[int, Effect]]:
+def steps_in(
+    values: Sequence[float], *, higher_is_better: bool, margin: float = MARGIN, sessions: Sequence[int] | None = None
+) -> list[tuple[int, Effect]]:
     """Return where the level of a series changes, and how much faster it is afterwards.
 
     Steps are proposed by a penalised least-squares fit of levels to the logarithms (PELT). A step is kept if it exceeds
     the margin and is significant in Welch's test, corrected for the choice among all places (Bonferroni); the least
-    significant is removed first, and the others are tested again.
+    significant is removed first, and the others are tested again. Values of one session have a machine's state in
+    common: the test counts their mean as one, and a level has three sessions at least.
 
     Args:
         values: positive, oldest first.
         higher_is_better: which way is faster.
         margin: smaller relative steps are ignored.
+        sessions: the session of each value; where left out, each value is one.
 
     Raises:
         UsageError: ruptures is not installed.
 
     Source: Killick, Fearnhead and Eckley, Optimal detection of changepoints with a linear computational cost, 2012.
     """
+    among = range(len(values)) if sessions is None else sessions
 
     @cache  # removing a step changes only its neighbours
     def effect(before: int, index: int, after: int) -> Effect:
-        return effect_of(values[before:index], values[index:after], higher_is_better=higher_is_better)
+        sides = [_means(values[one:end], among[one:end]) for one, end in ((before, index), (index, after))]
+        if min(map(len, sides)) < SHORTEST:
+            return unknown_effect(*(list(map(math.log, side)) for side in sides))
+        return effect_of(*sides, higher_is_better=higher_is_better)
 
-    proposed = _propose_steps(values)
+    proposed = _propose_steps(values, spread_of(_means(values, among)))
     while proposed:
         ends = [0, *proposed, len(values)]
         effects = dict(zip(proposed, map(effect, ends, proposed, ends[2:]), strict=True))
         p_values = {index: _adjust_p_value(effects, index, len(values), margin) for index in proposed}
-        least = max(proposed, key=p_values.__getitem__)
+        least = max(proposed, key=lambda index: (p_values[index], -abs(math.log(effects[index].ratio))))
         if p_values[least] < CHANCE:
             return list(effects.items())
         proposed.remove(least)
@@ -171,14 +187,27 @@ def spread_of(values: Sequence[float]) -> float:
     return float(_GAUSSIAN * np.median(np.abs(between - np.median(between))))
 
 
-def _propose_steps(values: Sequence[float]) -> list[int]:
+def _means(values: Sequence[float], sessions: Sequence[int]) -> list[float]:
+    """Return the geometric mean of each session's values."""
+    found: dict[int, list[float]] = {}
+    for value, session in zip(values, sessions, strict=True):
+        found.setdefault(session, []).append(value)
+    return [_mean(some) for some in found.values()]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the geometric mean; of one value exactly that value."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values)) if len(values) > 1 else values[0]
+
+
+def _propose_steps(values: Sequence[float], spread: float) -> list[int]:
     try:
         from ruptures import KernelCPD
     except ImportError:
         raise UsageError("steps in a history need ruptures.", hint="pip install 'mlbench-inference[history]'") from None
     if len(values) < 2 * SHORTEST:
         return []
-    logarithms = np.log(np.asarray(values, dtype=float)) / max(spread_of(values), _LEAST_SPREAD)
+    logarithms = np.log(np.asarray(values, dtype=float)) / max(spread, _LEAST_SPREAD)
     fit = KernelCPD(kernel="linear", min_size=SHORTEST).fit(logarithms.reshape(-1, 1))  # (runs, 1)
     return [int(index) for index in fit.predict(pen=PENALTY * math.log(len(values)))[:-1]]
 
@@ -215,28 +244,37 @@ def _history(
 ) -> History:
     first, found = runs[0][1], {id(record): measure.value for record, measure in runs}
     sessions = split_sessions([record for record, _ in runs])
-    points = [_point(session, [found[id(record)] for record in session]) for session in sessions]
-    values = [point.value for point in points]
-    if not reason and len(points) < 2 * SHORTEST:
-        reason = f"{len(points)} sessions; a step needs {SHORTEST} on each side"
-    steps = [] if reason else steps_in(values, higher_is_better=first.higher_is_better, margin=margin)
+    groups = [(index, some) for index, session in enumerate(sessions) for some in split_tags(session)]
+    points = [_point(some, [found[id(record)] for record in some], index) for index, some in groups]
+    values, among = [point.value for point in points], [point.session for point in points]
+    if not reason and len(sessions) < 2 * SHORTEST:
+        reason = f"{len(sessions)} session{'s' * (len(sessions) > 1)}; a step needs {SHORTEST} on each side"
+    better = first.higher_is_better
+    steps = [] if reason else steps_in(values, higher_is_better=better, margin=margin, sessions=among)
     return History(
         name=cell_name(runs[0][0]),
         measure=first.name,
         unit=first.unit,
         higher_is_better=first.higher_is_better,
         points=tuple(points),
-        spread=spread_of(values),
+        spread=spread_of(_means(values, among)),
         steps=tuple(
-            _step(index, effect, whole(sessions[index - 1][-1]), whole(sessions[index][0])) for index, effect in steps
+            _step(index, effect, whole(groups[index - 1][1][-1]), whole(groups[index][1][0])) for index, effect in steps
         ),
         reason=reason,
     )
 
 
-def _point(session: Sequence[RunRecord], values: Sequence[float]) -> Point:
-    mean = math.exp(math.fsum(map(math.log, values)) / len(values)) if len(values) > 1 else values[0]
-    return Point(run_id=session[0].run_id, created=session[0].created, value=mean, runs=len(session))
+def _point(runs: Sequence[RunRecord], values: Sequence[float], session: int) -> Point:
+    first = runs[0]
+    return Point(
+        run_id=first.run_id,
+        created=first.created,
+        value=_mean(values),
+        session=session,
+        tag=first.tag,
+        runs=len(runs),
+    )
 
 
 def _step(index: int, effect: Effect, before: RunRecord, after: RunRecord) -> Step:

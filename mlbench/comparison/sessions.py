@@ -32,6 +32,23 @@ def newest_session(records: Sequence[RunRecord]) -> list[RunRecord]:
     return sessions[-1] if sessions else []
 
 
+def newest_of_a_tag(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the runs of the newest session that have the tag of the newest run; empty for no runs.
+
+    A tag often names a commit, and a CI measures several of them in an afternoon.
+    """
+    session = newest_session(records)
+    return [record for record in session if record.tag == session[-1].tag]
+
+
+def split_tags(session: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """Return a session's runs of each tag, in the order of each tag's first run."""
+    tags: dict[str, list[RunRecord]] = {}
+    for record in session:
+        tags.setdefault(record.tag, []).append(record)
+    return list(tags.values())
+
+
 def without_those_of(base: Sequence[RunRecord], named: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the named runs that are not the base's own; all of them where there are no others.
 

@@ -19,16 +19,17 @@ def history_heading(history: History) -> str:
     """Return the title of a history: its runs, their number and their variation."""
     first, last = (f"{point.created:%Y-%m-%d}" for point in (history.points[0], history.points[-1]))
     aside = f", {history.set_aside} failed or INVALID" if history.set_aside else ""
-    runs, sessions = sum(point.runs for point in history.points), len(history.points)
-    among = "" if runs == sessions else f" in {plural(sessions, 'session')}"
+    runs, points, sessions = sum(point.runs for point in history.points), len(history.points), history.sessions
+    tags = f" of {plural(len({point.tag for point in history.points}), 'tag')}" if points > sessions else ""
+    among = "" if runs == sessions else f"{tags} in {plural(sessions, 'session')}"
     spread = f"{history.spread:.1%} from session to session" if sessions > 1 else "one session shows no spread"
     return f"{history.name}: {history.measure}, {plural(runs, 'run')}{among}{aside}, {first} to {last}, {spread}"
 
 
 def sparkline(history: History) -> str:
-    """Return a block per session, scaled to the largest value, with a bar at each step.
+    """Return a block per point, scaled to the largest value, with a bar at each step.
 
-    Of more than a hundred sessions each block is the mean of several.
+    Of more than a hundred points each block is the mean of several.
     """
     width = max(1, math.ceil(len(history.points) / _WIDEST))
     values = [math.log(point.value) for point in history.points]

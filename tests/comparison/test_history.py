@@ -1,5 +1,6 @@
 """Steps are found where they were put, and nowhere in noise."""
 
+import itertools
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -160,6 +161,44 @@ def test_repeats_of_a_night_are_one_point(nights):
         "resnet50 pytorch Offline fp32: throughput, 40 runs in 8 sessions, 2026-09-01 to 2026-09-08"
     )
     assert history.steps == ()
+
+
+def in_commits(runs, tags):
+    """Return the runs as two repeats of each of so many commits in a session, half an hour apart."""
+    made = []
+    for run, number in itertools.product(runs, range(2 * tags)):
+        changes = {"run_id": f"{run.run_id}-{number}", "tag": f"{run.tag}-{number // 2}"}
+        made.append(run.model_copy(update=changes | {"created": run.created + timedelta(minutes=30 * number)}))
+    return made
+
+
+def test_commits_of_one_afternoon_are_points_of_their_own(nights):
+    runs = in_commits(nights([100.0]), 3)
+    slow = [run.model_copy(update={"result": run.result.model_copy(update={"value": 66.0})}) for run in runs[4:]]
+    (history,) = histories_of([*runs[:4], *slow])
+    assert [(point.tag, round(point.value, 9), point.runs) for point in history.points] == [
+        ("night-0-0", 100.0, 2),
+        ("night-0-1", 100.0, 2),
+        ("night-0-2", 66.0, 2),
+    ]
+    assert (history.sessions, history.reason) == (1, "1 session; a step needs 3 on each side")
+    assert "6 runs of 3 tags in 1 session" in history_heading(history)
+
+
+def test_a_step_lies_at_the_commit_that_made_it(nights):
+    runs = in_commits(nights(noisy({0: 100, None: 12}, 5, spread=0.005)), 3)
+    from_here = next(index for index, run in enumerate(runs) if run.tag == "night-6-1")
+    slower = [run.model_copy(update={"result": run.result.model_copy(update={"value": 0.8 * run.result.value})})
+              for run in runs[from_here:]]  # fmt: skip
+    (history,) = histories_of([*runs[:from_here], *slower])
+    (step,) = history.steps
+    assert history.points[step.index].tag == "night-6-1"
+
+
+def test_an_afternoon_of_many_commits_on_a_slow_machine_is_no_step(nights):
+    """Six commits of one session are one observation of the machine, however close they lie."""
+    (history,) = histories_of(in_commits(nights([100.0, 101.0, 99.0, 100.0, 101.0, 90.0]), 6))
+    assert (len(history.points), history.steps) == (36, ())
 
 
 def test_runs_that_do_not_count_are_no_points(nights, a_failure):

@@ -23,7 +23,7 @@ BEGIN = datetime(2026, 11, 1, 8, 30, tzinfo=UTC)
 
 def history(*values, steps=(), runs=1, **changes):
     points = tuple(
-        Point(run_id=f"run-{number}", created=BEGIN + timedelta(days=number), value=value, runs=runs)
+        Point(run_id=f"run-{number}", created=BEGIN + timedelta(days=number), value=value, session=number, runs=runs)
         for number, value in enumerate(values)
     )
     fields = {

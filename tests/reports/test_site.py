@@ -78,6 +78,17 @@ def test_the_newest_session_is_shown_and_not_those_before(store, site):
     assert sorted(pages) == ["index.html", "runs/pytorch-5-3.html", "workloads/resnet50.html"]
 
 
+def test_the_newest_commit_of_an_afternoon_is_shown_and_not_its_mean_with_others(store, site):
+    for commit, value in enumerate((100.0, 101.0, 66.0)):
+        for repeat in (1, 2):
+            store(5, value + repeat, repeat=10 * commit + repeat, tag=f"commit-{commit}")
+    pages = {path: Texts(page) for path, page in site().items()}
+    assert pages["index.html"].has("67.5 samples/s valid, 2 runs")
+    assert pages["workloads/resnet50.html"].has("67.5 samples/s 67.0 to 68.0 samples/s, 2 runs")
+    assert pages["workloads/resnet50.html"].has("No steps searched for: 1 session; a step needs 3 on each side.")
+    assert site()["workloads/resnet50.html"].count("samples/s, commit-") == 3  # a dot each
+
+
 def test_only_scenarios_that_ran_are_explained(store, site):
     store(0, 100.0)
     text = Texts(site()["index.html"]).text
@@ -107,7 +118,7 @@ def test_many_sessions_are_drawn_as_means_of_neighbours(store, site):
         store(night, 100 + 0.1 * (night % 3))
     chart = site()["workloads/resnet50.html"]
     assert chart.count('aria-roledescription="point"') == 44  # 130 in threes
-    assert "mean of 3 sessions" in chart
+    assert "mean of 3 points" in chart
     assert Texts(chart).has("130 sessions.")
 
 

@@ -56,11 +56,12 @@ def history_figure(title: str, history: History) -> Figure:
 
 
 def _note(history: History) -> str:
-    """Return the newest level, how it came about, and how much sessions differ."""
-    level, count = history.levels[-1], len(history.points)
+    """Return the newest level, how much sessions differ, and why no steps were searched for."""
+    level, count = history.levels[-1], history.sessions
     better = "Higher" if history.higher_is_better else "Lower"
     noise = f" {history.spread:.1%} from session to session." if count > 1 else ""
-    return f"Now {quantity(level.value, history.unit)}. {better} is better. {plural(count, 'session')}.{noise}"
+    reason = f" No steps searched for: {history.reason}." if history.reason else ""
+    return f"Now {quantity(level.value, history.unit)}. {better} is better. {plural(count, 'session')}.{noise}{reason}"
 
 
 def _layers(history: History, steps: Sequence[_Line]) -> list[Any]:
@@ -106,7 +107,7 @@ def _scale(history: History) -> tuple[float, str]:
 
 
 def _dots(history: History, scale: float) -> list[_Dot]:
-    """Return a dot per session, or per several neighbours of one level where there are too many."""
+    """Return a dot per point, or per several neighbours of one level where there are too many."""
     width = math.ceil(len(history.points) / MOST_DOTS)
     groups = [
         history.points[start : min(start + width, level.last + 1)]
@@ -118,14 +119,15 @@ def _dots(history: History, scale: float) -> list[_Dot]:
 
 def _dot(group: Sequence[Point], unit: str, scale: float) -> _Dot:
     value = math.exp(math.fsum(math.log(point.value) for point in group) / len(group))
-    mean = f", mean of {len(group)} sessions" if len(group) > 1 else ""
+    tag = f", {group[0].tag}" if group[0].tag and len(group) == 1 else ""
+    mean = f", mean of {len(group)} points" if len(group) > 1 else tag
     first = group[0].created
     when = math.fsum(point.created.timestamp() for point in group) / len(group)
     return _Dot(when=when * 1000, value=value / scale, text=f"{first:%Y-%m-%d %H:%M}: {quantity(value, unit)}{mean}")
 
 
 def _level_line(history: History, level: Level, scale: float) -> _Line:
-    """Return the line of a level, from its first session to the next level's, so that a step is upright."""
+    """Return the line of a level, from its first point to the next level's, so that a step is upright."""
     last = min(level.last + 1, len(history.points) - 1)
     return _Line(
         start=history.points[level.first].created.timestamp() * 1000,

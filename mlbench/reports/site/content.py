@@ -9,22 +9,22 @@ from datetime import datetime
 from mlbench.comparison.backends import BackendComparison, compare_backends
 from mlbench.comparison.comparability import key_of
 from mlbench.comparison.history import History, Step, histories_of
-from mlbench.comparison.sessions import newest_session, split_sessions
+from mlbench.comparison.sessions import newest_of_a_tag, split_sessions
 from mlbench.comparison.speeds import MOST_SESSIONS
 from mlbench.records.run_record import RunRecord
 from mlbench.records.stored_runs import RunKind, StoredRuns
 from mlbench.reports.summary import Combination, Summary, scenario_order, summarise
 
 MOST_REPEATS = 20
-"""The newest runs of a session are shown."""
+"""So many of the newest runs are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """A combination's newest session, and each of its numbers over time."""
+    """A combination's newest runs, and each of its numbers over time."""
 
     newest: Combination
-    """The runs of its newest session."""
+    """The runs of its newest session that have the newest tag."""
     count: int
     """All its runs."""
     histories: tuple[History, ...]
@@ -60,7 +60,7 @@ class WorkloadContent:
 
     name: str
     summary: Summary
-    """The newest sessions of all combinations."""
+    """The newest runs of all combinations."""
     trends: tuple[Trend, ...]
     comparisons: tuple[BackendComparison, ...]
 
@@ -84,10 +84,10 @@ def read_workloads(stored: StoredRuns, margin: float) -> Iterator[WorkloadConten
 
 def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadContent:
     runs = {key: _runs_of(kinds, stored) for key, kinds in _by_combination(stored.kinds, name).items()}
-    sessions = {
-        key: [stored.read_whole(run) for run in newest_session(some)[-MOST_REPEATS:]] for key, some in runs.items()
+    shown = {
+        key: [stored.read_whole(run) for run in newest_of_a_tag(some)[-MOST_REPEATS:]] for key, some in runs.items()
     }
-    summary = summarise({"": [run for session in sessions.values() for run in session]})
+    summary = summarise({"": [run for some in shown.values() for run in some]})
     trends = [
         Trend(
             newest=each,
@@ -96,7 +96,7 @@ def _read_workload(name: str, stored: StoredRuns, margin: float) -> WorkloadCont
         )
         for each in sorted(summary.combinations, key=lambda each: (scenario_order(each.scenario), each.series))
     ]
-    comparisons = [each for some in _by_scenario(sessions, runs) for each in compare_backends(*some)]
+    comparisons = [each for some in _by_scenario(shown, runs) for each in compare_backends(*some)]
     return WorkloadContent(name=name, summary=summary, trends=tuple(trends), comparisons=tuple(comparisons))
 
 
@@ -129,11 +129,11 @@ def _newest_histories(histories: Sequence[History]) -> Iterator[History]:
 
 
 def _by_scenario(
-    sessions: Mapping[tuple[str, ...], Sequence[RunRecord]], runs: Mapping[tuple[str, ...], Sequence[RunRecord]]
+    shown: Mapping[tuple[str, ...], Sequence[RunRecord]], runs: Mapping[tuple[str, ...], Sequence[RunRecord]]
 ) -> Iterator[tuple[Sequence[RunRecord], Sequence[RunRecord]]]:
-    """Yield, for each scenario, the newest sessions in the order of time, and runs that show how sessions differ."""
-    scenarios = {session[0].scenario for session in sessions.values()}
+    """Yield, for each scenario, the newest runs in the order of time, and runs that show how sessions differ."""
+    scenarios = {some[0].scenario for some in shown.values()}
     for scenario in sorted(scenarios, key=scenario_order):
-        keys = [key for key, session in sessions.items() if session[0].scenario == scenario]
-        newest = sorted((run for key in keys for run in sessions[key]), key=lambda run: run.created)
+        keys = [key for key, some in shown.items() if some[0].scenario == scenario]
+        newest = sorted((run for key in keys for run in shown[key]), key=lambda run: run.created)
         yield newest, [run for key in keys for some in split_sessions(runs[key])[-MOST_SESSIONS:] for run in some]
