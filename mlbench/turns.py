@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from mlbench.comparison.comparability import key_of, knowing
 from mlbench.comparison.speeds import Sides
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.errors import MlbenchError, StorageError, UsageError
+from mlbench.errors import DataError, MlbenchError, StorageError, UsageError
 from mlbench.installed import versions_of
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import runs_in
@@ -33,12 +35,16 @@ _HAND_SET = ("suite", "command line")
 class Command:
     """Another installation's mlbench, such as ``old/bin/mlbench``."""
 
+    text: str
+    """As it was given."""
+
     def __init__(self, text: str) -> None:
         """Take a command line apart.
 
         Raises:
             UsageError: there is no such program.
         """
+        self.text = text
         try:
             self._words = shlex.split(text)
         except ValueError as error:
@@ -209,11 +215,43 @@ def _short(commit: str) -> str:
     return f"commit {commit[:12]}" if commit else "an unknown commit"
 
 
+def tags_of_turns(command: str, base: RunRecord, new: RunRecord) -> tuple[str, str]:
+    """Return the tags for each side's runs in turns: the same whenever the same command asks about the same runs."""
+    asked = hashlib.sha256("\n".join((command, base.run_id, new.run_id)).encode()).hexdigest()[:12]
+    return f"turns-{asked}-base", f"turns-{asked}-new"
+
+
+def stored_pairs(base: RunRequest, new: RunRequest) -> dict[int, tuple[RunRecord, RunRecord]]:
+    """Return the pairs that are stored with the tags of these requests, as an interrupted command left them.
+
+    The key is a pair's number, from 1. Of a run that was made twice the newer one counts; requests without tags that
+    tell them apart have no pairs.
+    """
+    if not base.tag or base.tag == new.tag:
+        return {}
+    found: dict[tuple[str, int], RunRecord] = {}
+    for folder in runs_in(base.results):  # oldest first
+        with suppress(DataError):
+            record = read(folder)
+            if record.status == "completed":
+                found[record.tag, record.repeat] = record
+    numbers = [number for tag, number in found if tag == base.tag and (new.tag, number) in found]
+    return {number: (found[base.tag, number], found[new.tag, number]) for number in numbers}
+
+
 def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:
-    """Make both runs again, A B B A, so many times each; steady drift affects both equally."""
+    """Make both runs again, A B B A, so many times each; steady drift affects both equally.
+
+    Pairs that an interrupted command with the same tags has stored are not made again.
+    """
     made: tuple[list[RunRecord], list[RunRecord]] = ([], [])
+    stored = stored_pairs(base.request, new.request)
     for number in range(1, pairs + 1):
         sides = list(zip((base, new), made, strict=True))
+        if number in stored:
+            for record, (_, records) in zip(stored[number], sides, strict=True):
+                records.append(record)
+            continue
         for maker, records in sides if number % 2 else reversed(sides):
             records.append(maker.run(replace(maker.request, repeat=number)))
     return Sides(base=tuple(made[0]), new=tuple(made[1]))

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench import MlbenchError, UsageError
 from mlbench.cli.run import command as run_command
-from mlbench.turns import FOLDER, Command, Maker, arguments_of, measure_in_turns, request_like
+from mlbench.turns import FOLDER, Command, Maker, arguments_of, measure_in_turns, request_like, tags_of_turns
 
 
 def settings(**layers):
@@ -65,6 +65,54 @@ def test_turns_are_a_b_b_a(a_run, tmp_path):
     assert made == ["A1", "B1", "B2", "A2", "A3", "B3", "B4", "A4"]
     assert [run.run_id for run in sides.base] == ["A1", "A2", "A3", "A4"]
     assert [run.run_id for run in sides.new] == ["B1", "B2", "B3", "B4"]
+
+
+@pytest.fixture
+def interrupted(a_run, tmp_path):
+    """Return a function that asks about two runs in turns until it is interrupted, and what was made."""
+
+    def ask(new="new", runs=100, command="old/bin/mlbench", pairs=4):
+        made = []
+
+        def run(request):
+            if len(made) == runs:
+                raise KeyboardInterrupt
+            made.append(f"{request.tag.rpartition('-')[2]}{request.repeat}")
+            number = len(list((tmp_path / FOLDER).iterdir())) if (tmp_path / FOLDER).exists() else 0
+            record = a_run(run_id=f"20261101T0000{number:02d}", tag=request.tag, repeat=request.repeat)
+            folder = request.results / record.run_id
+            folder.mkdir(parents=True)
+            (folder / "record.json").write_text(record.text())
+            return record
+
+        records = a_run(run_id="base"), a_run(run_id=new)
+        tags = tags_of_turns(command, *records)
+        makers = [
+            Maker(request=replace(request_like(record, tmp_path), tag=tag), run=run)
+            for record, tag in zip(records, tags, strict=True)
+        ]
+        try:
+            return made, measure_in_turns(*makers, pairs)
+        except KeyboardInterrupt:
+            return made, None
+
+    return ask
+
+
+def test_an_interrupted_command_goes_on_where_it_was(interrupted):
+    assert interrupted(runs=5) == (["base1", "new1", "new2", "base2", "base3"], None)
+    made, sides = interrupted()
+    assert made == ["base3", "new3", "new4", "base4"]  # half a pair is none: its runs are not neighbours
+    assert [[run.repeat for run in side] for side in (sides.base, sides.new)] == [[1, 2, 3, 4]] * 2
+    assert {run.tag.rpartition("-")[2] for run in sides.base} == {"base"}
+    assert interrupted()[0] == []
+    assert interrupted(pairs=5)[0] == ["base5", "new5"]
+
+
+@pytest.mark.parametrize("other", [{"new": "another"}, {"command": "older/bin/mlbench"}])
+def test_another_question_makes_its_own_runs(interrupted, other):
+    interrupted()
+    assert len(interrupted(**other)[0]) == 8
 
 
 @pytest.mark.parametrize("text", ["", "no/such/mlbench", "'open"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +121,14 @@ class _Measuring:
     results: Path
     across: tuple[str, ...]
 
+    def requests(self, base: RunRecord, new: RunRecord) -> tuple[RunRequest, RunRequest]:
+        """Return what measures both runs again."""
+        from mlbench.turns import request_like, tags_of_turns
+
+        sides = zip((base, new), tags_of_turns(self.command.text, base, new), strict=True)
+        one, other = (replace(request_like(record, self.results), tag=tag) for record, tag in sides)
+        return one, other
+
 
 def _confirm(
     comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
@@ -130,9 +139,14 @@ def _confirm(
     from mlbench.comparison.confirmation import cells_to_confirm, confirm
 
     cells = cells_to_confirm(comparison)
-    _announce(cells, how.pairs)
     ours, theirs = ({key_of(run, how.across): run for run in reversed(knowing(side))} for side in (base, new))
-    measured = {cell.key: _measure_cell(cell, ours[cell.key], theirs[cell.key], how) for cell in cells}
+    sides = {}
+    for cell in cells:
+        with _left_as_it_was(cell):
+            sides[cell.key] = how.requests(ours[cell.key], theirs[cell.key])
+    asked = [cell for cell in cells if cell.key in sides]
+    _announce(asked, how, list(sides.values()))
+    measured = {cell.key: _measure_cell(cell, sides[cell.key], how) for cell in asked}
     made = {key: sides for key, sides in measured.items() if sides}
     if not made:
         return comparison
@@ -146,34 +160,53 @@ def _confirm(
     return confirm(comparison, in_turns)
 
 
-def _announce(cells: Sequence[Cell], pairs: int) -> None:
-    """Say what is measured again, and why."""
+def _announce(cells: Sequence[Cell], how: _Measuring, sides: Sequence[tuple[RunRequest, RunRequest]]) -> None:
+    """Say what is measured again, why, and how long all of it takes."""
+    from mlbench.expected_times import KnownTimes, newest_runs
+    from mlbench.reports.preflight import spell_time
+    from mlbench.reports.units import plural
+    from mlbench.turns import stored_pairs
+
     if not cells:
         echo_line("--confirm: nothing to measure again: each speed has a verdict, and none is slower.", to_stderr=True)
+        return
     for cell in cells:
         verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
-        echo_line(f"{cell.name}: measured again in turns, {pairs} runs of each side ({verdicts})", to_stderr=True)
+        echo_line(f"{cell.name}: measured again in turns, {how.pairs} runs of each side ({verdicts})", to_stderr=True)
+    stored = [sum(number <= how.pairs for number in stored_pairs(*pair)) for pair in sides]
+    left = [request for pair, done in zip(sides, stored, strict=True) for request in pair * (how.pairs - done)]
+    known = KnownTimes(record for _, record in newest_runs(sides[0][0].results))
+    there = f"; {2 * sum(stored)} are stored from an earlier try" if any(stored) else ""
+    takes = f", {spell_time(known.expect_all(left))}" if left else ""
+    echo_line(f"{plural(len(left), 'run')} to make{takes}{there}.", to_stderr=True)
 
 
-def _measure_cell(cell: Cell, base: RunRecord, new: RunRecord, how: _Measuring) -> Sides | None:
-    """Make a run of each side again in turns; None where that fails and nothing looked slower.
+def _measure_cell(cell: Cell, sides: tuple[RunRequest, RunRequest], how: _Measuring) -> Sides | None:
+    """Make a run of each side again in turns; None where that fails and nothing looked slower."""
+    with _left_as_it_was(cell):
+        return _measure(*sides, how)
+    return None
+
+
+@contextmanager
+def _left_as_it_was(cell: Cell) -> Iterator[None]:
+    """Say that a cell cannot be measured again, and go on.
 
     Raises:
-        MlbenchError: it failed, and a loss is to be confirmed.
+        MlbenchError: so did the block, and a loss is to be confirmed.
     """
     from mlbench.comparison.confirmation import has_loss
     from mlbench.errors import MlbenchError
 
     try:
-        return _measure(base, new, how)
+        yield
     except MlbenchError as error:
         if has_loss(cell):
             raise
         echo_line(f"{cell.name}: could not be measured again, and stays as it was: {error}", to_stderr=True)
-        return None
 
 
-def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
+def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
     """Make a run of each side again in turns.
 
     Raises:
@@ -184,10 +217,10 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
     from mlbench.errors import StorageError
     from mlbench.reports.console import one_line
     from mlbench.requests import resolve
-    from mlbench.turns import Maker, measure_in_turns, request_like
+    from mlbench.turns import Maker, measure_in_turns
 
     plugins = Plugins.discover()
-    resolved = resolve(request_like(new, how.results), plugins)
+    resolved = resolve(new, plugins)
 
     def run_other(request: RunRequest) -> RunRecord:
         what = f"{request.workload} {request.backend} {request.scenario}"
@@ -202,7 +235,7 @@ def _measure(base: RunRecord, new: RunRecord, how: _Measuring) -> Sides:
         raise StorageError("a run made in turns cannot be stored, so nothing can be compared.", hint="Make room.")
 
     return measure_in_turns(
-        Maker(request=request_like(base, how.results), run=run_other),
+        Maker(request=base, run=run_other),
         Maker(request=resolved, run=run_here),
         how.pairs,
     )
