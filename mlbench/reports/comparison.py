@@ -28,6 +28,9 @@ WITHOUT_SIDES = ("detectable", "interval", "base", "new")
 NO_SIDES_NOTE = "Not shown at this width: base, new, interval, counts; a wider terminal or --json has them."
 _COUNTS = re.compile(r", \d+ and \d+ runs$")
 
+MOST_NAMED = 3
+"""So many runs are named that differ in something; the others are counted."""
+
 WORSE = (SpeedVerdict.SLOWER, "less accurate", "missing", "no valid run")
 """Verdicts of rows that are regressions."""
 
@@ -41,10 +44,10 @@ def comparison_table(comparison: Comparison, width: int = WIDTH) -> TextTable:
     fitting = fit_columns([*choices, _columns(least_rows, WITHOUT_SIDES)], width)
     styles = ["red" if row[-1] in WORSE else "yellow" if row[-1] == SpeedVerdict.SUSPECTED else "" for row in rows]
     has_names = any(column.cells == [row[0] for row in rows] for column in fitting)
-    title = f"mlbench compare: {shared}" if shared and not has_names else "mlbench compare"
+    titles = {"title": single_line(shared)} if shared and not has_names else {}
     is_without_sides = "base" not in {column.heading for column in fitting}
     caption = f"{NO_SIDES_NOTE}\n{DISCLAIMER}" if is_without_sides else DISCLAIMER
-    return build_table(fitting, width, styles=styles, title=single_line(title), caption=caption)
+    return build_table(fitting, width, styles=styles, **titles, caption=caption)
 
 
 def _columns(rows: Sequence[tuple[str, ...]], left_out: Sequence[str]) -> Sequence[TextColumn]:
@@ -103,12 +106,23 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
     for cell in comparison.cells:
         yield from (f"{cell.name}, {each}." for each in cell.beside)
-    differing = dict.fromkeys(str(difference) for cell in comparison.cells for difference in cell.differences)
-    yield from (f"{difference}." for difference in differing)
+    yield from _differing(comparison.cells)
     if any(each.detectable is not None for cell in comparison.cells for each in cell.speeds):
         yield "Detectable: the smallest slowdown that four of five such comparisons would report."
     margins = f"less than {comparison.margin:.0%}, of a score less than {comparison.accuracy_margin:.1%}"
     yield f"Changes counted as the same: of a speed {margins}."
+
+
+def _differing(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield which facts differ; of which runs, where not all of them differ so."""
+    differing: dict[str, list[str]] = {}
+    for cell in cells:
+        for difference in cell.differences:
+            differing.setdefault(str(difference), []).append(cell.name)
+    for told, names in differing.items():
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        of_which = "" if len(names) == len(cells) else f"{', '.join(names[:MOST_NAMED])}{more}: "
+        yield f"{of_which}{told}."
 
 
 def print_comparison(comparison: Comparison, width: int | None = None) -> None:

@@ -96,7 +96,7 @@ def test_a_comparison_keeps_numbers_and_verdicts_whole_at_80_columns(ten_runs):
 def test_rows_of_one_kind_of_runs_are_a_line_each_at_80_columns(ten_runs):
     done = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["compare", "0001", "0002", "--results", str(ten_runs)])
     lines = done.stdout.splitlines()
-    title = lines.index(next(line for line in lines if line.startswith("mlbench compare: stable-diffusion-xl onnxr")))
+    title = lines.index(next(line for line in lines if line.startswith("stable-diffusion-xl onnxr")))
     assert [line.split()[0] for line in lines[title + 1 : title + 4]] == ["measure", "throughput", "acc"]
 
 

@@ -9,10 +9,12 @@ import pytest
 from rich.console import Console
 
 from mlbench.comparison.compare import compare
+from mlbench.records.run_record import SettingRecord
 from mlbench.reports.comparison import (
     both_names,
     comparison_json,
     comparison_markdown,
+    comparison_notes,
     comparison_rows,
     comparison_table,
     print_comparison,
@@ -113,6 +115,16 @@ def test_an_invalid_run_is_left_out_of_the_numbers_and_named(stored_run):
     assert "INVALID" in cell.set_aside[0]
 
 
+def test_a_fact_that_differs_in_some_of_the_runs_is_said_of_these(nights):
+    settings = {"execution.batch": SettingRecord(value=8, layer="suite")}
+    other = [run.model_copy(update={"settings": settings}) for run in nights(OFFLINE, first=9)]
+    base, same = nights(OFFLINE, STREAM), nights(STREAM, first=9)
+    some = compare(base, [*other, *same], across=("settings",))
+    differs = 'settings differs: none, then {"execution.batch": 8}.'
+    assert f"resnet50 pytorch Offline fp32: {differs}" in comparison_notes(some)
+    assert differs in comparison_notes(compare(base[:5], other, across=("settings",)))
+
+
 def test_a_wide_table_has_every_column_and_narrower_ones_lose_detectable_then_the_interval_then_the_sides(nights):
     found = compare(nights(OFFLINE, STREAM), nights(OFFLINE, STREAM, first=9, speed=0.8))
     wide = columns_of(comparison_table(found, WIDE))
@@ -125,16 +137,16 @@ def test_a_wide_table_has_every_column_and_narrower_ones_lose_detectable_then_th
 def test_a_name_is_whole_where_there_is_room_and_else_its_words_in_common_are_the_title(nights):
     found = compare(nights(OFFLINE, STREAM), nights(OFFLINE, STREAM, first=9, speed=0.8))
     wide = comparison_table(found, WIDE)
-    assert str(wide.title) == "mlbench compare"
+    assert wide.title is None
     assert columns_of(wide)["runs"][0] == "resnet50 pytorch Offline fp32"
     narrow = comparison_table(found, 100)
-    assert str(narrow.title) == "mlbench compare: resnet50 pytorch fp32"
+    assert str(narrow.title) == "resnet50 pytorch fp32"
     assert columns_of(narrow)["runs"] == ["Offline", "", "SingleStream", ""]
 
 
 def test_names_that_are_the_same_throughout_need_no_column_when_it_is_narrow(slower):
     narrow = comparison_table(slower, 90)
-    assert str(narrow.title) == "mlbench compare: resnet50 pytorch Offline fp32"
+    assert str(narrow.title) == "resnet50 pytorch Offline fp32"
     assert "runs" not in columns_of(narrow)
 
 
