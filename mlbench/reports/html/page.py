@@ -12,6 +12,7 @@ from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, curve_charts, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
+from mlbench.reports.html.nodes import nodes_table, scaling_table
 from mlbench.reports.html.rendering import check_installed, render
 from mlbench.reports.html.speedups import speedup_table
 from mlbench.reports.html.table import HtmlTable
@@ -88,6 +89,7 @@ class _WorkloadPart:
     name: str
     figures: Sequence[Figure]
     series: Sequence[str]
+    scaling: HtmlTable | None
     work: HtmlTable
     work_notes: Sequence[str]
     details: Sequence[_RunDetails]
@@ -103,6 +105,7 @@ class _RunDetails:
     run_id: str
     runs: HtmlTable
     rules: HtmlTable | None
+    nodes: HtmlTable | None
     groups: Mapping[str, Mapping[str, str]]
 
 
@@ -183,6 +186,7 @@ def _workload_part(name: str, content: Content, palette: Palette) -> _WorkloadPa
         name=name,
         figures=_figures(combinations, palette, content),
         series=list(dict.fromkeys(each.series for each in combinations)),
+        scaling=scaling_table(combinations),
         work=conditions.work_table(combinations),
         work_notes=conditions.work_notes(combinations),
         details=[
@@ -195,6 +199,7 @@ def _workload_part(name: str, content: Content, palette: Palette) -> _WorkloadPa
                 run_id=each.newest.run_id,
                 runs=results.runs_table(each),
                 rules=results.rules_table(each.newest),
+                nodes=nodes_table(each.newest),
                 groups=conditions.details_of(each.newest),
             )
             for each in combinations

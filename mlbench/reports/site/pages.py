@@ -11,6 +11,7 @@ from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.explanation import sentence
 from mlbench.reports.html import conditions, results
 from mlbench.reports.html.drawing import Figure
+from mlbench.reports.html.nodes import nodes_table
 from mlbench.reports.html.rendering import render
 from mlbench.reports.html.results import Problem
 from mlbench.reports.html.run_charts import HISTORY_LEAST
@@ -84,6 +85,7 @@ class _RunPage:
     run_id: str
     runs: HtmlTable
     rules: HtmlTable | None
+    nodes: HtmlTable | None
     log_tail: str
     groups: Mapping[str, Mapping[str, str]]
     machines: HtmlTable
@@ -201,6 +203,7 @@ def _run_page(combination: Combination, site: str) -> _RunPage:
         run_id=run.run_id,
         runs=results.runs_table(combination),
         rules=results.rules_table(run),
+        nodes=nodes_table(run),
         log_tail=run.failure.log_tail.rstrip() if run.failure else "",
         groups=conditions.details_of(run),
         machines=conditions.machines_table(Summary((combination,))),

@@ -1,0 +1,90 @@
+"""The nodes of a run, what each did in the performance test, and how the speed grows with their number."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from mlbench.comparison.comparability import key_of
+from mlbench.records.node_record import ReachedNodeRecord
+from mlbench.records.run_record import RunRecord
+from mlbench.reports.html.table import HtmlTable, TableCell, table
+from mlbench.reports.summary import Combination
+from mlbench.reports.units import duration, number_of, quantity, three_digits
+
+_NODES = ("execution.nodes", "execution.cluster")
+"""Settings in which runs on different numbers of nodes differ."""
+
+
+def nodes_table(run: RunRecord) -> HtmlTable | None:
+    """Return a row per node: its samples, how long it had any, how long it waited; None where no node answered."""
+    if not run.nodes:
+        return None
+    return table(
+        "Nodes in the performance test; waiting: without a sample",
+        ["node", "samples#", "busy#", "waiting#", "from sending to the answer#"],
+        [_node_row(node, sum(each.samples for each in run.nodes)) for node in run.nodes],
+        is_stacked=True,
+    )
+
+
+def _node_row(node: ReachedNodeRecord, all_samples: int) -> list[TableCell | str]:
+    where = [node.node.environment.processor, node.device or "", node.address]
+    return [
+        TableCell(node.node.name, detail=", ".join(dict.fromkeys(filter(None, where)))),
+        TableCell(
+            "lost" if node.ended else number_of(node.samples),
+            detail=node.ended or (f"{node.samples / all_samples:.1%}" if all_samples else ""),
+            tone="bad" if node.ended else "",
+            order=node.samples,
+        ),
+        f"{node.occupied_ns / node.elapsed_ns:.1%}" if node.elapsed_ns else "",
+        duration(max(0, node.elapsed_ns - node.occupied_ns)),
+        duration(node.in_flight_ns / node.samples) if node.samples else "",
+    ]
+
+
+def scaling_table(combinations: Sequence[Combination]) -> HtmlTable | None:
+    """Return how many times as fast more nodes are, where runs differ in their number alone; None where none do.
+
+    Only throughputs are told: in Server the rate is given, and a single sample is answered by one node.
+    """
+    groups: dict[tuple[str, ...], list[Combination]] = {}
+    for each in combinations:
+        if each.newest.scenario_facts.sends_all_at_once and each.counted:
+            machine = each.newest.environment.machine
+            groups.setdefault((machine, *key_of(each.newest, _NODES)), []).append(each)
+    rows = [row for some in groups.values() for row in _scaling_rows(some)]
+    if not rows:
+        return None
+    return table(
+        "Speed by the number of nodes. Share of linear: of what the fewest would give, times as many",
+        ["runs", "nodes#", "result#", "times the fewest#", "share of linear#"],
+        rows,
+        is_stacked=True,
+    )
+
+
+def _scaling_rows(combinations: Sequence[Combination]) -> list[list[TableCell | str]]:
+    """Return a row for each number of nodes of runs that are otherwise alike; none where there is one number."""
+    by_count = {_count(each): each for each in sorted(combinations, key=_count)}
+    if len(by_count) < 2:
+        return []
+    fewest, base = next(iter(by_count.items()))
+    rows: list[list[TableCell | str]] = []
+    for count, each in by_count.items():
+        times = statistics.median(each.values) / statistics.median(base.values)
+        rows.append(
+            [
+                f"{each.newest.backend} {each.newest.precision}, {each.scenario}",
+                number_of(count),
+                quantity(statistics.median(each.values), each.unit),
+                f"{three_digits(times)} \N{MULTIPLICATION SIGN}",
+                f"{times * fewest / count:.1%}",
+            ]
+        )
+    return rows
+
+
+def _count(combination: Combination) -> int:
+    return len(combination.newest.nodes) or 1
