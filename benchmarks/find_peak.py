@@ -90,7 +90,9 @@ def find_peak(seconds: float, wobble: float, folder: Path) -> float:
 
 def mlbench(*words: str) -> str:
     """Run a command on the null backend, and return what it printed."""
-    done = subprocess.run([sys.executable, "-m", "mlbench", *words], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("mlbench"), *words], stdout=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode > 1:
         raise click.ClickException(f"mlbench {' '.join(words)} ended with {done.returncode}")
     return done.stdout

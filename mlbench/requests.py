@@ -194,7 +194,8 @@ def resolve_with(settings: Settings, request: RunRequest, plugins: Plugins) -> R
     scenario, plan = plugins.scenario(request.scenario), settings.fill("execution", EnginePlan())
     check_network(request.network, request.entry, scenario, plan)
     check_cluster(plan, scenario, has_network=request.network is not None)
-    check_demand(plan, scenario)
+    if not plan.nodes:  # else each node looks at its own cores
+        check_demand(plan, scenario)
     if request.network:
         request.network.check_served(request.workload, request.backend, request.profile, request.weights)
     if request.power not in (AUTO, NONE) and (request.network or plan.nodes):

@@ -24,10 +24,10 @@ def check_cluster(plan: EnginePlan, scenario: Scenario, *, has_network: bool) ->
         return
     if has_network:
         raise UsageError(f"{asked}, and --network names other nodes.", hint="Leave one of the two out.")
-    if plan.instances != 1:
+    if plan.instances == "auto":
         raise UsageError(
-            f"{asked}, and execution.instances is {plan.instances}: each node has one engine.",
-            hint="Leave execution.instances at 1.",
+            f"{asked}, and execution.instances is auto, which is for one machine.",
+            hint="Give the number of instances on each node.",
         )
     if plan.devices:
         raise UsageError(

@@ -1,4 +1,7 @@
-"""The node's side of a run whose nodes have the data themselves: an instance's code, behind a session's connections."""
+"""The node's side of a run whose nodes have the data themselves: an instance's code, behind a session's connections.
+
+A node may have several instances itself (`EnginePlan.instances`): numbers of samples then go one step further.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ import numpy as np
 
 from mlbench.cluster.link import Link
 from mlbench.contracts.engine import Engine
+from mlbench.contracts.runtime_facts import RuntimeFacts
+from mlbench.execution.instances.engine import ReplicatedEngine
 from mlbench.execution.instances.messages import Message
-from mlbench.execution.instances.serving import Part, Served
+from mlbench.execution.instances.serving import Part, Served, variations_of
 
 _OF_CONTROL = ("done", "refused", "step")
 
@@ -21,7 +26,8 @@ class OwnDataServing:
     def __init__(self, part: Part, engine: Engine, control: Link) -> None:
         """Store what serves."""
         self._lines = _TwoLines(control)
-        self._served = Served(part, engine, self._lines)
+        kind = _ServedInstances if isinstance(engine, ReplicatedEngine) else Served
+        self._served = kind(part, engine, self._lines)
 
     def take(self, link: Link, message: Message) -> None:
         """Give the engine samples, or flush it; called by the thread of the connection that samples come over."""
@@ -31,6 +37,22 @@ class OwnDataServing:
     def answer(self, message: Message) -> None:
         """Do what is asked over the control connection, and send the answer, where it has one."""
         self._served.take(message)
+
+
+class _ServedInstances(Served):
+    """The instances of a node, as one engine: samples are with them, not in this process."""
+
+    _engine: ReplicatedEngine
+
+    def _length(self, index: int) -> int:
+        return self._engine.length_of(index)
+
+    def _vary(self, message: Message) -> None:
+        self._engine.vary(variations_of(message))
+        self._line.send("done")
+
+    def _observe(self) -> RuntimeFacts:
+        return self._engine.runtime()
 
 
 class _TwoLines:

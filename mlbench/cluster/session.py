@@ -32,7 +32,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -48,6 +48,7 @@ from mlbench.contracts.model import Model
 from mlbench.errors import UsageError
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.failures import error_to_wire
+from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.messages import Message, NoMessageError
 from mlbench.execution.instances.serving import LineReply, Part, answer_about, submit_to, warm_up_engine
 from mlbench.records.node_record import NodeRecord
@@ -176,7 +177,11 @@ class Session:
             **{key: value for key, value in job["settings"].items() if not key.startswith("workload.")},
             **self._config.settings,
         }
-        part: Part = getattr(importlib.import_module(module), function)({**job, "settings": settings, "network": None})
+        payload = {**job, "settings": settings, "network": None}
+        part: Part = getattr(importlib.import_module(module), function)(payload)
+        if self._config.has_data and part.plan.instances != 1:
+            building = Building(builder=self._config.builder, payload=payload)
+            return _start_instances(building, part, stack)
         made = engine_of(part.backend, part.model, part.plan)
         with contain_refusals(made):
             engine = stack.enter_context(made)
@@ -188,6 +193,14 @@ class Session:
         if not isinstance(program := part.model.program, GenerationProgram):
             program.listener = lambda done, of: control.send("step", done=done, of=of)
         return _Serving(part, engine, self._config.most_open)
+
+
+def _start_instances(building: Building, part: Part, stack: ExitStack) -> tuple[Part, Engine]:
+    """Return the instances of a node as one engine, and the part whose samples are with them."""
+    assert part.plan.instances != "auto"
+    made = ReplicatedEngine(building, part.plan.instances, part.model, part.plan, part.dataset)
+    engine = stack.enter_context(made)
+    return replace(part, dataset=engine.library), engine
 
 
 class _Serving:
@@ -227,7 +240,7 @@ class _Serving:
 
     def answer(self, what: str) -> Any:
         """Return what the engine or its process says of itself."""
-        return answer_about(what, self._engine, self._part.backend)
+        return answer_about(what, self._engine, self._part.backend.observe)
 
     def _submit(self, link: Link, message: Message) -> None:
         test, first, (indices, *arrays) = message.facts["test"], message.facts["first"], message.arrays

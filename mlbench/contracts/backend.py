@@ -74,13 +74,13 @@ class EnginePlan:
     """Threads that run batches, each with executables of its own; generation has one."""
     instances: Annotated[Size | Literal["auto"], Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True)] = 1
     """Processes with an engine each, which divide the cores or GPUs among them and take samples from one queue;
-    ``auto``: chosen in Offline by a short measured sweep."""
+    ``auto``: chosen in Offline by a short measured sweep. With ``nodes``, so many on each of them."""
     devices: str = ""
     """NVIDIA GPUs for ``instances``, as CUDA_VISIBLE_DEVICES names them: ``0,1`` or ``MIG-...,MIG-...``. They are given
     out in turn, so that several instances may share one. Each sees its own alone, and has cores of its NUMA node; one
     instance is then a process of its own, too. Empty: each backend chooses."""
     nodes: Annotated[int, Ge(0)] = 0
-    """Machines of a Ray cluster with an engine each, which take samples from one queue; 0: this machine, without
+    """Machines of a Ray cluster with ``instances`` each, which take samples from one queue; 0: this machine, without
     Ray."""
     cluster: str = "auto"
     """The Ray cluster whose nodes are used: ``HOST:PORT``; ``auto``: the one that this machine is in; ``local``: one of

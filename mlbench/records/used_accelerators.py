@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mlbench.contracts.statistics import InstanceStatistics
 from mlbench.errors import IncomparableRunsError
+from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
 
 _COMPUTES_ONLY = ("/dev/nvidia", "/dev/kfd", "/dev/accel/", "/dev/davinci")
@@ -61,12 +63,22 @@ def _count_used(record: RunRecord) -> int | str:
 
 
 def _count_by_instances(record: RunRecord, here: int, named: Collection[str]) -> int | str:
-    """Return how many the instances used, of those that are here: those that were named, one together, or one each."""
+    """Return how many the instances used, of those that are here: those that were named, one together, or one each.
+
+    Of several nodes it is the sum of what their instances used.
+    """
+    if record.nodes:
+        return sum(map(_count_on_node, record.nodes, record.engine.by_instance))
     if slices := sum(name.startswith("MIG-") for name in named):
         return f"it used {slices} slices of GPUs (MIG)"
     if named or _is_shared(record):
         return len(named) or 1
     instances = record.engine.instances or 1
+    return min(instances, here) if here else instances
+
+
+def _count_on_node(node: ReachedNodeRecord, did: InstanceStatistics) -> int:
+    here, instances = len(node.node.environment.accelerators), (did.counted and did.counted.instances) or 1
     return min(instances, here) if here else instances
 
 

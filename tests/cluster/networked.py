@@ -58,6 +58,24 @@ class OtherNumbers(Numbers):
     fingerprint = "other numbers"
 
 
+class Loaded(Numbers):
+    """Has what was loaded, and no other sample."""
+
+    def __init__(self):
+        self._there = set()
+
+    def load(self, indices):
+        self._there.update(indices)
+
+    def unload(self, indices):
+        self._there.difference_update(indices)
+
+    def sample(self, index):
+        if index not in self._there:
+            raise LookupError(f"sample {index} is not loaded")
+        return np.array([index])
+
+
 class Doubles(BatchProgram):
     reply = ReplySpec(dtype="int64", shape=(1,))
 
@@ -120,6 +138,14 @@ def model():
 
 def doubling(job):
     return Part(backend=DoublingBackend(), model=model(), plan=EnginePlan(), dataset=Numbers())
+
+
+def loading(job):
+    return Part(backend=DoublingBackend(), model=model(), plan=EnginePlan(), dataset=Loaded())
+
+
+def in_instances(job):
+    return Part(backend=DoublingBackend(), model=model(), plan=EnginePlan(instances=2), dataset=Loaded())
 
 
 def with_other_data(job):

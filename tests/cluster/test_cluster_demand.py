@@ -12,7 +12,7 @@ from mlbench.loadgen.scenarios import SERVER
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"nodes": 2, "instances": 2}, "each node has one engine"),
+        ({"nodes": 2, "instances": "auto"}, "execution.instances is auto, which is for one machine"),
         ({"nodes": 2, "devices": "0,1"}, "each node has the devices that Ray gives it"),
         ({"nodes": 2, "batching": "inline"}, "where one thread asks and answers"),
         ({"nodes": 0, "cluster": "10.0.0.1:6379"}, "and execution.nodes is 0"),

@@ -1,9 +1,11 @@
 """Samples as numbers to nodes that have the data; nodes are threads of this process, so that Ray is not needed."""
 
 import logging
+import os
+from contextlib import contextmanager
+from pathlib import Path
 
 import networked
-import numpy as np
 import pytest
 from networked import Kept, numbered
 
@@ -15,30 +17,14 @@ from mlbench.cluster.nodes_engine import FoundNodes
 from mlbench.cluster.placed_nodes import Placement
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.errors import UsageError
+from mlbench.execution.cores import Core
+from mlbench.execution.variations import Variation
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.network import Network
 from mlbench.loadgen.scenarios import SERVER
 from mlbench.loadgen.settings import Mode, Seeds, Test
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.records.job_spec import JobSpec
-
-
-class Loaded(networked.Numbers):
-    """Has what was loaded, and no other sample."""
-
-    def __init__(self):
-        self._there = set()
-
-    def load(self, indices):
-        self._there.update(indices)
-
-    def unload(self, indices):
-        self._there.difference_update(indices)
-
-    def sample(self, index):
-        if index not in self._there:
-            raise LookupError(f"sample {index} is not loaded")
-        return np.array([index])
 
 
 class Standing(ClusterEngine):
@@ -65,21 +51,30 @@ def standing(addresses):
     return engine
 
 
-def loading(job):
-    return networked.Part(
-        backend=networked.DoublingBackend(), model=networked.model(), plan=networked.EnginePlan(), dataset=Loaded()
-    )
+@contextmanager
+def two_nodes(environment, builder):
+    """Return an engine over two nodes that have the data."""
+    named = [networked.config(environment, name, builder=builder) for name in ("north", "south")]
+    with networked.nodes(*(each.model_copy(update={"has_data": True}) for each in named)) as addresses:
+        engine = standing(addresses)
+        with engine:
+            yield engine
 
 
 @pytest.fixture
 def two(environment):
-    """Return an engine over two nodes that have the data."""
-    named = [networked.config(environment, name, builder="doubling") for name in ("north", "south")]
-    configs = [each.model_copy(update={"has_data": True, "builder": "test_cluster_engine:loading"}) for each in named]
-    with networked.nodes(*configs) as addresses:
-        engine = standing(addresses)
-        with engine:
-            yield engine
+    with two_nodes(environment, "loading") as engine:
+        yield engine
+
+
+@pytest.fixture
+def two_of_two(environment, monkeypatch):
+    """Return an engine over two nodes that have two instances each, whatever cores this machine has."""
+    allowed = sorted(os.sched_getaffinity(0))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setattr("mlbench.execution.instances.engine.cores_for", lambda count: [Core(0, (allowed[0],))] * count)
+    with two_nodes(environment, "in_instances") as engine:
+        yield engine
 
 
 def test_nodes_load_samples_themselves_and_answer_their_numbers(two):
@@ -91,6 +86,31 @@ def test_nodes_load_samples_themselves_and_answer_their_numbers(two):
     assert reply.answers == {1000 + number: 2 * number for number in range(40)}
     two.statistics()
     assert sum(each.samples for each in two.reached_nodes()) == 40
+
+
+def test_a_node_may_have_several_instances_which_load_samples_and_answer(two_of_two):
+    two_of_two.library.load(range(40))
+    two_of_two.warm_up(numbered(4))
+    two_of_two.statistics()
+    reply = Kept()
+    two_of_two.submit(Samples(range(1000, 1040), range(40), two_of_two.library), reply)
+    reply.wait(40)
+    assert reply.answers == {1000 + number: 2 * number for number in range(40)}
+    counts = [each.counted for each in two_of_two.statistics().by_instance]
+    assert [each.instances for each in counts] == [2, 2]
+    assert sum(part.counted.samples for each in counts for part in each.by_instance) == 40
+    assert two_of_two.runtime().device == "cpu"
+
+
+def test_samples_made_of_others_are_made_in_all_instances_of_all_nodes(two_of_two):
+    """Sample 3 is read as sample 2: its answer is 4, whichever instance gives it."""
+    two_of_two.library.load(range(4))
+    two_of_two.warm_up(numbered(4))
+    changed = two_of_two.vary({3: Variation(base=2)})
+    reply = Kept()
+    two_of_two.submit(Samples(range(2000, 2040), [3] * 40, changed), reply)
+    reply.wait(40)
+    assert set(reply.answers.values()) == {4}
 
 
 def test_a_sample_that_no_node_has_loaded_fails_and_is_not_answered(two, caplog):

@@ -16,6 +16,8 @@ import pytest
 from networked import started_test
 from ray_cluster import ENVIRONMENT, ray_cluster
 
+from mlbench.execution.cores import physical_cores
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.cluster,
@@ -24,6 +26,7 @@ pytestmark = [
 
 MLBENCH = [sys.executable, "-c", "from mlbench.cli import main; main()"]
 FEW = ["--tier", "smoke", "--power", "none", "--json"]
+TWO_INSTANCES = ["--set", "execution.instances=2"]
 ENDS_WITHIN_S = 60
 """Of a run of two minutes: a bound for a busy machine, where ten seconds are the aim."""
 LONG = ["--set", "load.target_qps=100", "--set", "load.min_duration_ms=120000", "--scenario", "Server"]
@@ -71,6 +74,17 @@ def test_two_nodes_give_the_answers_and_the_accuracy_of_one(scene, cluster, tmp_
     assert all(each["samples"] > 0 and each["device"] == "cpu" for each in reached)
     assert len({each["node"]["name"] for each in reached}) == 2
     assert sum(each["samples"] for each in reached) == record["samples"]["issued"]
+
+
+@pytest.mark.skipif(len(physical_cores()) < 2, reason="two instances want two cores")
+def test_two_instances_on_each_of_two_nodes_answer_a_run(scene, cluster):
+    words = command_of(cluster, 2, "--backend", "onnxruntime", "--scenario", "Offline", *TWO_INSTANCES)
+    done = run(scene, words)
+    assert done.returncode == 0, done.stderr
+    [record] = json.loads(done.stdout)
+    assert [each["instances"] for each in record["engine"]["by_instance"]] == [2, 2]
+    assert record["accuracy"]["is_met"]
+    assert sum(each["samples"] for each in record["cluster"]["nodes"]) == record["samples"]["issued"]
 
 
 def raylet_of_other_node(cluster):

@@ -166,6 +166,10 @@ class ReplicatedEngine(Engine):
         self._ask("vary", variations={str(index): asdict(each) for index, each in variations.items()})
         return self.library
 
+    def length_of(self, index: int) -> int:
+        """Return the length of a loaded sample; 0 where the plan does not go by lengths."""
+        return self._lengths.get(index, 0)
+
     def peak_memory_bytes(self) -> int:
         """Return the most that each instance held, added up."""
         return sum(peak or 0 for peak in self._ask_about("peak_memory_bytes"))

@@ -7,7 +7,7 @@ import importlib
 import logging
 import os
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Engine, Reply, Samples
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.model import Model
+from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import describe_error, one_line
 from mlbench.execution.engine_choice import contain_refusals, engine_of
@@ -139,12 +140,20 @@ class Served:
         self._line.send("done", **asdict(warm_up_engine(self._engine, samples, self._part.plan)))
 
     def _vary(self, message: Message) -> None:
-        made = {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
+        made = variations_of(message)
         self._dataset = VariedDataset(self._part.dataset, made) if made else self._part.dataset
         self._line.send("done")
 
     def _report(self, message: Message) -> None:
-        self._line.send("done", answer=answer_about(message.facts["what"], self._engine, self._part.backend))
+        self._line.send("done", answer=answer_about(message.facts["what"], self._engine, self._observe))
+
+    def _observe(self) -> RuntimeFacts:
+        return self._part.backend.observe()
+
+
+def variations_of(message: Message) -> dict[int, Variation]:
+    """Return the variations of a ``vary`` message, by the index of the sample that is made."""
+    return {int(index): Variation.from_values(each) for index, each in message.facts["variations"].items()}
 
 
 def submit_to(engine: Engine, samples: Samples, reply: LineReply) -> None:
@@ -170,10 +179,11 @@ def warm_up_engine(engine: Engine, samples: Samples, plan: EnginePlan) -> Capaci
     return engine.capacity() or Capacity(batch=1, in_flight=2 * likely)
 
 
-def answer_about(what: str, engine: Engine, backend: Backend) -> Any:
+def answer_about(what: str, engine: Engine, observe: Callable[[], RuntimeFacts]) -> Any:
     """Return what an engine or its process says of itself: ``statistics``, ``calls``, ``runtime``, ``peak_memory``.
 
-    ``replay_graphs`` makes the graph calls free, and returns why that is impossible.
+    ``replay_graphs`` makes the graph calls free, and returns why that is impossible. The runtime is what ``observe``
+    returns.
     """
     answer: Any
     match what:
@@ -185,7 +195,7 @@ def answer_about(what: str, engine: Engine, backend: Backend) -> Any:
         case "replay_graphs":
             answer = engine.replay_graphs()
         case "runtime":
-            answer, reason = plain_entries(runtime_to_json(backend.observe()))
+            answer, reason = plain_entries(runtime_to_json(observe()))
             answer |= {"not_stored": reason} if reason else {}
         case _:
             answer = peak_bytes()
