@@ -164,7 +164,7 @@ def command(
     )
     for each in plan.undefined:
         echo_line(str(each), to_stderr=True)
-    return _make_and_print(plan, plugins, results, as_json)
+    return _make_and_print(plan, plugins, results, as_json, has_chosen_backend=not backends)
 
 
 def _ask_nodes(network: NetworkSpec, entry: EntryDemand, plugins: Plugins) -> tuple[NetworkDemand, EntryDemand]:
@@ -227,10 +227,14 @@ def _run_suite(
     return _make_and_print(plan, plugins, results, as_json)
 
 
-def _make_and_print(plan: RunPlan, plugins: Plugins, results: Path, as_json: bool) -> int:
+def _make_and_print(
+    plan: RunPlan, plugins: Plugins, results: Path, as_json: bool, *, has_chosen_backend: bool = False
+) -> int:
     """Make the runs of a plan that are missing, print all of them, and return the exit status."""
     records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, done=plan.asked - len(plan.requests))]
     _print(records, results, as_json)
+    if has_chosen_backend and not as_json:
+        _print_faster_backends(records, results)
     return 0 if records and len(records) >= plan.asked and all(record.is_good for record in records) else 1
 
 
@@ -363,3 +367,22 @@ def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
         compared = list(compare_backends(records, runs_like(results, records)))
         for line in backend_lines(compared, terminal_width()):
             echo_wrapped(line, 4)
+
+
+def _print_faster_backends(records: Sequence[RunRecord], results: Path) -> None:
+    """Say where an earlier run on another backend was faster than the one that was chosen for want of a name."""
+    from mlbench.comparison.backends import faster_backends
+    from mlbench.records.index import folders_where
+    from mlbench.records.reading import read_runs
+    from mlbench.reports.units import quantity, three_digits
+
+    for workload in dict.fromkeys(record.workload for record in records):
+        ours = [record for record in records if record.workload == workload]
+        for each in faster_backends(ours, read_runs(folders_where(results, workload=workload))):
+            run, other = each.run, each.other
+            speeds = [quantity(record.result.value, record.result.unit) for record in (other, run) if record.result]
+            echo_wrapped(
+                f"{run.workload} {run.scenario}: {other.backend} was {three_digits(each.ratio)} times as fast as "
+                f"{run.backend} in an earlier run ({' against '.join(speeds)}): --backend {other.backend}",
+                2,
+            )

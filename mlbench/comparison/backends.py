@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mlbench.comparison.comparability import key_of
+from mlbench.comparison.comparability import across_with_what_follows, differences, key_of
 from mlbench.comparison.compare import Comparison, compare
+from mlbench.comparison.measures import why_not_counted
+from mlbench.comparison.verdicts import MARGIN
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.run_record import RunRecord
 
@@ -41,6 +43,51 @@ def compare_backends(records: Sequence[RunRecord], history: Sequence[RunRecord] 
             others = [(name, found) for name in names if (found := _compare(sides[base], sides[name], across, history))]
             if others:
                 yield BackendComparison(base=base, others=tuple(others), runs=min(map(len, sides.values())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FasterBackend:
+    """An earlier run on another backend that was faster than a run on the backend that was chosen."""
+
+    run: RunRecord
+    other: RunRecord
+    ratio: float
+    """How many times as fast."""
+
+
+def faster_backends(records: Sequence[RunRecord], earlier: Sequence[RunRecord]) -> Iterator[FasterBackend]:
+    """Yield the fastest backend of earlier runs for each run of these that it beats by more than the margin.
+
+    Throughputs alone are compared, of runs that are valid and accurate, in the same precision and under the same
+    conditions: of each backend the newest run counts. It is a hint and no verdict: they are single runs of other times.
+
+    Args:
+        records: of any kinds.
+        earlier: others, of these kinds but for the backend among them.
+    """
+    for group in _grouped([*earlier, *records], _ACROSS[:1]):
+        newest = {run.backend: run for run in sorted(filter(_counts, group), key=lambda run: run.created)}
+        for run in records:
+            if newest.get(run.backend) is run and run.scenario_facts.sends_all_at_once:
+                fastest = max((other for other in newest.values() if _are_alike(run, other)), key=_throughput)
+                ratio = _throughput(fastest) / _throughput(run)
+                if ratio > 1 + MARGIN:
+                    yield FasterBackend(run=run, other=fastest, ratio=ratio)
+
+
+def _are_alike(run: RunRecord, other: RunRecord) -> bool:
+    """Return whether two runs differ in their backends alone, and what follows from these."""
+    may_differ = across_with_what_follows(_ACROSS[:1])
+    return all(each.fact in may_differ for each in differences(run, other, _ACROSS[:1]))
+
+
+def _counts(run: RunRecord) -> bool:
+    return run.is_good and not why_not_counted(run)
+
+
+def _throughput(run: RunRecord) -> float:
+    assert run.result and run.result.value is not None
+    return run.result.value
 
 
 def _compare(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench.comparison.backends import compare_backends
+from mlbench.comparison.backends import compare_backends, faster_backends
 from mlbench.reports.sides import backend_lines
 
 
@@ -40,6 +40,28 @@ def test_two_backends_that_ran_in_turns_get_a_verdict(ran):
     (line,) = lines(runs)
     assert line.startswith("resnet50 Offline fp32: acme is x 1.4")
     assert line.endswith(": faster")
+
+
+def faster(records, earlier):
+    return [(each.run.run_id, each.other.backend, round(each.ratio, 3)) for each in faster_backends(records, earlier)]
+
+
+def test_an_earlier_run_on_a_faster_backend_is_named_the_newest_of_each(ran):
+    earlier = [ran("acme", 400), ran("acme", 150), ran("other", 120)]
+    assert faster([ran("pytorch", 100)], earlier) == [("3", "acme", 1.5)]
+
+
+def test_what_is_not_faster_by_more_than_the_margin_or_does_not_count_is_not_named(ran, a_run):
+    slower = [ran("acme", 104), ran("null", 1e6, verdict=verdict(a_run, is_accurate=False))]
+    assert faster([ran("pytorch", 100)], slower) == []
+    assert faster([ran("pytorch", 100)], []) == []
+
+
+def test_a_faster_run_of_another_machine_precision_or_kind_is_not_named(ran, a_run, environment):
+    other_machine = ran("acme", 500, environment=environment.model_copy(update={"machine": "ffffffffffff"}))
+    assert faster([ran("pytorch", 100)], [other_machine, ran("acme", 500, precision="bf16")]) == []
+    stream = dict(scenario="SingleStream", scenario_facts=a_run(scenario="SingleStream").scenario_facts)
+    assert faster([ran("pytorch", 100, **stream)], [ran("acme", 500, **stream)]) == []
 
 
 def test_three_backends_are_one_picture_whose_bars_are_as_long_as_their_numbers(ran):
