@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.auditing import audit
+from mlbench.measurement import verification
 from mlbench.submission.importing import import_tree
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
@@ -43,6 +45,14 @@ IMPLEMENTATION = {
     "weight_data_types": "INT8",
     "weight_transformations": "none",
 }
+
+
+@pytest.fixture
+def unverified(tmp_path, monkeypatch):
+    """Take made logs for what records and compliance tests say."""
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(verification, "verify", lambda *_: verification.Verification())
+    monkeypatch.setattr(audit, "judge_stored", lambda *_: iter(()))
 
 
 @pytest.fixture

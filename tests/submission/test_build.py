@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from stored_runs import DETAIL, REPLIES, official, store
+from tree_building import build, change, refused, run_of
 from whole_tree import DATACENTER, EDGE, IMAGES, SYSTEM, base, write
 
 from mlbench.auditing import audit
 from mlbench.auditing.verdicts import AuditVerdict
 from mlbench.cli import main
-from mlbench.measurement import verification
 from mlbench.records.run_record import RunRecord
 from mlbench.submission.checking.whole_tree import check_tree
 
@@ -44,38 +44,9 @@ def stored(tmp_path_factory):
 
 
 @pytest.fixture
-def unverified(tmp_path, monkeypatch):
-    """Take made logs for what records and compliance tests say."""
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(verification, "verify", lambda *_: verification.Verification())
-    monkeypatch.setattr(audit, "judge_stored", lambda *_: iter(()))
-
-
-@pytest.fixture
 def place(stored, tmp_path, unverified):
     """Return a copy that may be changed."""
     return Path(shutil.copytree(stored, tmp_path / "place"))
-
-
-def build(place, *words, submitter="Acme"):
-    given = ["--submitter", submitter, "--system", place / "system.json", "--results", place / "results"]
-    given += [] if "--category" in words else ["--category", "edge"]
-    return CliRunner().invoke(main, ["submit", "build", *map(str, [*given, "-o", place / "tree", *words])])
-
-
-def refused(place, done, reason):
-    """Whether a build ended with exit status 2 and a reason, and left nothing behind."""
-    left = [each.name for each in place.iterdir() if "tree" in each.name]
-    return done.exit_code == 2 and reason in " ".join(done.output.split()) and left == []
-
-
-def run_of(place, scenario="Offline"):
-    (folder,) = (place / "results").glob(f"*-{scenario}-*")
-    return folder
-
-
-def change(file, **changes):
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def test_a_tree_of_stored_runs_is_accepted_and_each_entry_is_a_line(place):
@@ -302,35 +273,6 @@ def test_runs_of_different_machines_are_refused(place):
     assert refused(place, build(place), "were made on different machines")
 
 
-NODE = {"address": "10.0.0.2:1", "round_trip_ns": 1, "ended": "", "samples": 1}
-TIMES = {"elapsed_ns": 1, "occupied_ns": 1, "in_flight_ns": 1}
-
-
-def on_cluster(place, file):
-    """Let a run have been made on two nodes like this machine."""
-    environment = json.loads(file.read_text())["environment"]
-    node = {
-        **{"name": "n", "mlbench_version": "1", "workload": "resnet50", "backend": "pytorch", "profile": "full"},
-        **{"weights": "trained", "precisions": ["fp32"], "versions": {}, "settings": {}, "environment": environment},
-    }
-    nodes = [NODE | TIMES | {"node": node | {"name": name}} for name in ("one", "two")]
-    change(file, cluster={"address": "auto", "ray_version": "2.49.0", "nodes": nodes})
-
-
-def test_runs_on_different_numbers_of_nodes_are_refused(place):
-    on_cluster(place, run_of(place) / "record.json")
-    assert refused(place, build(place), "were made on 1 and 2 nodes.")
-
-
-def test_runs_on_a_cluster_make_entries_of_a_system_of_as_many_nodes(place):
-    for file in place.glob("results/*/record.json"):
-        on_cluster(place, file)
-    assert refused(place, build(place), "number_of_nodes of the system is '1', and run ")
-    change(place / "system.json", number_of_nodes="2")
-    done = build(place)
-    assert done.exit_code == 0, done.output
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -344,7 +286,8 @@ def test_runs_on_a_cluster_make_entries_of_a_system_of_as_many_nodes(place):
         ({"submitter": "Other"}, "submitter is 'Other', and 'Acme' is asked for"),
         ({"status": "soon"}, "status is 'soon'"),
         ({"sw_notes": None}, "sw_notes is null"),
-        ({"is_network": "true"}, "is_network is set"),
+        ({"is_network": "true"}, "is_network is 'true', and the closed division has no such system"),
+        ({"is_network": True}, "is_network is true. Write it as text in quotes."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

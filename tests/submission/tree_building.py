@@ -1,0 +1,31 @@
+"""``mlbench submit build`` in a folder of runs, ``results``, and a description, ``system.json``."""
+
+import json
+
+from click.testing import CliRunner
+
+from mlbench.cli import main
+
+
+def build(place, *words, submitter="Acme"):
+    """Call it for an edge system, or what else is said, with ``tree`` as output."""
+    given = ["--submitter", submitter, "--system", place / "system.json", "--results", place / "results"]
+    given += [] if "--category" in words else ["--category", "edge"]
+    return CliRunner().invoke(main, ["submit", "build", *map(str, [*given, "-o", place / "tree", *words])])
+
+
+def refused(place, done, reason):
+    """Whether a build ended with exit status 2 and a reason, and left nothing behind."""
+    left = [each.name for each in place.iterdir() if "tree" in each.name]
+    return done.exit_code == 2 and reason in " ".join(done.output.split()) and left == []
+
+
+def run_of(place, scenario="Offline"):
+    """Return the folder of the run in a scenario."""
+    (folder,) = (place / "results").glob(f"*-{scenario}-*")
+    return folder
+
+
+def change(file, **changes):
+    """Replace fields of a JSON object in a file."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
