@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tree_changes import SMALL
+from whole_tree import EDGE, WholeTree
 
 from mlbench.auditing import audit
 from mlbench.measurement import verification
@@ -125,3 +127,16 @@ def at_full_length(text):
         for record in lines:
             text = text.replace(f'"key": "{key}", "value": {record["value"]}', f'"key": "{key}", "value": {value}')
     return text
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pristine") / "tree"
+    WholeTree(root).add("fixture_edge", "edge", {"resnet50": EDGE["resnet50"]}).add("fixture_dc", "datacenter", SMALL)
+    return root
+
+
+@pytest.fixture
+def tree(pristine, tmp_path):
+    """A tree of seven results, three of one edge system and four of one in a datacenter, to be changed."""
+    return WholeTree(Path(shutil.copytree(pristine, tmp_path / "tree")))

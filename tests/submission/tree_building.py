@@ -15,9 +15,10 @@ def build(place, *words, submitter="Acme"):
 
 
 def refused(place, done, reason):
-    """Whether a build ended with exit status 2 and a reason, and left nothing behind."""
+    """Whether a build ended with exit status 2 and a line with the reason, and left nothing behind."""
     left = [each.name for each in place.iterdir() if "tree" in each.name]
-    return done.exit_code == 2 and reason in " ".join(done.output.split()) and left == []
+    said = (done.exit_code, done.stdout, len(done.stderr.splitlines()))
+    return said == (2, "", 1) and reason in done.stderr and left == []
 
 
 def run_of(place, scenario="Offline"):
