@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from stored_runs import DETAIL, REPLIES, official, store
-from tree_building import build, change, refused, run_of
-from whole_tree import DATACENTER, EDGE, IMAGES, SYSTEM, base, write
+from tree_building import build, change, files_of, refused, run_of
+from whole_tree import DATACENTER, EDGE, IMAGES, SYSTEM, WholeTree, base, write
 
 from mlbench.auditing import audit
 from mlbench.auditing.verdicts import AuditVerdict
@@ -84,6 +84,9 @@ def test_all_44_entries_are_built_those_of_both_accuracies_of_one_run(complete, 
     assert built == {model: set(scenarios) for model, scenarios in models.items()}
     checked = check_tree(tmp_path / "tree")
     assert (checked.accepted, checked.accepted_officially) == (count, count)
+    described = WholeTree(tmp_path / "described").add("anvil", category, models)
+    described.submitter.rename(described.submitter.with_name("Acme"))
+    assert files_of(tmp_path / "tree", "anvil") == files_of(described.root, "anvil")
     images = results / "stable-diffusion-xl/Offline/accuracy/images"
     assert {each.name for each in images.iterdir()} == {*(f"{each}.png" for each in IMAGES), "captions.txt"}
 

@@ -5,15 +5,14 @@ The records are of real runs over loopback, altered to ones of the official setu
 
 import json
 import shutil
-from itertools import product
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from stored_runs import DETAIL, official, official_on_nodes, store
 from tree_building import build as build_tree
-from tree_building import change, refused
-from whole_tree import SYSTEM, detail_of, write
+from tree_building import change, files_of, refused
+from whole_tree import SYSTEM, WholeTree, detail_of, write
 
 from mlbench.cli import main
 from mlbench.submission.checking.whole_tree import check_tree
@@ -59,10 +58,10 @@ def test_runs_over_a_network_make_a_tree_that_is_accepted(place):
     done = build(place)
     assert done.exit_code == 0, done.output
     results = place / "tree/network/Acme/results/anvil"
-    cells = {(model.name, each.name) for model in results.iterdir() for each in model.iterdir()}
-    assert cells == {*product(("resnet50", "bert-99", "bert-99.9"), ("Server", "Offline"))}
-    tests = place / "tree/network/Acme/compliance/anvil/resnet50/Server"
-    assert {each.name for each in tests.iterdir()} == {"TEST01", "TEST04", "TEST05"}
+    models = dict.fromkeys(("resnet50", "bert-99", "bert-99.9"), ("Server", "Offline"))
+    described = WholeTree(place / "described", "network").add("anvil", "datacenter", models)
+    described.submitter.rename(described.submitter.with_name("Acme"))
+    assert files_of(place / "tree", "anvil") == files_of(described.root, "anvil")
     checked = check_tree(place / "tree")
     assert (checked.accepted, checked.accepted_officially) == (6, 6)
     log = (results / "resnet50/Offline/performance/run_1" / DETAIL).read_text()

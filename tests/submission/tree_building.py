@@ -1,6 +1,7 @@
 """``mlbench submit build`` in a folder of runs, ``results``, and a description, ``system.json``."""
 
 import json
+import re
 
 from click.testing import CliRunner
 
@@ -25,6 +26,13 @@ def run_of(place, scenario="Offline"):
     """Return the folder of the run in a scenario."""
     (folder,) = (place / "results").glob(f"*-{scenario}-*")
     return folder
+
+
+def files_of(root, system):
+    """Return the files of a tree but its code, by path; the implementation has one name in all."""
+    paths = (each.relative_to(root).as_posix() for each in root.rglob("*") if each.is_file())
+    named = re.compile(rf"({system})_[^/]+_([A-Z]\w+\.json)$")
+    return {named.sub(r"\1_name_\2", path) for path in paths if "/code/" not in path}
 
 
 def change(file, **changes):
