@@ -265,6 +265,12 @@ def test_a_compliance_test_that_fails_by_its_logs_is_refused_whatever_its_files_
     assert refused(place, build(place), f"TEST04 of run {run_of(place).name} does not pass: test run edited")
 
 
+def test_a_compliance_test_that_was_made_on_another_machine_is_refused(place):
+    (file,) = (place / "results/.audits" / run_of(place).name).glob("*TEST04/record.json")
+    change(file, environment=json.loads(file.read_text())["environment"] | {"machine": "another"})
+    assert refused(place, build(place), f"TEST04 of run {run_of(place).name} was made on other machines than the run.")
+
+
 def test_a_missing_log_is_refused(place):
     (run_of(place) / "accuracy/mlperf_log_accuracy.json").unlink()
     assert refused(place, build(place), "lacks its log accuracy/mlperf_log_accuracy.json")

@@ -45,6 +45,12 @@ def test_runs_on_different_numbers_of_nodes_are_refused(place):
     assert refused(place, build(place, *CLOSED), "were made on 2 and 1 nodes.")
 
 
+def test_a_compliance_test_that_was_not_made_on_the_nodes_is_refused(place):
+    (file,) = place.glob("results/.audits/*-Offline-*/*TEST04/record.json")
+    change(file, cluster=None)
+    assert refused(place, build(place, *CLOSED), f"TEST04 of run {run_of(place).name} was made on other machines")
+
+
 def test_a_node_that_is_not_the_described_machine_is_refused_by_its_name(place):
     for file in place.glob("results/*/record.json"):
         cluster = json.loads(file.read_text())["cluster"]

@@ -191,7 +191,7 @@ def test_each_node_must_be_the_described_machine(place):
 
 
 def test_the_client_need_not_be_the_described_machine(place):
-    for file in place.glob("results/*/record.json"):
+    for file in place.glob("results/**/record.json"):
         environment = json.loads(file.read_text())["environment"]
         change(file, environment=environment | {"machine": "c", "cpu": environment["cpu"] | {"model": "Client CPU"}})
     assert build(place).exit_code == 0

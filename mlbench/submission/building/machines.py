@@ -29,14 +29,17 @@ def check_records(system: System, records: Sequence[RunRecord]) -> None:
 
 
 def check_test(run: StoredRun, test: str) -> None:
-    """Raise `UsageError` where a compliance test of a run over a network was not answered by the run's nodes."""
-    if not run.record.network:
-        return
-    made = read(run.tests[test].parent)
-    if _names(made) != _names(run.record):
+    """Raise `UsageError` where a compliance test of a run was made on other machines or nodes than the run."""
+    record, made = run.record, read(run.tests[test].parent)
+    if _names(made) != _names(record):
         raise UsageError(
-            f"{test} of run {run.record.run_id} was answered by {_names(made)}, and the run by {_names(run.record)}.",
-            hint=f"mlbench audit {run.record.run_id} --test {test} --network HOST...",
+            f"{test} of run {record.run_id} was answered by {_names(made)}, and the run by {_names(record)}.",
+            hint="Make the test again on those of the run.",
+        )
+    if _machines(made) != _machines(record):
+        raise UsageError(
+            f"{test} of run {record.run_id} was made on other machines than the run.",
+            hint="Make the test again on those of the run.",
         )
 
 
