@@ -15,6 +15,7 @@ from mlbench.submission.system_fields import (
     IS_NETWORK,
     MEANINGFUL_FIELDS,
     NETWORK_FIELDS,
+    NETWORK_SYSTEM_TYPE,
     is_network_system,
 )
 from mlbench.version import __version__
@@ -57,7 +58,7 @@ def describe_system(environment: Environment, hardware: HostHardware) -> dict[st
 
 
 def describe_network(environment: Environment, hardware: HostHardware) -> dict[str, str]:
-    """Return the fields that a system of the network division has beside the others.
+    """Return the fields that a system of the network division has beside the others, and what it is for.
 
     Args:
         environment: of a node.
@@ -66,6 +67,7 @@ def describe_network(environment: Environment, hardware: HostHardware) -> dict[s
     cards = _network_fields(hardware)
     return dict.fromkeys(NETWORK_FIELDS, "") | {
         IS_NETWORK: "true",
+        "system_type": NETWORK_SYSTEM_TYPE,
         "network_protocol": NETWORK_PROTOCOL,
         "nic_sut": cards["host_networking"],
         "number_nic_sut": cards["host_network_card_count"],
