@@ -93,22 +93,17 @@ def _facts(environment: Environment) -> Mapping[str, str]:
     }
 
 
-def _nodes(record: RunRecord) -> Sequence[ReachedNodeRecord]:
-    reached = record.network or record.cluster
-    return reached.nodes if reached else ()
-
-
 def _answering(record: RunRecord) -> Iterator[tuple[str, Environment]]:
     """Yield each machine that answered samples, and how to call it."""
-    for each in _nodes(record):
+    for each in record.nodes:
         yield f"node {each.node.name} of run {record.run_id}", each.node.environment
-    if not _nodes(record):
+    if not record.nodes:
         yield f"run {record.run_id}", record.environment
 
 
 def _machines(record: RunRecord) -> Sequence[str]:
     """Return LoadGen's machine, and those of the nodes in any order."""
-    return record.environment.machine, *sorted(each.node.environment.machine for each in _nodes(record))
+    return record.environment.machine, *sorted(each.node.environment.machine for each in record.nodes)
 
 
 def _count_machines(record: RunRecord) -> int:
