@@ -198,9 +198,6 @@ HARMLESS = {
     "an image in another format": lambda t: (accuracy(t, *IMAGES) / "images/4655.png").rename(
         accuracy(t, *IMAGES) / "images/4655.jpg"
     ),
-    "a line that LoadGen cannot read, where it is not asked": lambda t: append(
-        t.measurements(*VISION) / "user.conf", "this is odd\n"
-    ),
     "code by another name": code_by_name,
     "blanks and comments": lambda t: append(t.measurements(*CHAT) / "user.conf", "\n# this is odd\na . b . c = 1\n"),
     "equal issue in user.conf": lambda t: (
@@ -238,6 +235,16 @@ def test_what_is_allowed_is_accepted(tree, change):
     check = check_tree(tree.root)
     assert rules(check) == set()
     assert lost(check) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("division", "model", "is_strict"),
+    [("closed", "3d-unet-99.9", False), ("closed", "3d-unet-99", True), ("network", "3d-unet-99", False)],
+)
+def test_lines_that_loadgen_cannot_read_are_asked_of_three_closed_models(tmp_path, division, model, is_strict):
+    tree = WholeTree(tmp_path, division).add("dc", "datacenter", {model: DATACENTER[model]})
+    append(tree.measurements("dc", model, "Offline") / "user.conf", "this is odd\n")
+    assert ("configuration_lines" in rules(check_tree(tmp_path))) is is_strict
 
 
 def test_scores_of_unlike_outputs_may_be_a_tenth_as_far_apart_for_99_9(tmp_path):
