@@ -16,7 +16,7 @@ from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.run_record import RunRecord
 
 MLBENCH = [sys.executable, "-c", "from mlbench.cli import main; main()"]
-SERVED = ("brief", "--backend", "null", "--set", "backend.delay_ms=2")
+SERVED = ("brief", "--backend", "null", "--set", "backend.service_ms=2")
 NAMES = ("north", "south")
 STORED = Path(__file__).parents[1] / "data/records/nodes/resnet50-onnxruntime-Offline-network.json"
 
@@ -40,7 +40,7 @@ def served(installed, token_file):
 
 @pytest.mark.slow
 def test_the_runs_nodes_answer_the_test_and_its_log_says_so(mlbench, installed, tmp_path):
-    load = ("--scenario", "Offline", "--tier", "valid", "--set", "load.target_qps=25000")
+    load = ("--scenario", "Offline", "--tier", "valid", "--set", "load.target_qps=2000")
     with served(installed, tmp_path / "token") as nodes:
         done = mlbench("run", *nodes, *load, "--results", tmp_path / "results", "--json")
         (record,) = json.loads(done.stdout)
