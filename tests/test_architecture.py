@@ -57,6 +57,7 @@ ROOMS = {
     "scaffold": set(),
     "submission": {"loadgen", "records", "rules"},
     "auditing": {
+        "cluster",
         "discovery",
         "loadgen",
         "measurement",

@@ -48,6 +48,7 @@ def request_of_test(plan: AuditPlan, test: str, plugins: Plugins) -> ResolvedReq
         wants_accuracy=False,
         power=NONE,
         results=plan.place,
+        network=plan.network,
         tag=f"audit-{test}",
         repeat=1 + sum(bool(each.audit and each.audit.test == test) for each in read_all(plan.stored)[0]),
     )

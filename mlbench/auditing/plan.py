@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.cluster.demand import NetworkDemand
 from mlbench.contracts.rules import Tokens
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
@@ -48,6 +49,8 @@ class AuditPlan:
     place: Path
     """Where the run folders of its tests are."""
     tests: tuple[PlannedTest, ...]
+    network: NetworkDemand | None = None
+    """The nodes that answer the tests; None: this machine does."""
     variant: str = ""
     """The accuracy that the entry is for, ``99.9``; empty: the one that the run must reach."""
 

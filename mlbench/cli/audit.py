@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import results_option
+from mlbench.cli.options import network_options, results_option
 from mlbench.cli.output import echo_json, echo_wrapped
 
 if TYPE_CHECKING:
     from mlbench.auditing.audit import Audit
     from mlbench.auditing.plan import AuditPlan
     from mlbench.auditing.verdicts import AuditVerdict
+    from mlbench.records.job_spec import NetworkSpec
 
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 
@@ -37,20 +38,30 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
     help="The accuracy of the entry: of 99.9 scores may be a tenth as far apart.  [default: what the run must reach]",
 )
 @click.option("--plan", "only_plans", is_flag=True, help="Say which tests will run and how long, and run nothing.")
+@network_options
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
 def command(
-    run: str, tests: tuple[str, ...], variant: str | None, only_plans: bool, results: Path, as_json: bool
+    run: str,
+    tests: tuple[str, ...],
+    variant: str | None,
+    only_plans: bool,
+    network: NetworkSpec | None,
+    results: Path,
+    as_json: bool,
 ) -> int:
     """Put RUN, a valid run of tier valid, to the compliance tests that the closed division demands.
 
     Each test runs the same engine once more under LoadGen's official audit configuration, and is kept, whatever comes
-    out. Its verdict stands beside the one of the official script, which does not see everything. Exit status: 0 when
+    out. Its verdict stands beside the one of the official script, which does not see everything. The tests of a run
+    over a network are answered by the same nodes: name them with --network. Exit status: 0 when
     all tests made now pass, 1 otherwise, 2 for a run that cannot be audited.
     """
     from mlbench.auditing.audit import audit, judge_stored
+    from mlbench.auditing.nodes import with_nodes
     from mlbench.auditing.plan import plan_audit
     from mlbench.cli.run_maker import ProgressingMaker
+    from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
     from mlbench.reports.audit import plan_lines
 
@@ -65,6 +76,7 @@ def command(
             echo_wrapped(line, 4)
         _print(plan, earlier, is_earlier=True)
         return 0
+    plan = with_nodes(plan, NetworkDemand.of_spec(network) if network else None)
     for line in plan_lines(plan):
         echo_wrapped(line, 4, to_stderr=True)
     found = audit(plan, plugins, ProgressingMaker(plugins))

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="TREE", help="A new folder.")
 @click.option(
-    "--division", type=click.Choice(["closed", "open"]), default="closed", show_default=True, help="The tree's."
+    "--division",
+    type=click.Choice(["closed", "open", "network"]),
+    default="closed",
+    show_default=True,
+    help="The tree's.",
 )
 @click.option(
     "--category",
@@ -71,16 +75,17 @@ def command(
     from mlbench.discovery import Plugins
     from mlbench.submission.building.build import build_tree, check_place
     from mlbench.submission.building.entries import choose_entries
-    from mlbench.submission.building.system import read_system
+    from mlbench.submission.building.system import read_system, with_recorded
 
     check_place(output)
     of = [Category(each) for each in dict.fromkeys(categories)]
     system, plugins = read_system(description, submitter, division, of), Plugins.discover()
     stored = list(_stored_runs(results, runs, plugins))
     entries = choose_entries(system, stored, variants, are_named=bool(runs))
+    system = with_recorded(system, entries[0].run.record)
     for entry in {each.run.record.run_id: each for each in entries}.values():
         _check_logs(entry.run, plugins)
-        if division == "closed":
+        if division != "open":
             _check_tests(entry, plugins)
     _print(build_tree(output, system, entries), output)
 

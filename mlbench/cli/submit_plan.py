@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     "categories",
     type=click.Choice([each.value for each in Category]),
     multiple=True,
-    help="Of the system; may be given twice.  [default: both]",
+    help="Of the system; may be given twice.  [default: both; in network: datacenter]",
+)
+@click.option(
+    "--division", type=click.Choice(["closed", "network"]), default="closed", show_default=True, help="The tree's."
 )
 @click.option("--backend", shell_complete=offer_backends, help="Of the missing runs.  [default: the best available]")
 @click.option("--machine", metavar="HASH", help="The system's, as in a record.  [default: this machine's]")
@@ -38,13 +41,14 @@ if TYPE_CHECKING:
 def command(
     runs: tuple[str, ...],
     categories: tuple[str, ...],
+    division: str,
     backend: str | None,
     machine: str | None,
     output: Path | None,
     results: Path,
     as_json: bool,
 ) -> int:
-    """Print what a system owes in the closed division: which of RUNS serve an entry, and what is missing.
+    """Print what a system owes in the closed or network division: which of RUNS serve an entry, and what is missing.
 
     RUNS are runs, folders or tags; none: all of the results folder. An entry is served by the newest run of the full
     profile in tier valid that follows the official rules, with the accuracy of the entry. Times are those of earlier
@@ -52,13 +56,18 @@ def command(
     """
     from mlbench.discovery import Plugins
     from mlbench.records.environment import observe_environment
+    from mlbench.rules.entry_demand import Division
     from mlbench.submission.planning import missing_runs, owed_entries, plan_entry
 
     plugins = Plugins.discover()
     chosen = (plugins.backend(backend) if backend else plugins.best_backend(None)).name
-    of = [Category(each) for each in dict.fromkeys(categories)] or [*Category]
+    is_network = division == Division.NETWORK
+    if is_network:
+        _check_network(categories, output)
+    default = [Category.DATACENTER] if is_network else [*Category]
+    of = [Category(each) for each in dict.fromkeys(categories)] or default
     records, here = _records(results, runs), machine or observe_environment().machine
-    plan = [plan_entry(owed, records, here) for owed in owed_entries(of)]
+    plan = [plan_entry(owed, records, here, division, is_network=is_network) for owed in owed_entries(of)]
     requests = [_request(*each, chosen, results) for each in missing_runs(plan)]
     if output:
         _write_suite(output, requests)
@@ -70,6 +79,18 @@ def command(
         if output and requests:
             echo_line(f"mlbench run --suite {output} makes them.")
     return 1 if requests else 0
+
+
+def _check_network(categories: Sequence[str], output: Path | None) -> None:
+    """Raise `UsageError` where the network division does not have what is asked for."""
+    from mlbench.errors import UsageError
+
+    if Category.EDGE in categories:
+        raise UsageError("the network division is for datacenter systems.", hint="Leave --category edge out.")
+    if output:
+        raise UsageError(
+            "a suite's runs do not reach nodes, so none is written.", hint="Make them with `mlbench run --network`."
+        )
 
 
 def _records(results: Path, names: Sequence[str]) -> list[RunRecord]:

@@ -25,6 +25,11 @@ NETWORK_SUT = "Network SUT"
 """What the name of a system that is reached over a network contains, by the rules."""
 
 
+def name_of_nodes(names: Sequence[str]) -> str:
+    """Return the name of the system that nodes of these names are, as LoadGen logs it."""
+    return f"{NETWORK_SUT}: {', '.join(names)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
     """What LoadGen's side knows of an engine that is reached over a network."""
@@ -53,7 +58,7 @@ def _issue(sut: Sut, queries: Sequence[Any]) -> None:
 def _name(names: Callable[[], Sequence[str]]) -> str:
     """Return the name of the whole; an exception would end the process."""
     try:
-        return f"{NETWORK_SUT}: {', '.join(names())}"
+        return name_of_nodes(names())
     except Exception as error:  # the test that follows says what is wrong with the nodes
         logger.exception("the nodes' names are not known")
         return f"{NETWORK_SUT}: names unknown ({describe_error(error)})"

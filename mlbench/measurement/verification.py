@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mlbench.discovery import Plugins
-from mlbench.documents import refuse_odd_values
+from mlbench.documents import is_file, refuse_odd_values
+from mlbench.loadgen.logs import DETAIL, read_detail
+from mlbench.loadgen.network import NETWORK_SUT, name_of_nodes
+from mlbench.loadgen.settings import Mode
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
 from mlbench.records.run_record import RunRecord
 
@@ -30,7 +33,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "entry": f"{_ONLY_THE_RECORD}; that the verdict follows from it is checked",
     "audit": _ONLY_THE_RECORD,
     "replay": _ONLY_THE_RECORD,
-    "network": _ONLY_THE_RECORD,
+    "network": f"{_ONLY_THE_RECORD}, but for the names of the nodes, which LoadGen logs",
     "cluster": _ONLY_THE_RECORD,
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
@@ -119,7 +122,19 @@ def verify(record: RunRecord, folder: Path, plugins: Plugins) -> Verification:
         _compare(record.model_dump(mode="json"), json.loads(rebuilt), "", outcome)
     if missing := _list_unaccounted(record):
         outcome.differences.append(f"not_measured: the record has no {', '.join(missing)}, and does not say why")
+    outcome.differences += _wrong_names(record, folder)
     return outcome
+
+
+def _wrong_names(record: RunRecord, folder: Path) -> Iterator[str]:
+    """Yield for each test whose log names other nodes than the record that it does."""
+    said = name_of_nodes([each.node.name for each in record.network.nodes]) if record.network else ""
+    for mode in (Mode.PERFORMANCE, Mode.ACCURACY):
+        log = folder / mode / DETAIL
+        logged = str(read_detail(log).values.get("sut_name")) if is_file(log) else said
+        if logged != said and (said or NETWORK_SUT in logged):
+            names = f"nodes {said.removeprefix(NETWORK_SUT).lstrip(': ')}" if said else "no nodes"
+            yield f"network: the record says {names}, the log of the {mode} test {_format_value(logged)}"
 
 
 def _list_unaccounted(record: RunRecord) -> list[str]:

@@ -72,21 +72,27 @@ def owed_entries(categories: Sequence[Category]) -> list[OwedEntry]:
 
 
 def plan_entry(
-    owed: OwedEntry, runs: Sequence[RunRecord], machine: str, division: str = Division.CLOSED
+    owed: OwedEntry,
+    runs: Sequence[RunRecord],
+    machine: str,
+    division: str = Division.CLOSED,
+    *,
+    is_network: bool = False,
 ) -> PlannedEntry:
     """Return which of some runs serves an entry of a machine's.
 
     Args:
         owed: the entry.
         runs: of any workload.
-        machine: as `Environment.machine` has it.
-        division: of the tree; open takes runs of both, with whatever accuracy.
+        machine: as `Environment.machine` has it, of the one that LoadGen is on.
+        division: of the tree; open takes runs of all divisions, with whatever accuracy.
+        is_network: whether the system is one that is reached over a network, whose runs alone serve it.
     """
     best: tuple[int, RunRecord, str] | None = None
     for run in sorted(runs, key=lambda each: each.created):
         if (run.workload, run.scenario) != (owed.workload, owed.scenario):
             continue
-        checks = list(_checks(run, owed, machine, is_open=division == Division.OPEN))
+        checks = list(_checks(run, owed, machine, is_open=division == Division.OPEN, is_network=is_network))
         passed = next((number for number, obstacle in enumerate(checks) if obstacle), len(checks))
         if best is None or passed >= best[0]:
             best = (passed, run, "".join(checks[passed : passed + 1]))
@@ -96,13 +102,14 @@ def plan_entry(
     return PlannedEntry(owed=owed, run=None if obstacle else run, nearest=run, obstacle=obstacle)
 
 
-def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool) -> Iterator[str]:
+def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool, is_network: bool) -> Iterator[str]:
     """Yield for each demand on a run what keeps it from serving; empty: nothing."""
     for name, wanted in _OFFICIAL.items():
         found = getattr(run, name)
         yield f"{name} {found}" if found != wanted else ""
     yield "imported from a submission" if run.imported else ""
-    yield "its samples travelled over a network" if run.network else ""
+    travelled = "travelled over a network" if run.network else "did not travel over a network"
+    yield f"its samples {travelled}" if bool(run.network) is not is_network else ""
     yield "made on another machine" if run.environment.machine != machine else ""
     yield f"failed: {run.failure.kind if run.failure else run.status}" if run.status != "completed" else ""
     verdict = run.verdict

@@ -10,11 +10,20 @@ from collections.abc import Mapping, Sequence
 
 from mlbench.records.environment import Environment
 from mlbench.records.host_hardware import HostHardware
-from mlbench.submission.system_fields import FREE_FIELDS, IS_NETWORK, MEANINGFUL_FIELDS, NETWORK_FIELDS
+from mlbench.submission.system_fields import (
+    FREE_FIELDS,
+    IS_NETWORK,
+    MEANINGFUL_FIELDS,
+    NETWORK_FIELDS,
+    NETWORK_SYSTEM_TYPE,
+    is_network_system,
+)
 from mlbench.version import __version__
 
 NONE = "N/A"
 """Stands for what the machine does not have; an empty field would be refused."""
+
+NETWORK_PROTOCOL = "TCP"
 
 _FRAMEWORKS = {
     "torch": "PyTorch",
@@ -49,7 +58,7 @@ def describe_system(environment: Environment, hardware: HostHardware) -> dict[st
 
 
 def describe_network(environment: Environment, hardware: HostHardware) -> dict[str, str]:
-    """Return the fields that a system of the network division has beside the others.
+    """Return the fields that a system of the network division has beside the others, and what it is for.
 
     Args:
         environment: of a node.
@@ -58,17 +67,28 @@ def describe_network(environment: Environment, hardware: HostHardware) -> dict[s
     cards = _network_fields(hardware)
     return dict.fromkeys(NETWORK_FIELDS, "") | {
         IS_NETWORK: "true",
-        "network_protocol": "TCP",
+        "system_type": NETWORK_SYSTEM_TYPE,
+        "network_protocol": NETWORK_PROTOCOL,
         "nic_sut": cards["host_networking"],
         "number_nic_sut": cards["host_network_card_count"],
-        "net_software_stack_sut": f"mlbench {__version__} over TCP of {environment.kernel}",
-        "net_software_stack_loadgen": f"mlbench {__version__}, LoadGen's QDL over TCP",
+        "net_software_stack_sut": sut_network_stack(__version__, environment),
+        "net_software_stack_loadgen": loadgen_network_stack(__version__),
     }
+
+
+def sut_network_stack(version: str, environment: Environment) -> str:
+    """Return the software that a node of this version of mlbench sends with."""
+    return f"mlbench {version} over TCP of {environment.kernel}"
+
+
+def loadgen_network_stack(version: str) -> str:
+    """Return the software that the LoadGen system sends with."""
+    return f"mlbench {version}, LoadGen's QDL over TCP"
 
 
 def empty_fields(fields: Mapping[str, object]) -> list[str]:
     """Return the fields that must be filled and are not; those of the network division only of such a system."""
-    needed = (*MEANINGFUL_FIELDS, *(NETWORK_FIELDS if fields.get(IS_NETWORK) == "true" else ()))
+    needed = (*MEANINGFUL_FIELDS, *(NETWORK_FIELDS if is_network_system(fields) else ()))
     return [name for name in needed if not fields.get(name)]
 
 

@@ -3,6 +3,10 @@
 Source: submission checker v4.1, ``SYSTEM_DESC_REQUIRED_FIELDS`` and what is beside it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 MEANINGFUL_FIELDS = (
     *("division", "submitter", "status", "system_name", "system_type", "number_of_nodes"),
     *("host_processor_model_name", "host_processors_per_node", "host_processor_core_count"),
@@ -45,5 +49,13 @@ TEXT_FIELDS = (
 IS_NETWORK = "is_network"
 """The field that says, by the text ``true``, that the system is reached over a network."""
 
+NETWORK_SYSTEM_TYPE = "datacenter"
+"""What systems that are reached over a network are for. Source: the rules on the network division."""
+
 STATUSES = ("available", "preview", "rdi")
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+def is_network_system(fields: Mapping[str, object]) -> bool:
+    """Return whether a description says that the system is reached over a network."""
+    return str(fields.get(IS_NETWORK, "")).lower() == "true"

@@ -83,3 +83,33 @@ def test_bad_input_is_one_line(results, words, problem):
     assert done.exit_code == 2
     assert problem in done.stderr.splitlines()[-1]
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("division", "obstacles"),
+    [
+        ("network", {"Server": "INVALID", "Offline": "its samples did not travel over a network"}),
+        ("closed", {"Server": "its samples travelled over a network", "Offline": "INVALID"}),
+    ],
+)
+def test_each_division_is_served_by_its_own_runs_alone(results, division, obstacles):
+    (local,) = results.glob("*/record.json")
+    travelled = results / "travelled/record.json"
+    travelled.parent.mkdir()
+    travelled.write_text((RECORDS / "nodes/resnet50-onnxruntime-Server-network.json").read_text())
+    for file in (local, travelled):
+        found = json.loads(file.read_text()) | {"profile": "full", "tier": "valid"}
+        verdict = found["verdict"] | {"is_valid": False}
+        file.write_text(json.dumps(found | {"run_id": file.parent.name, "verdict": verdict}))
+    words = ("--machine", "bench-1", "--category", "datacenter", "--division", division, "--json")
+    entries = json.loads(plan("--results", results, *words).stdout)["entries"]
+    assert {each["scenario"]: each["obstacle"] for each in entries if each["model"] == "resnet50"} == obstacles
+
+
+def test_what_the_network_division_has_not_is_refused_in_a_line(results, tmp_path):
+    done = plan("--results", results, "--division", "network", "--category", "edge")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert "the network division is for datacenter systems." in done.stderr
+    done = plan("--results", results, "--division", "network", "-o", tmp_path / "missing.toml")
+    assert (done.exit_code, len(done.stderr.splitlines()), (tmp_path / "missing.toml").exists()) == (2, 1, False)
+    assert "a suite's runs do not reach nodes" in done.stderr

@@ -60,6 +60,7 @@ def test_a_system_of_the_network_division_has_thirteen_fields_more_and_all_must_
     plain, found = (json.loads(describe(*words).stdout) for words in ((), ("--network",)))
     assert len(found.keys() - plain.keys()) == 13
     assert (found["is_network"], found["network_protocol"], found["network_media"]) == ("true", "TCP", "")
+    assert (plain["system_type"], found["system_type"]) == ("", "datacenter")  # the only ones with that division
     (tmp_path / "own.json").write_text(json.dumps(OWN))
     (tmp_path / "network.json").write_text(json.dumps(NETWORK))
     assert describe("--network", "--from", tmp_path / "own.json").exit_code == 1

@@ -189,3 +189,27 @@ def test_other_data_on_the_node_is_refused_in_a_line(scene, token_file, environm
         assert_refused(
             run(scene, token_file, [address], "--scenario", "Offline"), "does not have the data of this client"
         )
+
+
+def test_what_loadgen_logged_of_the_nodes_is_compared_with_the_record(scene, token_file, tmp_path):
+    nodes = [("resnet50", "--backend", "null", "--name", name) for name in ("north", "south")]
+    with served(scene, token_file, *nodes) as started:
+        done = run(scene, token_file, [node.address for node in started], "--scenario", "Offline", *FEW)
+    [record] = json.loads(done.stdout)
+    folder = tmp_path / "results" / record["run_id"]
+
+    def verified():
+        done = subprocess.run([*MLBENCH, "verify", str(folder)], env=scene, capture_output=True, text=True, check=False)
+        return done.returncode, " ".join(done.stdout.split())
+
+    assert verified()[0] == 0
+    of_nodes = record["network"]["nodes"]
+    of_nodes[0]["node"]["name"] = "east"
+    (folder / "record.json").write_text(json.dumps(record))
+    status, said = verified()
+    assert status == 1
+    assert "the record says nodes east, south, the log of the performance test Network SUT: north, south" in said
+    (folder / "record.json").write_text(json.dumps(record | {"network": None}))
+    status, said = verified()
+    assert status == 1
+    assert "the record says no nodes, the log of the accuracy test Network SUT: north, south" in said

@@ -5,7 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tree_changes import SMALL
+from whole_tree import EDGE, WholeTree
 
+from mlbench.auditing import audit
+from mlbench.measurement import verification
 from mlbench.submission.importing import import_tree
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
@@ -43,6 +47,14 @@ IMPLEMENTATION = {
     "weight_data_types": "INT8",
     "weight_transformations": "none",
 }
+
+
+@pytest.fixture
+def unverified(tmp_path, monkeypatch):
+    """Take made logs for what records and compliance tests say."""
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(verification, "verify", lambda *_: verification.Verification())
+    monkeypatch.setattr(audit, "judge_stored", lambda *_: iter(()))
 
 
 @pytest.fixture
@@ -115,3 +127,16 @@ def at_full_length(text):
         for record in lines:
             text = text.replace(f'"key": "{key}", "value": {record["value"]}', f'"key": "{key}", "value": {value}')
     return text
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pristine") / "tree"
+    WholeTree(root).add("fixture_edge", "edge", {"resnet50": EDGE["resnet50"]}).add("fixture_dc", "datacenter", SMALL)
+    return root
+
+
+@pytest.fixture
+def tree(pristine, tmp_path):
+    """A tree of seven results, three of one edge system and four of one in a datacenter, to be changed."""
+    return WholeTree(Path(shutil.copytree(pristine, tmp_path / "tree")))

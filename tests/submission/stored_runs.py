@@ -34,6 +34,25 @@ def read_record(workload, scenario):
 def official(scenario, workload="resnet50", **changes):
     """Return a stored run's record as if it had been of the official setup."""
     stored, of_scenario = read_record(workload, scenario)
+    return _as_official(stored, of_scenario, scenario, **changes)
+
+
+def official_on_nodes(scenario, workload="resnet50", kind="network", **changes):
+    """Return the record of a stored run that nodes answered, as if it had been of the official setup.
+
+    Those of a network are as if they had been on machines apart.
+    """
+    (file,) = (RECORDS / "nodes").glob(f"{workload}-*-{scenario}-{kind}.json")
+    stored = RunRecord.model_validate_json(file.read_text())
+    if kind == "network":
+        apart = zip(stored.network.nodes, ("10.0.0.2:4210", "10.0.0.3:4210"), strict=True)
+        nodes = [each.model_copy(update={"address": address}) for each, address in apart]
+        changes = {"network": stored.network.model_copy(update={"nodes": nodes})} | changes
+    return _as_official(stored, stored, scenario, **changes)
+
+
+def _as_official(stored, of_scenario, scenario, **changes):
+    workload = stored.workload
     targets = [each.model_copy(update={"is_met": True}) for each in stored.accuracy.targets]
     accuracy = {"line": SCORES[workload], "tested_in": "", "targets": targets}
     return stored.model_copy(
@@ -52,12 +71,18 @@ def official(scenario, workload="resnet50", **changes):
     )
 
 
+def sut_name(record):
+    """Return the name of the system as LoadGen logs it."""
+    names = ", ".join(each.node.name for each in record.network.nodes) if record.network else ""
+    return f"Network SUT: {names}" if names else "SUT"
+
+
 def store(results, record):
     """Write a run folder with made logs, and the folders of its compliance tests; return it."""
     folder, scenario, name = results / record.run_id, record.scenario, record.workload
     write(folder / "record.json", record.text())
     for mode, logged in (("performance", "PerformanceOnly"), ("accuracy", "AccuracyOnly")):
-        write(folder / mode / DETAIL, detail_of(name, scenario, effective_test_mode=logged))
+        write(folder / mode / DETAIL, detail_of(name, scenario, effective_test_mode=logged, sut_name=sut_name(record)))
         write(folder / mode / "mlperf_log_summary.txt", "A fixture, no result.\n")
     write(folder / "accuracy/mlperf_log_accuracy.json", REPLIES)
     for image in (*(f"{each}.png" for each in IMAGES), "captions.txt") if name == "stable-diffusion-xl" else ():

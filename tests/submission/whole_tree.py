@@ -66,6 +66,12 @@ SYSTEM |= {
     "host_network_card_count": "1",
     "accelerators_per_node": "0",
 }
+NETWORK = (
+    *("network_type", "network_media", "network_rate", "nic_loadgen", "number_nic_loadgen"),
+    *("net_software_stack_loadgen", "network_protocol", "number_connections", "nic_sut", "number_nic_sut"),
+    *("net_software_stack_sut", "network_topology"),
+)
+"""What a system that is reached over a network has beside ``is_network``."""
 IMPLEMENTATION = {
     "input_data_types": "fp32",
     "retraining": "N",

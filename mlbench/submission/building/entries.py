@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlbench.errors import UsageError
+from mlbench.rules.entry_demand import Division
+from mlbench.submission.building.machines import check_records, check_test
 from mlbench.submission.building.stored import StoredRun
-from mlbench.submission.building.system import System, check_records
+from mlbench.submission.building.system import System
 from mlbench.submission.checking.required import required_scenarios
 from mlbench.submission.planning import OwedEntry, PlannedEntry, owed_entries, plan_entry
 from mlbench.submission.tree import official_benchmarks
@@ -46,7 +48,7 @@ def choose_entries(
     check_records(system, serving)
     by_id = {each.record.run_id: each for each in runs}
     entries = [BuiltEntry(owed=owed, run=by_id[plan.run.run_id]) for owed, plan in candidates if plan.run]
-    if system.division == "closed":
+    if system.division != Division.OPEN:
         _check_scenarios(system, entries, candidates)
         _check_tests(entries)
     return entries
@@ -65,7 +67,9 @@ def _candidates(
         same = [each for each in records if (each.workload, each.scenario) == (owed.workload, owed.scenario)]
         if (owed.workload, owed.scenario) in made:
             machines = dict.fromkeys(each.environment.machine for each in same)
-            plans = [plan_entry(owed, same, machine, system.division) for machine in machines]
+            plans = [
+                plan_entry(owed, same, machine, system.division, is_network=system.is_network) for machine in machines
+            ]
             served = [each for each in plans if each.run]
             found.append((owed, max(served, key=_created) if served else plans[0]))
     return found
@@ -115,10 +119,12 @@ def _check_tests(entries: Sequence[BuiltEntry]) -> None:
     for entry, test in _owed_tests(entries):
         if test not in entry.run.tests:
             run = entry.run.record.run_id
+            nodes = " --network HOST..." if entry.run.record.network else ""
             raise UsageError(
                 f"{entry.owed.model} {entry.owed.scenario} needs {test}, and run {run} was not put to it.",
-                hint=f"mlbench audit {run} --test {test}",
+                hint=f"mlbench audit {run} --test {test}{nodes}",
             )
+        check_test(entry.run, test)
 
 
 def _owed_tests(entries: Sequence[BuiltEntry]) -> Iterator[tuple[BuiltEntry, str]]:

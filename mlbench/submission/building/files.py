@@ -9,6 +9,7 @@ from pathlib import Path
 from mlbench.documents import is_file
 from mlbench.errors import UsageError
 from mlbench.loadgen.settings import Mode
+from mlbench.rules.entry_demand import Division
 from mlbench.submission.building.entries import BuiltEntry
 from mlbench.submission.building.measurements import write_measurements
 from mlbench.submission.building.stored import StoredRun
@@ -39,7 +40,7 @@ def write_tree(root: Path, system: System, entries: list[BuiltEntry]) -> None:
         place = Path(system.name, owed.model, owed.scenario)
         write_measurements(submitter / MEASUREMENTS / place, entry, system)
         _write_result(submitter / RESULTS / place, entry.run)
-        if system.division == "closed":
+        if system.division != Division.OPEN:
             for test in owed.tests:
                 shutil.copytree(entry.run.tests[test], submitter / COMPLIANCE / place / test)
     _write_code(submitter / "code", entries)

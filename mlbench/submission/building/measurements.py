@@ -11,6 +11,7 @@ from pathlib import Path
 from mlbench.records.run_record import RunRecord
 from mlbench.submission.building.configuration import mlperf_conf, user_conf
 from mlbench.submission.building.entries import BuiltEntry
+from mlbench.submission.building.network import network_lines, options_of_nodes, serve_commands
 from mlbench.submission.building.system import System
 from mlbench.submission.tree import MLPERF_CONF, USER_CONF
 
@@ -56,7 +57,8 @@ def _readme(entry: BuiltEntry) -> str:
     record = entry.run.record
     settings = [f"- `{key} = {each.value}` ({each.layer})" for key, each in sorted(record.settings.items())]
     software = [f"- {name} {version}" for name, version in sorted(record.environment.libraries.items())]
-    tests = "".join(f"mlbench audit {record.run_id} --test {test}\n" for test in entry.owed.tests)
+    audits = (["mlbench", "audit", record.run_id, "--test", test] for test in entry.owed.tests)
+    tests = "".join(f"{shlex.join([*words, *options_of_nodes(record)])}\n" for words in audits)
     lines = [
         f"# {entry.owed.model}, {entry.owed.scenario}",
         "",
@@ -65,8 +67,9 @@ def _readme(entry: BuiltEntry) -> str:
         f"mlbench {record.mlbench_version}, LoadGen {record.loadgen_version}, run `{record.run_id}`.",
         "",
         "```",
-        f"{_command(record)}\n{tests}```",
+        f"{serve_commands(record)}{_command(record)}\n{tests}```",
         "",
+        *network_lines(record),
         "## Settings, with where each comes from",
         "",
         *settings,
@@ -82,6 +85,7 @@ def _readme(entry: BuiltEntry) -> str:
 def _command(record: RunRecord) -> str:
     """Return the command that makes the run again; settings of files are given on the command line."""
     words = ["mlbench", "run", record.workload, "--backend", record.backend, "--scenario", record.scenario]
+    words += options_of_nodes(record)
     words += ["--profile", record.profile, "--tier", record.tier, "--precision", record.precision]
     words += record.entry.options if record.entry else []
     for key, each in sorted(record.settings.items()):

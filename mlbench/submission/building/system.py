@@ -1,26 +1,38 @@
-"""The system of a new tree: the description that a person gives, completed and compared with the records."""
+"""The system of a new tree: the description that a person gives, completed by what is asked for and was recorded."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlbench.documents import read_json_object
 from mlbench.errors import UsageError
 from mlbench.records.run_record import RunRecord
+from mlbench.rules.entry_demand import Division
 from mlbench.rules.official import Category
-from mlbench.submission.system_description import empty_fields
+from mlbench.submission.system_description import (
+    NETWORK_PROTOCOL,
+    empty_fields,
+    loadgen_network_stack,
+    sut_network_stack,
+)
 from mlbench.submission.system_fields import (
     FREE_FIELDS,
     IS_NETWORK,
     MEANINGFUL_FIELDS,
+    NETWORK_FIELDS,
+    NETWORK_SYSTEM_TYPE,
     STATUSES,
     SYSTEM_TYPES,
     TEXT_FIELDS,
+    is_network_system,
 )
+
+RECORDED_FIELDS = ("network_protocol", "number_connections", "net_software_stack_loadgen", "net_software_stack_sut")
+"""Fields of a system over a network that a run recorded; `with_recorded` fills those that are empty."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _TEST = re.compile(r"TEST0\d")
@@ -36,6 +48,11 @@ class System:
     """The name of its folders."""
     fields: Mapping[str, str | int]
     """The content of ``systems/<name>.json``."""
+
+    @property
+    def is_network(self) -> bool:
+        """Return whether it is reached over a network."""
+        return is_network_system(self.fields)
 
     @property
     def categories(self) -> list[Category]:
@@ -54,14 +71,18 @@ def read_system(file: Path, submitter: str, division: str, categories: Sequence[
     Args:
         file: as `mlbench system describe` writes it.
         submitter: the organisation.
-        division: ``closed`` or ``open``.
+        division: of the tree.
         categories: of the system; none: as the file says.
 
     Raises:
         DataError: the file cannot be read.
-        UsageError: a field is missing or contradicts what is asked for, or a name cannot be that of a folder.
+        UsageError: a field is missing, but for `RECORDED_FIELDS`, or contradicts what is asked for, or a name cannot be
+            that of a folder.
     """
-    asked = {"submitter": submitter, "division": division, "system_type": ",".join(categories)}
+    is_network = division == Division.NETWORK
+    system_type = ",".join(categories) or (NETWORK_SYSTEM_TYPE if is_network else "")
+    asked = {"submitter": submitter, "division": division, "system_type": system_type}
+    asked |= {IS_NETWORK: "true"} if is_network else {}
     given = read_json_object(file, what="description of a system")
     fields = given | {name: value for name, value in asked.items() if value and not given.get(name)}
     _check_asked(file, fields, asked)
@@ -72,47 +93,25 @@ def read_system(file: Path, submitter: str, division: str, categories: Sequence[
     return System(division=division, submitter=submitter, name=name, fields=fields)
 
 
-def check_records(system: System, records: Sequence[RunRecord]) -> None:
-    """Raise `UsageError` where the runs are of several machines, or not of the described one."""
-    first, *others = records
-    for record in others:
-        if record.environment.machine != first.environment.machine:
-            raise UsageError(
-                f"runs {first.run_id} and {record.run_id} were made on different machines.",
-                hint="A system is one machine: name the runs of one.",
-            )
-        if _count_nodes(record) != _count_nodes(first):
-            raise UsageError(
-                f"runs {first.run_id} and {record.run_id} were made on {_count_nodes(first)} and "
-                f"{_count_nodes(record)} nodes.",
-                hint="A system has one number of nodes: name the runs of one.",
-            )
-    environment, fields = first.environment, system.fields
+def with_recorded(system: System, record: RunRecord) -> System:
+    """Return the system with the fields filled that a run of it recorded; what a person wrote stays.
+
+    Args:
+        system: any.
+        record: of one of its runs; `check_records` says that the others are like it.
+    """
+    if not system.is_network or not record.network:
+        return system
+    network = record.network
     found = {
-        "number_of_nodes": str(_count_nodes(first)),
-        "host_processor_model_name": environment.cpu.model,
-        "accelerators_per_node": str(len(environment.accelerators)),
-        **({"accelerator_model_name": _names(first)} if environment.accelerators else {}),
+        "network_protocol": f"{NETWORK_PROTOCOL}, TLS" if network.is_encrypted else NETWORK_PROTOCOL,
+        "number_connections": str(network.connections * len(network.nodes)),
+        "net_software_stack_loadgen": loadgen_network_stack(record.mlbench_version),
+        "net_software_stack_sut": ", ".join(
+            dict.fromkeys(sut_network_stack(each.node.mlbench_version, each.node.environment) for each in network.nodes)
+        ),
     }
-    for name, value in found.items():
-        if _plain(str(fields[name])) != _plain(value):
-            raise UsageError(
-                f"{name} of the system is {fields[name]!r}, and run {first.run_id} was made with {value!r}.",
-                hint="Describe the machine of the runs: `mlbench system describe` there.",
-            )
-
-
-def _count_nodes(record: RunRecord) -> int:
-    """Return how many machines answered: those of a cluster, or this one."""
-    return len(record.cluster.nodes) if record.cluster else 1
-
-
-def _names(record: RunRecord) -> str:
-    return ", ".join(sorted({each.name for each in record.environment.accelerators}))
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())
+    return replace(system, fields={**system.fields, **{k: v for k, v in found.items() if not system.fields.get(k)}})
 
 
 def _check_asked(file: Path, fields: Mapping[str, object], asked: Mapping[str, str]) -> None:
@@ -124,21 +123,39 @@ def _check_asked(file: Path, fields: Mapping[str, object], asked: Mapping[str, s
 
 
 def _check_fields(file: Path, fields: Mapping[str, object]) -> None:
-    if fields.get(IS_NETWORK):
-        raise UsageError(f"{file}: {IS_NETWORK} is set: trees of the network division are not built.")
-    missing = [*empty_fields(fields), *(name for name in FREE_FIELDS if name not in fields)]
+    _check_division(file, fields)
+    missing = [name for name in empty_fields(fields) if name not in RECORDED_FIELDS]
+    missing += [name for name in FREE_FIELDS if name not in fields]
     if missing:
         raise UsageError(
             f"{file}: fields are missing or empty: {', '.join(missing)}.",
             hint="`mlbench system describe` fills what the machine says.",
         )
-    for name in (*MEANINGFUL_FIELDS, *FREE_FIELDS):
-        value = fields[name]
+    for name in (*MEANINGFUL_FIELDS, *FREE_FIELDS, *NETWORK_FIELDS):
+        value = fields.get(name, "")
         if not isinstance(value, str | int) or (name in TEXT_FIELDS and not isinstance(value, str)):
             raise UsageError(f"{file}: {name} is {json.dumps(value)[:80]}.", hint="Write it as text in quotes.")
     for name, known in (("status", STATUSES), ("system_type", SYSTEM_TYPES)):
         if str(fields[name]).lower() not in known:
             raise UsageError(f"{file}: {name} is {fields[name]!r}.", hint=f"It is one of: {'; '.join(known)}.")
+    if is_network_system(fields) and fields["system_type"] != NETWORK_SYSTEM_TYPE:
+        raise UsageError(
+            f"{file}: system_type is {fields['system_type']!r}, and a system over a network is for a "
+            f"{NETWORK_SYSTEM_TYPE}.",
+            hint="Change it, or --category.",
+        )
+
+
+def _check_division(file: Path, fields: Mapping[str, object]) -> None:
+    """Raise where the description is of a system over a network, and the division takes none."""
+    said = fields.get(IS_NETWORK, "")
+    if not isinstance(said, str):
+        raise UsageError(f"{file}: {IS_NETWORK} is {json.dumps(said)[:80]}.", hint="Write it as text in quotes.")
+    if is_network_system(fields) and fields["division"] == Division.CLOSED:
+        raise UsageError(
+            f"{file}: {IS_NETWORK} is {fields[IS_NETWORK]!r}, and the closed division has no such system.",
+            hint="Use --division network or open.",
+        )
 
 
 def _check_name(what: str, word: str) -> None:

@@ -21,6 +21,7 @@ from mlbench.rules.official import SEEDS
 from mlbench.submission.checking.accuracy_folder import check_log
 from mlbench.submission.checking.findings import Reaction, TreeFinding
 from mlbench.submission.checking.folder_files import describe_difference
+from mlbench.submission.checking.network_names import explain_name
 from mlbench.submission.checking.reactions import reaction_to
 from mlbench.submission.scores import read_printed
 from mlbench.submission.sources import Sources
@@ -112,6 +113,8 @@ def _performance(test: _Test) -> Iterator[TreeFinding]:
     if not is_file(test.folder / run / DETAIL):
         return
     detail = read_detail(test.folder / run / DETAIL)
+    if message := explain_name(test.sources.description, detail):
+        yield test.finding("sut_name", f"{run}/{DETAIL}", message)
     yield from _rules(test, detail)
     yield from _configuration(test, detail)
     yield from _comparison(test, detail, says_passed=is_passed)

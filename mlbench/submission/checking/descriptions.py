@@ -17,10 +17,12 @@ from mlbench.submission.system_fields import (
     IS_NETWORK,
     MEANINGFUL_FIELDS,
     NETWORK_FIELDS,
+    NETWORK_SYSTEM_TYPE,
     POWER_FIELDS,
     STATUSES,
     SYSTEM_TYPES,
     TEXT_FIELDS,
+    is_network_system,
 )
 from mlbench.submission.tree import RESULTS, ResultEntry
 
@@ -91,11 +93,9 @@ def _network(fields: Mapping[str, Any], division: str) -> Iterator[_Problem]:
         yield "system_network", f"{IS_NETWORK} is {said!r}; in the {division} division it {wanted}.", Reaction.REFUSES
     if is_network and (missing := [name for name in NETWORK_FIELDS if name not in fields]):
         yield "system_fields", f"fields of a network system are missing: {', '.join(missing)}.", Reaction.REFUSES
-
-
-def is_network_system(fields: Mapping[str, Any]) -> bool:
-    """Return whether a description says that the system is reached over a network."""
-    return str(fields.get(IS_NETWORK, "")).lower() == "true"
+    if is_network and fields.get("system_type") != NETWORK_SYSTEM_TYPE:
+        message = f"a system that is reached over a network is for {NETWORK_SYSTEM_TYPE}s alone."
+        yield "network_category", message, Reaction.ACCEPTS
 
 
 def _completeness(fields: Mapping[str, Any]) -> Iterator[_Problem]:

@@ -12,11 +12,11 @@ from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.records.run_record import ResultRecord, RuleRecord
 from mlbench.rules.official import Category
 from mlbench.submission.checking.accuracy_folder import check_accuracy_folder
-from mlbench.submission.checking.descriptions import is_network_system
 from mlbench.submission.checking.findings import Reaction, TreeFinding
 from mlbench.submission.checking.folder_files import describe_difference
 from mlbench.submission.checking.implementations import check_equal_issue
 from mlbench.submission.checking.metered import check_power
+from mlbench.submission.checking.network_names import explain_name
 from mlbench.submission.checking.quirks import checker_quirks
 from mlbench.submission.checking.reactions import reaction_to
 from mlbench.submission.counts import count_samples, make_result
@@ -27,7 +27,6 @@ from mlbench.submission.sources import Sources, read_sources
 from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY, ResultEntry, scenario_of
 from mlbench.submission.verdict import judge_result
 
-_SUT_NAME = "Network SUT"
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 
 
@@ -80,9 +79,11 @@ def _name_findings(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding
         reaction = Reaction.REFUSES if "TEST05" in tests else Reaction.ACCEPTS
         message = f"a name holds {tests[0]}, by which the official checker knows a compliance test."
         yield _finding(entry, "test_names", "", message, reaction)
-    if is_network_system(sources.description) and _SUT_NAME not in str(sources.detail.values.get("sut_name")):
-        message = f"LoadGen's sut_name must contain {_SUT_NAME!r}."
+    if message := explain_name(sources.description, sources.detail):
         yield _finding(entry, "sut_name", f"performance/run_1/{DETAIL}", message)
+    log = entry.accuracy / DETAIL
+    if is_file(log) and (message := explain_name(sources.description, read_damaged_detail(log))):
+        yield _finding(entry, "sut_name", f"accuracy/{DETAIL}", message, Reaction.ACCEPTS)
     yield from _open_category(entry, sources)
 
 
