@@ -59,6 +59,8 @@ def next_step(record: RunRecord) -> str:
     beside = ""
     if (others := record.other_work) and others.is_noticeable:
         beside = f"Other work used {others.share:.0%} of the processors during the test; do this on a quiet machine. "
+    if record.beside and record.beside.note:
+        beside += f"It was measured beside {record.beside.note}: compare it with runs that were, too. "
     again = f"{_command(record)} --repeat 5 --tag before"
     return f"{beside}To compare it later, measure it five times under a name: {again}"
 
