@@ -43,29 +43,30 @@ def run_on_lanes(
         MlbenchError: a run cannot be carried out. None is begun after that, and those on other lanes end as usual.
         KeyboardInterrupt: the user ended the command; the runs that went on have ended, and nothing of them is stored.
     """
-    log = LaneLog()
+    log, ended = LaneLog(), list[threading.Event]()
     work = _Work(requests, shared, on_wait)
-    threads = [
-        threading.Thread(target=_use, args=(LanePlace(lane, log), work, run), name=f"mlbench-lane-{lane.number}")
-        for lane in lanes
-    ]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for lane in lanes:
+            has_ended = threading.Event()
+            use = (LanePlace(lane, log), work, run, has_ended)
+            threading.Thread(target=_use, args=use, name=f"mlbench-lane-{lane.number}").start()
+            ended.append(has_ended)
+        _wait_for(ended)
     except BaseException:
         log.interrupted.set()
         work.stop()
+        _wait_for(ended)
         raise
-    finally:
-        for thread in threads:
-            if thread.ident:
-                thread.join()
     return work.records()
 
 
-def _use(place: LanePlace, work: _Work, run: Run) -> None:
+def _wait_for(ended: Sequence[threading.Event]) -> None:
+    """Wait for all lanes. `Thread.join` will not do: interrupted, it takes a thread that goes on for ended."""
+    for each in ended:
+        each.wait()
+
+
+def _use(place: LanePlace, work: _Work, run: Run, has_ended: threading.Event) -> None:
     """Make runs on a lane until there are none left."""
     try:
         place.lane.bind_thread()
@@ -80,6 +81,7 @@ def _use(place: LanePlace, work: _Work, run: Run) -> None:
         work.fail(error)
     finally:
         close_servers_of_thread()
+        has_ended.set()
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -62,6 +62,17 @@ class Progress:
             echo_line(self._run.line(time.monotonic()), to_stderr=True)
 
 
+class FollowedRun:
+    """A run that is shown among others."""
+
+    def __init__(self, run: RunProgress) -> None:
+        self._run = run
+
+    def on_progress(self, message: Mapping[str, Any]) -> None:
+        """Handle a progress message from the run."""
+        self._run.on_progress(message, time.monotonic())
+
+
 class LanesProgress:
     """Shows what runs are doing that go on side by side: how far the whole is, then a line for each lane.
 
@@ -97,12 +108,12 @@ class LanesProgress:
             self._reporter.join()
 
     @contextmanager
-    def follow(self, lane: int, run: RunProgress) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Show a run on a lane; gives the function that takes its messages."""
+    def follow(self, lane: int, run: RunProgress) -> Iterator[FollowedRun]:
+        """Show a run on a lane."""
         with self._lock:
             self._runs[lane] = self._newest = run
         try:
-            yield lambda message: run.on_progress(message, time.monotonic())
+            yield FollowedRun(run)
         finally:
             with self._lock:
                 del self._runs[lane]

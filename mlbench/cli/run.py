@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
-    from mlbench.cli.progress import LanesProgress
+    from mlbench.cli.progress import FollowedRun, LanesProgress, Progress
     from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
     from mlbench.execution.lanes import Lane
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from mlbench.requests import ResolvedRequest
     from mlbench.rules.entry_demand import EntryDemand
     from mlbench.run_plan import RunPlan
-    from mlbench.runner import Listener
     from mlbench.schedulers.suite_job import JobDemand
     from mlbench.suite import SharedRuns
 
@@ -313,9 +312,9 @@ class _Runs:
         from mlbench.runner import UnstoredRunError, run_benchmark
 
         try:
-            with self._shown(self._progress(request, number), place) as show:
+            with self._shown(self._progress(request, number), place) as progress:
                 claim = self._shared.claim(request) if self._shared else None
-                record = run_benchmark(request, self._plugins, partial(self._on_progress, show), claim, place)
+                record = run_benchmark(request, self._plugins, partial(self._on_progress, progress), claim, place)
         except UnstoredRunError as error:
             self.announce()
             with self._alone():
@@ -337,23 +336,17 @@ class _Runs:
         with self._printing, self._lanes.paused() if self._lanes else nullcontext():
             yield
 
-    @contextmanager
-    def _shown(self, run: RunProgress, place: LanePlace | None) -> Iterator[Listener]:
-        """Show a run, and give the function that takes its messages."""
+    def _shown(self, run: RunProgress, place: LanePlace | None) -> AbstractContextManager[Progress | FollowedRun]:
+        """Return what shows a run, alone or among those on other lanes."""
         from mlbench.cli.progress import Progress
 
-        if self._lanes and place:
-            with self._lanes.follow(place.lane.number, run) as show:
-                yield show
-        else:
-            with Progress(run) as progress:
-                yield progress.on_progress
+        return self._lanes.follow(place.lane.number, run) if self._lanes and place else Progress(run)
 
-    def _on_progress(self, show: Listener, message: Mapping[str, Any]) -> None:
+    def _on_progress(self, progress: Progress | FollowedRun, message: Mapping[str, Any]) -> None:
         """Show a run's progress; the first run that has no error shows what all will take."""
         if message["stage"] not in _SHOWS_ERRORS and self.announcement:
             self.announce()
-        show(message)
+        progress.on_progress(message)
 
     def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
         from mlbench.reports.progress import RunPlace, RunProgress

@@ -62,7 +62,7 @@ class ProcessPlace:
     """Where a child runs, beyond what it inherits from the thread that starts it."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of its environment, besides those of this process."""
+    """Variables of its environment, besides those of this process."""
     watch: Callable[[Sequence[int]], None] = lambda pids: None
     """Called about twice a second with the ids of its processes. What it raises ends them, and leaves the call."""
 

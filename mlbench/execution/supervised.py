@@ -52,7 +52,7 @@ class SupervisedProcess:
             start: given to the child on its standard input.
             log: gets what it prints, up to a bound.
             modules: which it loads; with any it is a fork of a process that has imported them, where that works.
-            variables: of its environment, besides those of this process.
+            variables: its environment's, besides those of this process.
 
         Raises:
             OSError: it cannot be started.
