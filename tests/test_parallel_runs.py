@@ -9,10 +9,11 @@ from click.testing import CliRunner
 
 from mlbench import UsageError
 from mlbench.cli import main
+from mlbench.contracts.backend import EnginePlan
 from mlbench.discovery import Plugins
 from mlbench.execution.cores import physical_cores
 from mlbench.execution.lanes import make_lanes
-from mlbench.lane_demand import lanes_for
+from mlbench.lane_demand import check_one_lane, lanes_for
 from mlbench.lane_log import LaneLog, LanePlace, LaneStay
 from mlbench.parallel_runs import run_on_lanes
 from mlbench.records.run_folder import TakenError
@@ -136,17 +137,21 @@ def test_what_ran_beside_a_run_is_what_overlaps_its_test(request_of, lanes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("plan", "power", "told"),
     [
-        ({"overrides": {"execution.devices": "0"}}, "execution.devices"),
-        ({"overrides": {"execution.instances": "1000"}}, "execution.instances is 1000"),
+        (EnginePlan(devices="0,1"), "auto", "--parallel is given together with execution.devices=0,1."),
+        (EnginePlan(nodes=2), "none", "--parallel is given with runs on other machines."),
+        (EnginePlan(), "rapl", "power meter rapl would count all runs side by side."),
     ],
 )
-def test_settings_that_no_lane_can_have_are_refused(changes, told, tmp_path):
-    words = [word for key, value in changes["overrides"].items() for word in ("--set", f"{key}={value}")]
-    done = CliRunner().invoke(main, ["run", "resnet50", "--backend", "null", "--parallel", "2", *words])
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert told in done.stderr
+def test_what_no_lane_can_have_is_refused(request_of, plan, power, told):
+    with pytest.raises(UsageError) as refused:
+        check_one_lane(replace(request_of(), power=power), plan)
+    assert str(refused.value).startswith(told)
+
+
+def test_what_a_lane_can_have_is_not_refused(request_of):
+    check_one_lane(request_of(), EnginePlan(instances=2))
 
 
 def test_more_instances_than_a_lane_has_cores_are_refused(request_of, plugins):
