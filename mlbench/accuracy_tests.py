@@ -25,15 +25,14 @@ class AccuracyTests:
 
     def with_earlier(self, request: ResolvedRequest) -> ResolvedRequest:
         """Return a request whose run takes over an earlier test of its engine, where there is one."""
-        if request.tier is not Tier.SMOKE or not request.wants_accuracy:
-            return request
-        return replace(request, accuracy_of=self._folders.get(_key_of(request)))
+        key = engine_key(request)
+        return replace(request, accuracy_of=self._folders.get(key)) if key else request
 
     def add(self, request: ResolvedRequest, record: RunRecord) -> None:
         """Take in the test of a run that made its own; later runs are to repeat one that missed a target."""
         is_own = bool(record.accuracy and record.accuracy.is_met and not record.accuracy.tested_in)
         if is_own and _logs_first_tokens(record):
-            self._folders.setdefault(_key_of(request), request.results / record.run_id)
+            self._folders.setdefault(engine_key(request), request.results / record.run_id)
 
 
 def _logs_first_tokens(record: RunRecord) -> bool:
@@ -44,8 +43,10 @@ def _logs_first_tokens(record: RunRecord) -> bool:
     return record.limits.get("tokens") != Tokens.MEASURED or not record.scenario_facts.sends_all_at_once
 
 
-def _key_of(request: ResolvedRequest) -> str:
-    """Return a key of the engine that a request asks for."""
+def engine_key(request: ResolvedRequest) -> str:
+    """Return a key of the engine that a request asks for; empty where its run shares no accuracy test."""
+    if request.tier is not Tier.SMOKE or not request.wants_accuracy:
+        return ""
     kind = [str(getattr(request, name)) for name in _KIND]
     chosen = {key: value for key, value in request.settings.plain().items() if key.startswith(_ENGINE)}
     return json.dumps([kind, str(request.entry), chosen], sort_keys=True, default=str)

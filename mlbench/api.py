@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.contracts.precision import Precision
     from mlbench.discovery import Plugins
+    from mlbench.lane_log import LanePlace
     from mlbench.records.run_record import RunRecord
     from mlbench.requests import ResolvedRequest
     from mlbench.run_plan import RunPlan
@@ -46,6 +47,7 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     category: str = "",
     division: str = "closed",
     repeat: int = 1,
+    parallel: int = 1,
     tag: str = "",
     power: str = "auto",
     settings: Mapping[str, object] = _NO_SETTINGS,
@@ -71,11 +73,12 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         category: ``datacenter`` or ``edge``, whose scenarios and accuracies hold; left out, those of both.
         division: ``closed``, or ``open``, in which no accuracy is required.
         repeat: runs of each combination, in turns.
+        parallel: runs to make side by side, each on a device or on cores of its own.
         tag: names the runs as a set, for `load` and `compare`.
         power: a power meter, ``auto`` or ``none``.
         settings: by key, as `mlbench settings` lists them: ``{"execution.batch": 16}``.
         results: the folder of run folders; left out, $MLBENCH_RESULTS or ``results`` here.
-        on_record: is given each record as soon as it is stored.
+        on_record: is given each record as soon as it is stored; with ``parallel`` in another thread, one at a time.
 
     Raises:
         MlbenchError: a name or setting is wrong, a backend cannot run here, or a run cannot be stored.
@@ -95,6 +98,7 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         scenarios=_listed(scenario),
         precisions=[_precision_of(each) for each in _listed(precision)],
         repeats=repeat,
+        parallel=parallel,
         profile=_choose(Profile, "profile", profile),
         tier=_choose(Tier, "tier", tier),
         weights=_choose(Weights, "weights", weights),
@@ -113,10 +117,11 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
     return _make(plan, plugins, on_record)
 
 
-def run_suite(
+def run_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
     file: Place,
     *,
     fresh: bool = False,
+    parallel: int = 1,
     settings: Mapping[str, object] = _NO_SETTINGS,
     results: Place | None = None,
     on_record: OnRecord | None = None,
@@ -126,9 +131,10 @@ def run_suite(
     Args:
         file: the suite, a TOML file.
         fresh: make all its runs.
+        parallel: runs to make side by side, each on a device or on cores of its own.
         settings: by key; they override the file's.
         results: the folder of run folders; left out, $MLBENCH_RESULTS or ``results`` here.
-        on_record: is given each record as soon as it is stored.
+        on_record: is given each record as soon as it is stored; with ``parallel`` in another thread, one at a time.
 
     Raises:
         MlbenchError: the file, or something that it names, is wrong, or a run cannot be stored.
@@ -137,7 +143,9 @@ def run_suite(
     from mlbench.run_plan import plan_suite
 
     plugins = Plugins.discover()
-    plan = plan_suite(Path(file), plugins, results=_folder(results), overrides=dict(settings), fresh=fresh)
+    plan = plan_suite(
+        Path(file), plugins, results=_folder(results), overrides=dict(settings), fresh=fresh, parallel=parallel
+    )
     return _make(plan, plugins, on_record)
 
 
@@ -223,15 +231,24 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
     Raises:
         MlbenchError: nothing is to be made, or a run cannot be made or stored.
     """
+    import threading
+
+    from mlbench.parallel_runs import run_on_lanes
     from mlbench.runner import run_benchmark
     from mlbench.suite import run_all
 
-    def make(request: ResolvedRequest, number: int) -> RunRecord:
-        record = run_benchmark(request, plugins, claim=plan.shared.claim(request) if plan.shared else None)
+    handing_over = threading.Lock()
+
+    def make(request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord:
+        claim = plan.shared.claim(request) if plan.shared else None
+        record = run_benchmark(request, plugins, claim=claim, place=place)
         if on_record:
-            on_record(record)
+            with handing_over:
+                on_record(record)
         return record
 
+    if plan.lanes:
+        return [*plan.done, *run_on_lanes(plan.requests, plan.lanes, make, plan.shared)]
     return [*plan.done, *run_all(plan.requests, make, plan.shared)]
 
 

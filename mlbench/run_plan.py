@@ -11,6 +11,8 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import LONGEST_TAG, MOST_REPEATS, is_tag
 from mlbench.discovery import Plugins
 from mlbench.errors import UsageError
+from mlbench.execution.lanes import Lane
+from mlbench.lane_demand import lanes_for
 from mlbench.records.reading import read_runs
 from mlbench.records.run_folder import remove_abandoned, runs_in
 from mlbench.records.run_record import RunRecord
@@ -30,6 +32,8 @@ class RunPlan:
     """Combinations that the rules do not define; they are left out."""
     shared: SharedRuns | None = None
     """Where given, other processes may be making the same runs."""
+    lanes: tuple[Lane, ...] = ()
+    """The parts of this machine on which they are made side by side; none: one at a time."""
 
     @property
     def asked(self) -> int:
@@ -61,9 +65,10 @@ def plan_runs(  # noqa: PLR0913 - the axes of a matrix
     scenarios: Sequence[str],
     precisions: Sequence[Precision],
     repeats: int = 1,
+    parallel: int = 1,
     **common: Any,
 ) -> RunPlan:
-    """Return a run of each combination, all once, then all again.
+    """Return a run of each combination, all once, then all again, ``parallel`` of them side by side.
 
     An empty axis stands for what `combinations` takes for it. ``common`` are other fields of `RunRequest`.
 
@@ -85,18 +90,26 @@ def plan_runs(  # noqa: PLR0913 - the axes of a matrix
     return RunPlan(
         requests=tuple(replace(each, repeat=repeat) for repeat in range(1, repeats + 1) for each in requests),
         undefined=tuple(each for each in found if isinstance(each, Undefined)),
+        lanes=lanes_for(requests, plugins, parallel),
     )
 
 
-def plan_suite(
-    file: Path, plugins: Plugins, *, results: Path, overrides: Mapping[str, Any], fresh: bool = False
+def plan_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
+    file: Path,
+    plugins: Plugins,
+    *,
+    results: Path,
+    overrides: Mapping[str, Any],
+    fresh: bool = False,
+    parallel: int = 1,
 ) -> RunPlan:
-    """Return the runs of a suite file that are missing or failed, or with ``fresh`` all.
+    """Return the runs of a suite file that are missing or failed, or with ``fresh`` all, ``parallel`` side by side.
 
     Raises:
         MlbenchError: the file, or something that it names, is wrong.
     """
     requests = requests_of(read_suite(file), plugins, results=results, overrides=overrides)
+    lanes = lanes_for(requests, plugins, parallel)
     remove_abandoned(results)
     shared = None if fresh else SharedRuns(results)
     stored = [] if fresh else read_runs(runs_in(results))
@@ -104,6 +117,7 @@ def plan_suite(
         requests=tuple(missing(requests, stored)),
         done=tuple(answers(requests, stored)),
         shared=shared,
+        lanes=lanes,
     )
 
 

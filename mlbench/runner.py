@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, StorageError, UsageError
 from mlbench.execution.failures import Failure, FailureKind
-from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated, tail_of
+from mlbench.execution.isolation import ANYWHERE, ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.stage_times import WARM_UP, StageTimes
+from mlbench.lane_log import LanePlace
 from mlbench.records.run_folder import Claim, RunFolder, remove_abandoned
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import RunRecord
 from mlbench.requests import ResolvedRequest
 from mlbench.started_run import MEASURE, StartedRun
-from mlbench.tuning import Settings
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -29,6 +31,9 @@ _DRIVEN = {"accuracy", "performance"}
 
 _STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
 
+_asking_plugins = threading.Lock()
+"""Held while code of plugins runs in this process: it expects one caller, and redirects what they print."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -37,21 +42,25 @@ def run_benchmark(
     plugins: Plugins,
     on_progress: Listener = lambda progress: None,
     claim: Claim | None = None,
+    place: LanePlace | None = None,
 ) -> RunRecord:
     """Measure one workload on one backend under one scenario, and store the run folder.
 
     A run that crashes, hangs or runs out of memory is stored too, as a failure of that kind, and so is one that was
     measured and whose record cannot be made. ``on_progress`` is given what the run is doing: a mapping with its
-    ``stage`` and, while LoadGen drives, the number of samples ``answered``.
+    ``stage`` and, while LoadGen drives, the number of samples ``answered``. With a ``place`` this is called in a thread
+    that is bound to the lane.
 
     Raises:
         MlbenchError: the request cannot be carried out (a corrupt file, a missing library); nothing is stored.
         UnstoredRunError: it was measured, and cannot be stored; the error has the record.
         TakenError: another process has the claim.
+        KeyboardInterrupt: the user ended the command, all of whose lanes end.
     """
-    started = StartedRun.now(request, plugins)
+    with _asking_plugins:
+        started = StartedRun.now(request, plugins, place)
     remove_abandoned(request.results)
-    with RunFolder.create(request.results, started.run_id, claim) as folder:
+    with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
         stages = StageTimes()
         outcome = _measure(started, folder, on_progress, stages)
         record = started.record(outcome, folder.path / LOG_FILE, stages.end())
@@ -59,7 +68,8 @@ def run_benchmark(
             stored = folder.store(record)
         except StorageError as error:
             raise UnstoredRunError(error.message, hint=error.hint, record=record) from None
-    plugins.notify_stored(stored)
+    with _asking_plugins:
+        plugins.notify_stored(stored)
     return record
 
 
@@ -81,6 +91,8 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, stag
 
     def show(progress: Mapping[str, Any]) -> None:
         stages.enter(progress["stage"])
+        if started.stay:
+            started.stay.note(progress)
         try:
             on_progress(progress)
         except Exception:  # a closed terminal must not fail the run
@@ -91,7 +103,7 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, stag
             ChildFunction(MEASURE, RunOutcome, started.modules),
             started.job(folder.path),
             log,
-            _limits(started.request.settings),
+            _limits(started),
             show,
         )
     except MlbenchError as error:
@@ -100,10 +112,12 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, stag
         return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages.last, log_tail=tail_of(log))
 
 
-def _limits(settings: Settings) -> ProcessLimits:
-    load = settings.fill("load", LoadSettings())
+def _limits(started: StartedRun) -> ProcessLimits:
+    load, stay = started.request.settings.fill("load", LoadSettings()), started.stay
     return ProcessLimits.for_run(
         load.stage_timeout_s,
         memory_gib=load.memory_limit_gib,
         idle_timeouts_s={WARM_UP: _STALLS_OF_WARM_UP * load.stall_timeout_s},
+        free_bytes=stay.lane.free_bytes if stay else None,
+        place=stay.place if stay else ANYWHERE,
     )

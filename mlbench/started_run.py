@@ -23,6 +23,7 @@ from mlbench.errors import describe_error
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.isolation import tail_of
 from mlbench.execution.plain_values import plain_entries
+from mlbench.lane_log import LanePlace, LaneStay
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_folder import new_run_id
@@ -38,6 +39,9 @@ from mlbench.version import __version__
 
 MEASURE = "mlbench.measurement.measure:measure"
 """The function that a run's process calls."""
+
+_CEILINGS_OF_ALL = "the machine's ceilings are not those of one lane of several"
+_METERS_ALL = "meters would count the runs on other lanes, too"
 
 logger = logging.getLogger(__name__)
 
@@ -59,26 +63,30 @@ class StartedRun:
     ceilings: Ceilings | None
     entry: EntryRecord | None
     number_format: NumberFormatRecord | None
+    stay: LaneStay | None = None
+    """Its time on its lane; None: it is measured by itself."""
 
     @classmethod
-    def now(cls, request: ResolvedRequest, plugins: Plugins) -> Self:
-        """Return the facts of a run that begins now."""
+    def now(cls, request: ResolvedRequest, plugins: Plugins, place: LanePlace | None = None) -> Self:
+        """Return the facts of a run that begins now, in the thread of its lane where it has one."""
         created = datetime.now(UTC)
         versions = {} if request.has_nodes else dict(plugins.probe(request.backend).versions)
         environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
+        run_id = new_run_id(created, *names)
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
             modules=modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
-            run_id=new_run_id(created, *names),
+            run_id=run_id,
             created=created,
             started_ns=time.monotonic_ns(),
             environment=environment,
             versions=versions,
-            ceilings=None if request.has_nodes else load_ceilings(environment),
+            ceilings=None if request.has_nodes or place else load_ceilings(environment),
             entry=_entry_of(request, plugins.workload(request.workload)),
             number_format=None if request.network else _number_format(request, plugins),
+            stay=LaneStay(place, run_id, request) if place else None,
         )
 
     def job(self, folder: Path) -> JobSpec:
@@ -90,9 +98,9 @@ class StartedRun:
             settings=request.settings.plain() | (request.replay.chosen if request.replay else {}),
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
-            power=NONE if request.has_nodes else request.power,
-            uncounted=_uncounted(request, self.ceilings),
-            machine="" if request.has_nodes else _machine_key(self.environment),
+            power=NONE if request.has_nodes or self.stay else request.power,
+            uncounted=_uncounted(request, self.ceilings, self.stay),
+            machine="" if request.has_nodes else _machine_key(self.environment, self.stay),
             network=request.network.spec if request.network else None,
             accuracy_of=str(request.accuracy_of.resolve()) if request.accuracy_of else "",
             variant=request.entry.variant,
@@ -126,7 +134,11 @@ class StartedRun:
         if isinstance(outcome, Failure):
             return fill(status="failed", failure=FailureRecord.model_validate(outcome))
         share, reason = self._roofline(outcome)
-        measured = dict(outcome) | {"not_measured": {**outcome.not_measured, **({} if share else {"roofline": reason})}}
+        reasons = {**outcome.not_measured, **({} if share else {"roofline": reason})}
+        if self.stay:
+            reasons["roofline"] = _CEILINGS_OF_ALL
+            reasons |= {} if self.request.power == NONE else {"energy": _METERS_ALL}
+        measured = dict(outcome) | {"not_measured": reasons}
         return fill(status="completed", roofline=share, **measured)
 
     def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
@@ -146,6 +158,7 @@ class StartedRun:
                 "audit": self.request.audit,
                 "replay": self.request.replay,
                 "repeat": self.request.repeat,
+                "beside": self.stay.record() if self.stay else None,
                 "settings": {key: SettingRecord(value=value, layer=layers[key]) for key, value in plain.items()},
                 "environment": environment,
                 "scenario_facts": ScenarioRecord.of(self.scenario),
@@ -165,15 +178,18 @@ class StartedRun:
             return None, describe_error(error)
 
 
-def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None) -> str:
+def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None, stay: LaneStay | None) -> str:
     """Return why the work of graph calls is not counted; empty: it is."""
+    if stay:
+        return _CEILINGS_OF_ALL
     if request.has_nodes:
         return "other machines did the work"
     return "" if ceilings else ONCE
 
 
-def _machine_key(environment: Environment) -> str:
-    return f"{environment.machine} {environment.allowance.model_dump_json()}"
+def _machine_key(environment: Environment, stay: LaneStay | None) -> str:
+    lanes = f" {stay.lane.of} lanes" if stay else ""
+    return f"{environment.machine} {environment.allowance.model_dump_json()}{lanes}"
 
 
 def _number_format(request: ResolvedRequest, plugins: Plugins) -> NumberFormatRecord | None:

@@ -38,7 +38,7 @@ from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
 
-_WAIT_S = 2.0
+WAIT_S = 2.0
 """Polling interval for runs that other processes make."""
 
 MOST_RUNS = 100_000
@@ -243,7 +243,7 @@ def run_all(
                 records.append(record)
                 accuracy_tests.add(request, record)
         if len(taken) == len(left):
-            time.sleep(_WAIT_S)
+            time.sleep(WAIT_S)
         elif taken:
             on_wait(len(taken))
         left = taken

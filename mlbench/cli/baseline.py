@@ -26,6 +26,7 @@ def command() -> None:
 def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     """Store RUNs (runs, folders, tags) as baseline NAME, replacing an older one."""
     from mlbench.records.baselines import save_baseline
+    from mlbench.records.beside import count_neighboured
     from mlbench.records.other_work import count_beside
     from mlbench.records.selection import records_named
 
@@ -34,6 +35,8 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     echo_line(f"{name}: {len(records)} runs")
     if found := count_beside([record.other_work for record in records]):
         echo_line(f"{found}: measure again on a quiet machine before others are judged by these.")
+    if found := count_neighboured([record.beside for record in records]):
+        echo_line(f"{found}: only runs that are measured so, too, are judged by these.")
 
 
 @command.command("list")

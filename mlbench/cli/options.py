@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from mlbench.cli.completions import offer_backends, offer_precisions, offer_scenarios, offer_settings, offer_workloads
 from mlbench.contracts.power import AUTO
 from mlbench.contracts.precision import Precision
-from mlbench.contracts.scenario import LONGEST_TAG, is_tag
+from mlbench.contracts.scenario import LONGEST_TAG, MOST_LANES, is_tag
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.errors import UsageError, is_unicode
 from mlbench.folders import check_results_folder, network_token_file, results_folder
@@ -259,6 +259,15 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     return with_job
 
+
+parallel_option = click.option(
+    "--parallel",
+    type=click.IntRange(1, MOST_LANES),
+    default=1,
+    show_default=True,
+    metavar="LANES",
+    help="Runs to make side by side, each on a device or on cores of its own.",
+)
 
 power_option = click.option(
     "--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none."

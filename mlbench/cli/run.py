@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from mlbench.cli.options import (
     job_options,
     network_options,
     overrides_option,
+    parallel_option,
     power_option,
     profile_option,
     results_option,
@@ -31,9 +34,11 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
-    from mlbench.cli.progress import Progress
+    from mlbench.cli.progress import FollowedRun, LanesProgress, Progress
     from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
+    from mlbench.execution.lanes import Lane
+    from mlbench.lane_log import LanePlace
     from mlbench.records.job_spec import NetworkSpec
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.progress import RunProgress
@@ -47,7 +52,7 @@ _SHOWS_ERRORS = ("load", "compile")
 """A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
 
 _OF_A_SUITE = (
-    *("suite", "fresh", "overrides", "results", "as_json"),
+    *("suite", "fresh", "overrides", "results", "parallel", "as_json"),
     *("scheduler", "cpus", "memory", "devices", "image", "claim"),
 )
 """Options allowed with ``--suite``; the file has the rest."""
@@ -99,6 +104,7 @@ _OF_A_SUITE = (
 @job_options
 @overrides_option
 @results_option
+@parallel_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
 @click.pass_context
 def command(
@@ -121,6 +127,7 @@ def command(
     job: JobDemand | None,
     overrides: dict[str, str],
     results: Path,
+    parallel: int,
     as_json: bool,
 ) -> int:
     """Measure each WORKLOAD on each backend in each scenario; every combination is a run.
@@ -130,16 +137,20 @@ def command(
     """
     from mlbench.contracts.workload import Profile, Weights
     from mlbench.discovery import Plugins
+    from mlbench.errors import UsageError
     from mlbench.rules.tiers import Tier
-    from mlbench.run_plan import plan_runs
+    from mlbench.run_plan import plan_runs, plan_suite
 
     plugins = Plugins.discover()
     if suite:
         _refuse_besides_a_suite(context)
+    if job and as_json:
+        raise UsageError("--json is given together with --print.", hint="A job is printed, and no record.")
+    how: dict[str, Any] = {"results": results, "overrides": overrides, "fresh": fresh, "parallel": parallel}
     if job:
-        return _print_job(job, suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
+        return _print_job(job, suite, plugins, **how)
     if suite:
-        return _run_suite(suite, plugins, results=results, overrides=overrides, fresh=fresh, as_json=as_json)
+        return _make_and_print(plan_suite(suite, plugins, **how), plugins, results, as_json)
     demand = None
     if network:
         demand, entry = _ask_nodes(network, entry, plugins)
@@ -151,6 +162,7 @@ def command(
         scenarios=scenarios,
         precisions=precisions,
         repeats=repeats,
+        parallel=parallel,
         profile=Profile(profile),
         tier=Tier(tier),
         weights=Weights(weights),
@@ -192,16 +204,7 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
         raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file says what runs.")
 
 
-def _print_job(
-    demand: JobDemand,
-    suite: Path | None,
-    plugins: Plugins,
-    *,
-    results: Path,
-    overrides: dict[str, str],
-    fresh: bool,
-    as_json: bool,
-) -> int:
+def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: Any) -> int:
     """Print a job that makes the runs of a suite."""
     from mlbench.errors import UsageError
     from mlbench.schedulers.kubernetes import kubernetes_manifest
@@ -210,28 +213,17 @@ def _print_job(
 
     if not suite:
         raise UsageError("--print is given without --suite.", hint="A job makes the runs of a suite file.")
-    if as_json:
-        raise UsageError("--json is given together with --print.", hint="A job is printed, and no record.")
-    job = plan_job(suite, demand, plugins, results=results, overrides=overrides, fresh=fresh)
+    job = plan_job(suite, demand, plugins, **how)
     echo(slurm_script(job) if demand.scheduler == "slurm" else kubernetes_manifest(job, demand), newline=False)
     return 0
-
-
-def _run_suite(
-    file: Path, plugins: Plugins, *, results: Path, overrides: dict[str, str], fresh: bool, as_json: bool
-) -> int:
-    """Make the runs of a suite that are missing, and print all of its runs."""
-    from mlbench.run_plan import plan_suite
-
-    plan = plan_suite(file, plugins, results=results, overrides=overrides, fresh=fresh)
-    return _make_and_print(plan, plugins, results, as_json)
 
 
 def _make_and_print(
     plan: RunPlan, plugins: Plugins, results: Path, as_json: bool, *, has_chosen_backend: bool = False
 ) -> int:
     """Make the runs of a plan that are missing, print all of them, and return the exit status."""
-    records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, done=plan.asked - len(plan.requests))]
+    done = plan.asked - len(plan.requests)
+    records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, done=done, lanes=plan.lanes)]
     _print(records, results, as_json)
     if has_chosen_backend and not as_json:
         _print_faster_backends(records, results)
@@ -239,14 +231,21 @@ def _make_and_print(
 
 
 def run_and_print(
-    requests: Sequence[ResolvedRequest], plugins: Plugins, shared: SharedRuns | None = None, *, done: int = 0
+    requests: Sequence[ResolvedRequest],
+    plugins: Plugins,
+    shared: SharedRuns | None = None,
+    *,
+    done: int = 0,
+    lanes: Sequence[Lane] = (),
 ) -> list[RunRecord]:
-    """Make runs one after another, each with a line of its own; return those that are stored.
+    """Make runs one after another, or on lanes side by side, each with a line of its own; return those that are stored.
 
     Before the first of several warms up, a line says what they will take, and how many were done before; an error in
     the request, which is found earlier, comes alone.
     """
+    from mlbench.cli.progress import LanesProgress
     from mlbench.expected_times import cost_of, newest_runs
+    from mlbench.parallel_runs import run_on_lanes
     from mlbench.records.run_folder import make_results_folder
     from mlbench.reports.preflight import preflight
     from mlbench.suite import run_all
@@ -256,14 +255,18 @@ def run_and_print(
     stored = newest_runs(requests[0].results) if requests else []
     runs = _Runs(requests, plugins, shared, [record for _, record in stored])
     if len(requests) > 1 or done:
-        runs.announcement = preflight(cost_of(requests, stored), done=done)
+        runs.announcement = preflight(cost_of(requests, stored), done=done, lanes=len(lanes) or 1)
     if not requests:
         runs.announce()
-    return run_all(requests, runs.make, shared, runs.wait_for)
+    if not lanes:
+        return run_all(requests, runs.make, shared, runs.wait_for)
+    with LanesProgress() as shown:
+        runs.show_lanes(shown, len(lanes))
+        return run_on_lanes(requests, lanes, runs.make, shared, runs.wait_for)
 
 
 class _Runs:
-    """Runs that are made one after another; what one took is known to those after it."""
+    """Runs that are made one after another, or on lanes; what one took is known to those after it."""
 
     def __init__(
         self,
@@ -279,51 +282,73 @@ class _Runs:
         self._shared = shared
         self._times = KnownTimes(stored)
         self._began_s = time.monotonic()
+        self._lanes: LanesProgress | None = None
+        self._lane_count = 1
+        self._printing = threading.RLock()
         self.announcement = ""
         """A line about all the runs, until it is printed."""
 
+    def show_lanes(self, shown: LanesProgress, count: int) -> None:
+        """Show runs on so many lanes; each is made in a thread of its own."""
+        self._lanes, self._lane_count = shown, count
+
     def announce(self) -> None:
         """Print the line about all the runs, once."""
-        if self.announcement:
-            echo_wrapped(self.announcement, 2, to_stderr=True)
-            self.announcement = ""
+        with self._alone():
+            if self.announcement:
+                echo_wrapped(self.announcement, 2, to_stderr=True)
+                self.announcement = ""
 
     def wait_for(self, count: int) -> None:
         """Say that runs are being made elsewhere."""
         self.announce()
-        echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True)
+        with self._alone():
+            echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True)
 
-    def make(self, request: ResolvedRequest, number: int) -> RunRecord | None:
+    def make(self, request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord | None:
         """Make a run, and print a line about it; None where it is not stored, which is printed too.
 
         Raises:
             MlbenchError: it cannot be carried out.
             TakenError: another process makes it, or has just stored it.
         """
-        from mlbench.cli.progress import Progress
         from mlbench.reports.console import one_line, problems
         from mlbench.runner import UnstoredRunError, run_benchmark
 
         try:
-            with Progress(self._progress(request, number)) as progress:
+            with self._shown(self._progress(request, number), place) as progress:
                 claim = self._shared.claim(request) if self._shared else None
-                record = run_benchmark(request, self._plugins, partial(self._on_progress, progress), claim)
+                record = run_benchmark(request, self._plugins, partial(self._on_progress, progress), claim, place)
         except UnstoredRunError as error:
             self.announce()
-            echo_line(one_line(error.record), to_stderr=True)
-            echo_line(f"Error: {error} This is the record:", to_stderr=True)
-            echo_line(error.record.model_dump_json(), to_stderr=True)
+            with self._alone():
+                echo_line(one_line(error.record), to_stderr=True)
+                echo_line(f"Error: {error} This is the record:", to_stderr=True)
+                echo_line(error.record.model_dump_json(), to_stderr=True)
             return None
         self.announce()
-        self._times.add(record)
-        echo_wrapped(one_line(record), 2, to_stderr=True)
-        for problem in problems(record):
-            echo_wrapped(f"  {problem}", 4, to_stderr=True)
+        with self._alone():
+            self._times.add(record)
+            echo_wrapped(one_line(record), 2, to_stderr=True)
+            for problem in problems(record):
+                echo_wrapped(f"  {problem}", 4, to_stderr=True)
         return record
 
-    def _on_progress(self, progress: Progress, message: Mapping[str, Any]) -> None:
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep runs on other lanes from printing meanwhile, and their progress off the terminal."""
+        with self._printing, self._lanes.paused() if self._lanes else nullcontext():
+            yield
+
+    def _shown(self, run: RunProgress, place: LanePlace | None) -> AbstractContextManager[Progress | FollowedRun]:
+        """Return what shows a run, alone or among those on other lanes."""
+        from mlbench.cli.progress import Progress
+
+        return self._lanes.follow(place.lane.number, run) if self._lanes and place else Progress(run)
+
+    def _on_progress(self, progress: Progress | FollowedRun, message: Mapping[str, Any]) -> None:
         """Show a run's progress; the first run that has no error shows what all will take."""
-        if message["stage"] not in _SHOWS_ERRORS:
+        if message["stage"] not in _SHOWS_ERRORS and self.announcement:
             self.announce()
         progress.on_progress(message)
 
@@ -334,7 +359,7 @@ class _Runs:
             number=number,
             of=len(self._requests),
             this=self._times.expect(request),
-            others=self._times.expect_all(self._requests[number:]),
+            others=self._times.expect_all(self._requests[number:]).spread(self._lane_count),
         )
         name = f"{request.workload} {request.backend} {request.scenario}"
         return RunProgress(name, place, began_s=time.monotonic(), first_began_s=self._began_s)

@@ -24,6 +24,7 @@ from mlbench.comparison.speeds import Sides, Speed, Tested, measure_speeds
 from mlbench.comparison.spread import ENOUGH_SESSIONS, Source, Spread
 from mlbench.comparison.verdicts import ALPHA, MARGIN, Companions, Decision, Number, SpeedVerdict, judge_together
 from mlbench.errors import IncomparableRunsError
+from mlbench.records.beside import count_neighboured
 from mlbench.records.other_work import count_beside
 from mlbench.records.run_record import RunRecord
 
@@ -104,7 +105,7 @@ class Cell:
     differences: tuple[Difference, ...]
     """Facts that differ and were compared across, then facts that may differ."""
     beside: tuple[str, ...] = ()
-    """Which side's runs were made beside other work on the machine, and how much."""
+    """Which side's runs were made beside other work on the machine, and how much, or beside runs on other lanes."""
     lost: bool = False
     """Whether the base has valid runs and the new side has none."""
     is_without_base: bool = False
@@ -307,6 +308,8 @@ def _cell(sides: Sides, across: Collection[str], accuracy_margin: float) -> Cell
 def _describe_beside(sides: Sides) -> Iterator[str]:
     for side, records in (("in the base", sides.again or sides.base), ("on the new side", sides.new)):
         if found := count_beside([record.other_work for record in records]):
+            yield f"{side} {found}"
+        if found := count_neighboured([record.beside for record in records]):
             yield f"{side} {found}"
 
 

@@ -13,6 +13,9 @@ from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals, LoadPattern
 MOST_REPEATS = 10_000
 """Largest number of repeats of a run. A hundred give a narrow interval; more than this is a typo."""
 
+MOST_LANES = 1024
+"""Largest number of runs that one command makes side by side."""
+
 LONGEST_TAG = 200
 """Characters in the name of a set of runs."""
 

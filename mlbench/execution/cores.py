@@ -59,6 +59,16 @@ def parts_of(things: Sequence[_Thing], count: int) -> Iterator[Sequence[_Thing]]
         yield things[number * len(things) // count : (number + 1) * len(things) // count]
 
 
+def parse_processors(text: str) -> frozenset[int]:
+    """Return the processors of a list as the kernel writes it: ``0-3,8``.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    ranges = [[int(number) for number in part.split("-")] for part in text.strip().split(",")]
+    return frozenset(number for first, *last in ranges for number in range(first, (last or [first])[0] + 1))
+
+
 def _node(processor: int) -> int:
     found = [folder.name for folder in (SYSTEM / f"cpu{processor}").glob("node[0-9]*")]
     return int(found[0].removeprefix("node")) if found else 0

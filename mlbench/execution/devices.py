@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 
 from mlbench.errors import UsageError
-from mlbench.execution.cores import Core, parts_of
+from mlbench.execution.cores import Core, parse_processors, parts_of
 from mlbench.folders import visible_devices
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -24,6 +24,7 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 _TIMEOUT_S = 10
 _NAME = re.compile(r"\d{1,4}|(GPU|MIG)-[\w/-]+", re.ASCII)
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _LISTED = re.compile(r"\(UUID: ((?:GPU|MIG)-[\w/-]+)\)", re.ASCII)
 
 
@@ -90,6 +91,24 @@ def listed_devices() -> Mapping[str, Device]:
     return found | {each.name: each for each in _slices(found)}
 
 
+def own_devices() -> tuple[Device, ...]:
+    """Return what this process may compute on: slices, and GPUs that are not cut into slices, in nvidia-smi's order.
+
+    Those that CUDA_VISIBLE_DEVICES names, where it is set.
+    """
+    listed, left = listed_devices(), visible_devices()
+    named = listed.values() if left is None else [listed[name] for name in left if name in listed]
+    found = tuple(dict.fromkeys(named))
+    cut = {each.address for each in listed.values() if _is_slice(each)}
+    return tuple(each for each in found if _is_slice(each) or each.address not in cut)
+
+
+def bridges_of(address: str) -> tuple[str, ...]:
+    """Return the PCI bridges between the root and a device, the root's port first; none where Linux does not say."""
+    place = (PCI_DEVICES / address).resolve()
+    return tuple(each.name for each in reversed(place.parents) if _ADDRESS.fullmatch(each.name))
+
+
 def near_cores(cores: Sequence[Core], addresses: Sequence[str]) -> list[Sequence[Core]] | None:
     """Return for each device a part of the cores on its NUMA node; devices of one node share its cores out.
 
@@ -111,6 +130,10 @@ def near_cores(cores: Sequence[Core], addresses: Sequence[str]) -> list[Sequence
     return groups if all(groups) else None
 
 
+def _is_slice(device: Device) -> bool:
+    return device.name.startswith("MIG-")
+
+
 def _near_processors(address: str) -> frozenset[int] | None:
     """Return the processors on a device's NUMA node; None where it is on none, or unknown."""
     folder = PCI_DEVICES / address
@@ -118,10 +141,9 @@ def _near_processors(address: str) -> frozenset[int] | None:
         if int((folder / "numa_node").read_text()) < 0:
             return None
         listed = (folder / "local_cpulist").read_text().strip()
-        ranges = [[int(number) for number in part.split("-")] for part in listed.split(",")]
+        return parse_processors(listed)
     except (OSError, ValueError):
         return None
-    return frozenset(number for first, *last in ranges for number in range(first, (last or [first])[0] + 1))
 
 
 def _slices(gpus: Mapping[str, Device]) -> Iterator[Device]:

@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 HEADER = struct.Struct("!cI")
@@ -38,6 +39,7 @@ _LEAVES_WITHIN_S = 1.0
 _MOST_SERVERS = 3
 _OF_ONE_RUN = ("MLBENCH_", "PYTEST_", "HF_TOKEN", "COLUMNS", "LINES")
 """Variables that a run reads when it needs them; others may matter to what was imported."""
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)
 
 
@@ -55,8 +57,8 @@ class ForkRequest:
 class ForkServer:
     """Starts supervised processes as forks of one that has imported some modules."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        """Start the server, which imports them.
+    def __init__(self, modules: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Start the server, which imports them, with these variables besides those of this process.
 
         Raises:
             OSError: it cannot be started.
@@ -72,6 +74,7 @@ class ForkServer:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=[number],
+                env={**os.environ, **variables},
                 start_new_session=True,
             )
         self._lock = threading.Lock()
@@ -152,36 +155,57 @@ class ForkedSupervisor:
             signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
 
-_servers: dict[tuple[int, tuple[str, ...]], ForkServer] = {}
-"""By the process that started them, for one that was itself forked, and modules; the latest used is the last."""
+_Owner = tuple[int, int]
+"""A process, since one that was itself forked has servers of its own, and a thread: each has its cores."""
+
+_servers: dict[tuple[_Owner, tuple[str, ...]], ForkServer] = {}
+"""By owner and modules; the latest used is the last."""
+_servers_lock = threading.Lock()
 
 
-def fork_server(modules: Sequence[str]) -> ForkServer | None:
-    """Return this process's server with some modules imported; None where there is none, and without modules.
+def fork_server(modules: Sequence[str], variables: Mapping[str, str] = _NO_VARIABLES) -> ForkServer | None:
+    """Return this thread's server with some modules imported; None where there is none, and without modules.
 
     A few are kept: the one that has not been used for longest ends when another is needed.
+
+    Args:
+        modules: by name.
+        variables: which it has besides those of this process; always the same in one thread.
     """
     if not modules or sys.platform != "linux":
         return None
-    key = (os.getpid(), tuple(modules))
-    server = _servers.pop(key, None)
-    if server and server.is_outdated():
-        server.close()
-        server = None
-    while not server and len(_servers) >= _MOST_SERVERS:
-        _servers.pop(next(iter(_servers))).close()
-    try:
-        _servers[key] = server or ForkServer(modules)
-    except OSError:
-        return None
-    return None if _servers[key].refuses() else _servers[key]
+    owner = (os.getpid(), threading.get_ident())
+    key = (owner, tuple(modules))
+    with _servers_lock:
+        server = _servers.pop(key, None)
+        if server and server.is_outdated():
+            server.close()
+            server = None
+        while not server and len(own := _servers_of(owner)) >= _MOST_SERVERS:
+            _servers.pop(own[0]).close()
+        try:
+            _servers[key] = server = server or ForkServer(modules, variables)
+        except OSError:
+            return None
+    return None if server.refuses() else server
+
+
+def _servers_of(owner: _Owner) -> list[tuple[_Owner, tuple[str, ...]]]:
+    return [key for key in _servers if key[0] == owner]
 
 
 @atexit.register
 def close_servers() -> None:
     """End the servers of this process."""
-    for key in [key for key in _servers if key[0] == os.getpid()]:
+    for key in [key for key in _servers if key[0][0] == os.getpid()]:
         _servers.pop(key).close()
+
+
+def close_servers_of_thread() -> None:
+    """End the servers of this thread."""
+    with _servers_lock:
+        for key in _servers_of((os.getpid(), threading.get_ident())):
+            _servers.pop(key).close()
 
 
 def _conditions() -> Any:

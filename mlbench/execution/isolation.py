@@ -38,6 +38,7 @@ __all__ = [
     "OnProgress",
     "ProcessEndedError",
     "ProcessLimits",
+    "ProcessPlace",
     "call_isolated",
 ]
 
@@ -57,6 +58,19 @@ _MOST_CHUNKS_AFTER_END = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPlace:
+    """Where a child runs, beyond what it inherits from the thread that starts it."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of its environment, besides those of this process."""
+    watch: Callable[[Sequence[int]], None] = lambda pids: None
+    """Called about twice a second with the ids of its processes. What it raises ends them, and leaves the call."""
+
+
+ANYWHERE = ProcessPlace()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLimits:
     """What a child may use."""
 
@@ -67,15 +81,29 @@ class ProcessLimits:
     idle_timeouts_s: Mapping[str, float] = field(default_factory=dict)
     """By stage: how long it may go without a sign of progress while neither using nor wanting a processor, where that
     is shorter."""
+    place: ProcessPlace = ANYWHERE
 
     @classmethod
     def for_run(
-        cls, stage_timeout_s: float, *, memory_gib: float = 0.0, idle_timeouts_s: Mapping[str, float] | None = None
+        cls,
+        stage_timeout_s: float,
+        *,
+        memory_gib: float = 0.0,
+        idle_timeouts_s: Mapping[str, float] | None = None,
+        free_bytes: int | None = None,
+        place: ProcessPlace = ANYWHERE,
     ) -> Self:
-        """Return the limits of a run: the memory that its user allows it, or nearly all that is free (0)."""
-        memory_bytes = memory_gib * 2**30 or _SHARE_OF_RUN * psutil.virtual_memory().available
+        """Return the limits of a run: the memory that its user allows it, or nearly all that is free (0).
+
+        ``free_bytes``: what is free for it, where that is not all of the machine's (None).
+        """
+        free_bytes = psutil.virtual_memory().available if free_bytes is None else free_bytes
+        memory_bytes = memory_gib * 2**30 or _SHARE_OF_RUN * free_bytes
         return cls(
-            stage_timeout_s=stage_timeout_s, memory_bytes=int(memory_bytes), idle_timeouts_s=idle_timeouts_s or {}
+            stage_timeout_s=stage_timeout_s,
+            memory_bytes=int(memory_bytes),
+            idle_timeouts_s=idle_timeouts_s or {},
+            place=place,
         )
 
     @classmethod
@@ -122,7 +150,7 @@ def call_isolated(
     key, oom_kills = new_key(), oom_kills_so_far()
     try:
         start = {"key": key, "request": to_jsonable_python(request)}
-        process = SupervisedProcess(function.path, start, log, function.modules)
+        process = SupervisedProcess(function.path, start, log, function.modules, limits.place.variables)
     except OSError as error:
         raise UsageError(f"the run's process cannot be started: {error.strerror}.", hint=_ROOM_HINT) from None
     with process:
@@ -240,11 +268,12 @@ class _Watch:
         now_s = time.monotonic()
         self._process.log.cut()
         self._process.give_up()
+        pids = [each.pid for each in self._process.tree()]
+        self._limits.place.watch(pids)
         if self.ended or self.last:
             if now_s > self._leave_by_s:
                 self._process.end()
             return
-        pids = [each.pid for each in self._process.tree()]
         self.ended = self._grown(sum(map(resident_bytes, pids[1:]))) or self._hung(pids)  # the first is the supervisor
         if self.ended:
             self._process.end()

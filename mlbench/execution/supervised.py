@@ -37,14 +37,22 @@ _END_WITHIN_S = supervisor.END_WITHIN_S + 5.0
 class SupervisedProcess:
     """Runs ``mlbench.execution.child`` for a function; all its descendants are gone when this context is left."""
 
-    def __init__(self, function: str, start: Mapping[str, Any], log: Path, modules: Sequence[str] = ()) -> None:
-        """Start it.
+    def __init__(
+        self,
+        function: str,
+        start: Mapping[str, Any],
+        log: Path,
+        modules: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it, on the processors that this thread may use.
 
         Args:
             function: ``module:function``.
             start: given to the child on its standard input.
             log: gets what it prints, up to a bound.
             modules: which it loads; with any it is a fork of a process that has imported them, where that works.
+            variables: its environment's, besides those of this process.
 
         Raises:
             OSError: it cannot be started.
@@ -57,6 +65,7 @@ class SupervisedProcess:
         """Can be read when the child has ended; see `note_end`."""
         self.control.setblocking(False)
         self._mark = secrets.token_hex(16)
+        self._variables = variables or {}
         try:
             with theirs, _nameless_file(json.dumps(start).encode()) as stdin:
                 descriptors = (stdin.fileno(), self.log.fileno(), theirs.fileno(), write_end)
@@ -75,8 +84,8 @@ class SupervisedProcess:
 
     def _fork(self, function: str, modules: Sequence[str], descriptors: Sequence[int]) -> ForkedSupervisor | None:
         """Start it from a process that has imported some modules; None where that is not possible."""
-        server = fork_server(modules)
-        environment = {**os.environ, _MARK: self._mark}
+        server = fork_server(modules, self._variables)
+        environment = {**os.environ, **self._variables, _MARK: self._mark}
         try:
             request = ForkRequest(function=function, environment=environment, folder=os.getcwd())
             return server.start(request, descriptors) if server else None
@@ -100,7 +109,7 @@ class SupervisedProcess:
             stdout=log,
             stderr=log,
             pass_fds=[control, messages],
-            env={**os.environ, _MARK: self._mark},
+            env={**os.environ, **self._variables, _MARK: self._mark},
             start_new_session=True,
         )
 

@@ -35,6 +35,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "replay": _ONLY_THE_RECORD,
     "network": f"{_ONLY_THE_RECORD}, but for the names of the nodes, which LoadGen logs",
     "cluster": _ONLY_THE_RECORD,
+    "beside": "only the command that made the runs knew it",
     "repeat": _ONLY_THE_RECORD,
     "settings": f"{_ONLY_THE_RECORD}, but for those under load that LoadGen logs",
     "environment": "the machine at the time of the run; it may have changed",

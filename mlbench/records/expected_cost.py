@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Self
 
 
 class Basis(IntEnum):
@@ -23,6 +24,10 @@ class ExpectedTime:
 
     seconds: float
     basis: Basis
+
+    def spread(self, lanes: int) -> Self:
+        """Return how long it takes where so many parts of it go on at a time."""
+        return replace(self, seconds=self.seconds / lanes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
+from mlbench.records.beside import describe_lane
 from mlbench.records.run_record import RunRecord, SettingRecord
 
 ENDS_INVALID_RUNS = ("load.end_at_late_share",)
@@ -103,6 +104,7 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "hardware": _hardware,
     "clocks": _clocks,
     "nodes": _nodes,
+    "lanes": lambda record: describe_lane(record.beside),
     "tuning": _tuning,
     "compiled": lambda record: record.runtime.compiled or "as its settings say",
     "data": lambda record: record.fingerprints.get("data", "unknown")[:12],
@@ -113,9 +115,10 @@ CONDITIONS: Mapping[str, Callable[[RunRecord], str]] = {
     "number_format": _number_format,
 }
 """Facts that must also be the same on both sides. Tuning is the settings that plugins ship; it follows from the facts
-above, so it may differ where one of those is compared across. Compiled is what a backend compiled because the machine
-can. Traffic is how the scenario sent its queries when the run was made; it follows from the scenario. The number format
-is what the backend says that the precision stores and computes in: it follows from both."""
+above, so it may differ where one of those is compared across. Lanes are the parts of a machine on which runs were
+measured side by side. Compiled is what a backend compiled because the machine can. Traffic is how the scenario sent its
+queries when the run was made; it follows from the scenario. The number format is what the backend says that the
+precision stores and computes in: it follows from both."""
 
 
 def conditions_of(record: RunRecord) -> tuple[str, ...]:

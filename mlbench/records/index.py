@@ -31,7 +31,7 @@ from mlbench.records.run_record import FORMAT, RunRecord
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 7
+VERSION = 8
 """Version of the tables below; a file of another version is rebuilt."""
 
 _AT_A_TIME = 5000
@@ -64,6 +64,7 @@ _COLUMNS = {
     "verdict": "STRUCT(is_valid BOOLEAN, is_accurate BOOLEAN, is_conformant BOOLEAN)",
     "energy": "STRUCT(joules DOUBLE, seconds DOUBLE, source VARCHAR, covers VARCHAR, joules_per_sample DOUBLE)",
     "other_work": "STRUCT(processes DOUBLE, stolen DOUBLE)",
+    "beside": "STRUCT(lane BIGINT, lanes BIGINT, processors BIGINT[], device VARCHAR, runs STRUCT(run_id VARCHAR)[])",
     "work": "STRUCT(operations_per_sample DOUBLE, bytes_per_sample DOUBLE)",
     "roofline": "STRUCT(share DOUBLE, bound VARCHAR)",
     "samples": "MAP(VARCHAR, BIGINT)",
@@ -93,6 +94,7 @@ VIEWS = {
             environment.accelerators[1].name AS accelerator, len(environment.accelerators) AS accelerators,
             environment.os, environment.kernel, environment.python, environment.load_average,
             other_work.processes + other_work.stolen AS other_work,
+            beside.lane, beside.lanes, len(beside.runs) AS runs_beside,
             environment.libraries, fingerprints, settings, load, engine, runtime, mlbench_version, loadgen_version,
             imported
         FROM records""",

@@ -13,6 +13,7 @@ from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
 from mlbench.errors import DataError, first_line
+from mlbench.records.beside import BesideRecord
 from mlbench.records.environment import Environment
 from mlbench.records.node_record import ClusterRecord, NetworkRecord, ReachedNodeRecord
 from mlbench.records.other_work import OtherWorkRecord
@@ -303,6 +304,10 @@ class RunRecord(Stored):
 
     cluster: ClusterRecord | None = None
     """The nodes of a Ray cluster that answered the samples; null: there were none, or it failed before it had them."""
+
+    beside: BesideRecord | None = None
+    """The lane that it was measured on, and the runs of the same command on others; null: runs were made one at a
+    time, on all that the command could use."""
 
     status: Literal["completed", "failed"]
     failure: FailureRecord | None = None

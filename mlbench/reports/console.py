@@ -36,9 +36,11 @@ def one_line(record: RunRecord) -> str:
 
 
 def _beside(record: RunRecord) -> str:
-    """Return that other processes used the processors while the test ran; empty where they hardly did."""
-    work = record.other_work
-    return f" beside other work ({work.share:.0%} of the processors)" if work and work.is_noticeable else ""
+    """Return that other processes used the processors while the test ran, or other runs went on; else empty."""
+    work, beside = record.other_work, record.beside
+    found = [f"other work ({work.share:.0%} of the processors)"] if work and work.is_noticeable else []
+    found += [beside.note] if beside and beside.note else []
+    return f" beside {' and '.join(found)}" if found else ""
 
 
 def _not_official(record: RunRecord) -> str:

@@ -59,6 +59,8 @@ def next_step(record: RunRecord) -> str:
     beside = ""
     if (others := record.other_work) and others.is_noticeable:
         beside = f"Other work used {others.share:.0%} of the processors during the test; do this on a quiet machine. "
+    if record.beside and record.beside.note:
+        beside += f"It was measured beside {record.beside.note}: compare it with runs that are, as these will be. "
     again = f"{_command(record)} --repeat 5 --tag before"
     return f"{beside}To compare it later, measure it five times under a name: {again}"
 
@@ -102,4 +104,5 @@ def _command(record: RunRecord) -> str:
     for option, value, default in (("--profile", record.profile, "mini"), ("--tier", record.tier, "smoke")):
         chosen += [option, value] if value != default else []
     chosen += record.entry.options if record.entry else []
+    chosen += ["--parallel", str(record.beside.lanes)] if record.beside else []
     return shlex.join(["mlbench", "run", record.workload, *chosen])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from mlbench.contracts.statistics import GenerationStatistics
 from mlbench.engine_statistics import statistics_to_json
+from mlbench.records.beside import BesideRecord
 from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import OutputDifferenceRecord, RunRecord
 from mlbench.records.work_record import EnergyRecord
@@ -164,6 +165,11 @@ def _machine(record: RunRecord) -> Iterator[str]:
     if others := record.other_work:
         stolen = f", {others.stolen:.1%} by the virtual machine's host" if others.stolen else ""
         yield f"  {'processors':<22} {others.processes:.1%} used by other processes{stolen}, during the test"
+    if beside := record.beside:
+        yield f"  {'lane':<22} {beside.lane} of {beside.lanes}: {_lane(beside)}"
+        yield f"  {'beside it':<22} {_neighbours(beside)}"
+        if beside.strayed:
+            yield f"  {'not kept to its lane':<22} it could use processors {_numbers(beside.strayed)}, too"
     if energy := record.energy:
         yield f"  {'energy':<22} {', '.join(_joules(energy))}"
         yield f"  {'measured':<22} {energy.covers}, by {energy.source}, in {energy.seconds:.1f} s"
@@ -171,6 +177,30 @@ def _machine(record: RunRecord) -> Iterator[str]:
     for reason in dict.fromkeys(record.not_measured.values()):
         names = ", ".join(name for name, why in record.not_measured.items() if why == reason)
         yield f"  {names:<22} not measured: {reason}"
+
+
+def _lane(beside: BesideRecord) -> str:
+    device = f", device {beside.device}" if beside.device else ""
+    return f"processors {_numbers(beside.processors)}{device}"
+
+
+def _neighbours(beside: BesideRecord) -> str:
+    """Return the runs on other lanes, and what they shared with this one."""
+    if not beside.runs:
+        return "nothing of its command while it was measured"
+    runs = ", ".join(f"{each.workload} {each.backend} {each.scenario} [{each.run_id[-4:]}]" for each in beside.runs)
+    return f"{runs}; shared: {', '.join(beside.shared) or 'nothing that is known'}"
+
+
+def _numbers(processors: Sequence[int]) -> str:
+    """Return processors as the kernel lists them: ``0-3,8``."""
+    parts: list[list[int]] = []
+    for number in processors:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)
 
 
 def _joules(energy: EnergyRecord) -> Iterator[str]:

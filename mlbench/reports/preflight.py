@@ -15,11 +15,12 @@ def spell_time(time: ExpectedTime) -> str:
     return f"{_WORDS[time.basis]} {rough_time(time.seconds)}"
 
 
-def preflight(cost: ExpectedCost, *, done: int) -> str:
-    """Return the cost of the runs to come, and what the estimate rests on."""
+def preflight(cost: ExpectedCost, *, done: int, lanes: int = 1) -> str:
+    """Return the cost of the runs to come, on so many lanes, and what the estimate rests on."""
     if not cost.runs:
         return f"All {done} runs exist already; --fresh makes them again."
-    parts = [f"{plural(cost.runs, 'run')} to make" + (f", {done} are there" if done else ""), spell_time(cost.time)]
+    parts = [f"{plural(cost.runs, 'run')} to make" + (f", {done} are there" if done else "")]
+    parts += [f"on {lanes} lanes, {spell_time(cost.time.spread(lanes))}" if lanes > 1 else spell_time(cost.time)]
     if cost.disk_bytes:
         parts.append(f"about {cost.disk_bytes / 1e6:,.1f} MB of disk")
     if cost.peak_memory_bytes:

@@ -70,6 +70,10 @@ class RunProgress:
         first = f"{place} {bar(self._filled)} {self._spell_left(left)}"
         return [first, single_line(self._describe_stage(now_s))]
 
+    def stage(self, now_s: float) -> str:
+        """Return what the run is doing, on one line: ``bert pytorch Offline: compile``."""
+        return single_line(self._describe_stage(now_s))
+
     def left(self, now_s: float) -> ExpectedTime | None:
         """Return how long it takes until the last run has ended; None where nothing is known of that."""
         this, others = self._place.this, self._place.others

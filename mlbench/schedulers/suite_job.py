@@ -14,6 +14,7 @@ from mlbench.discovery import Plugins
 from mlbench.documents import read_text
 from mlbench.errors import UsageError
 from mlbench.folders import folder_variables
+from mlbench.lane_demand import check_one_lane
 from mlbench.records.environment import observe_environment
 from mlbench.requests import settings_of
 from mlbench.suite import read_suite, unresolved_requests_of
@@ -79,12 +80,14 @@ def plan_job(  # noqa: PLR0913 - the options of `mlbench run --suite`
     results: Path,
     overrides: Mapping[str, str],
     fresh: bool,
+    parallel: int = 1,
 ) -> SuiteJob:
     """Return the job of a suite. Names and settings are checked; whether backends can run is for the job's machine.
 
     Raises:
         MlbenchError: the suite, or something that it names, is wrong, or a path cannot be written on one line.
-        UsageError: a run has more instances than the job has hardware threads.
+        UsageError: a run has more instances, or the job more lanes, than it has hardware threads; lanes are more than
+            its accelerators, or a run cannot be made on one.
     """
     suite_file, results = suite_file.absolute(), results.absolute()
     suite, text = read_suite(suite_file), read_text(suite_file, what="suite file")
@@ -93,15 +96,26 @@ def plan_job(  # noqa: PLR0913 - the options of `mlbench run --suite`
     here = observe_environment()
     memory_bytes = here.allowance.memory_bytes or here.memory_bytes or 0
     cpus = demand.cpus or here.allowance.threads or 1
+    devices = demand.devices or Devices(count=len(here.accelerators))
+    _check_lanes(parallel, cpus, devices)
     for request in unresolved_requests_of(suite, plugins, results=results, overrides=overrides):
-        instances = settings_of(request, plugins).fill("execution", EnginePlan()).instances
+        plan = settings_of(request, plugins).fill("execution", EnginePlan())
+        instances = plan.instances
+        if parallel > 1:
+            check_one_lane(request, plan)
         if instances != "auto" and instances > cpus:
             raise UsageError(
                 f"execution.instances is {instances} with {request.workload}, and the job has {cpus} threads.",
                 hint="Give it more with --cpus.",
             )
     settings = (word for pair in overrides.items() for word in ("--set", "=".join(pair)))
-    words = ("run", "--suite", str(suite_file), "--results", str(results), *(["--fresh"] if fresh else []), *settings)
+    lanes = ["--parallel", str(parallel)] if parallel > 1 else []
+    words = (
+        *("run", "--suite", str(suite_file), "--results", str(results)),
+        *(["--fresh"] if fresh else []),
+        *lanes,
+        *settings,
+    )
     environment = folder_variables()
     _check_words((*words, *environment.values(), str(Path.cwd())))
     return SuiteJob(
@@ -115,8 +129,16 @@ def plan_job(  # noqa: PLR0913 - the options of `mlbench run --suite`
         is_continued=not fresh,
         cpus=cpus,
         memory_gib=demand.memory_gib or max(1, memory_bytes >> 30),
-        devices=demand.devices or Devices(count=len(here.accelerators)),
+        devices=devices,
     )
+
+
+def _check_lanes(parallel: int, cpus: int, devices: Devices) -> None:
+    """Check that a job has a device for each lane, where it has any, and a hardware thread."""
+    if parallel > 1 and 0 < devices.count < parallel:
+        raise UsageError(f"--parallel is {parallel}, and the job has {devices.count} devices.", hint="See --devices.")
+    if parallel > cpus:
+        raise UsageError(f"--parallel is {parallel}, and the job has {cpus} threads.", hint="Give it more with --cpus.")
 
 
 def _label(name: str) -> str:

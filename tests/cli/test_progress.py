@@ -1,11 +1,12 @@
 """What a user sees while a run goes on, with a terminal and without."""
 
 import threading
+import time
 
 import pytest
 
 from mlbench.cli import progress
-from mlbench.cli.progress import Progress
+from mlbench.cli.progress import LanesProgress, Progress
 
 
 class Run:
@@ -52,3 +53,40 @@ def test_lines_end_with_the_run(run, capsys):
 
 def test_a_line_comes_once_a_minute():
     assert progress.QUIET_PERIOD_S == 60
+
+
+class LaneRun:
+    """Stands for a run on a lane."""
+
+    def __init__(self, name, whole):
+        self.name, self.whole, self.heard = name, whole, []
+
+    def on_progress(self, message, now_s):
+        self.heard.append(message)
+
+    def lines(self, now_s):
+        return [self.whole, "not shown"]
+
+    def stage(self, now_s):
+        return f"{self.name}: compile"
+
+
+def test_lanes_have_a_line_each_below_how_far_the_whole_is():
+    first, second = LaneRun("bert", "run 3 of 9"), LaneRun("resnet50", "run 4 of 9")
+    with LanesProgress() as shown:
+        assert shown.lines(0.0) == []
+        with shown.follow(2, first) as followed:
+            followed.on_progress({"stage": "compile"})
+            with shown.follow(1, second):
+                assert shown.lines(0.0) == ["run 4 of 9", "lane 1: resnet50: compile", "lane 2: bert: compile"]
+            assert shown.lines(0.0) == ["run 4 of 9", "lane 2: bert: compile"]
+    assert (first.heard, second.heard) == ([{"stage": "compile"}], [])
+
+
+def test_lanes_without_a_terminal_are_told_once_in_a_period(capsys):
+    told = LaneRun("bert", "run 3 of 9")
+    with LanesProgress(quiet_period_s=0.01) as shown, shown.follow(1, told):
+        until_s = time.monotonic() + 60
+        while "lane 1: bert: compile" not in (said := capsys.readouterr().err):
+            assert time.monotonic() < until_s
+    assert "run 3 of 9\n" in said

@@ -4,13 +4,14 @@ import os
 import select
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import psutil
 import pytest
 
 from mlbench.execution import fork_server
-from mlbench.execution.isolation import ChildFunction, ProcessLimits, call_isolated
+from mlbench.execution.isolation import ChildFunction, ProcessLimits, ProcessPlace, call_isolated
 
 HERE = Path(__file__)
 LIMITS = ProcessLimits(stage_timeout_s=60, memory_bytes=8 * 2**30)
@@ -28,6 +29,7 @@ def look(asked, channel):
         "variable": os.environ.get(asked["variable"]),
         "torch_asks": os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"),
         "random": [float(numpy.random.random()), os.urandom(1)[0]],
+        "cores": sorted(os.sched_getaffinity(0)),
         "descriptors": len(os.listdir("/proc/self/fd")),
     }
 
@@ -140,3 +142,27 @@ def test_a_server_ends_with_the_process_that_started_it():
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert select.select([descriptor], [], [], 60)[0]
+
+
+def test_a_thread_has_servers_on_its_own_cores_and_with_its_own_variables(tmp_path):
+    here = os.sched_getaffinity(0)
+    own, found = min(here), {}
+
+    def in_lane():
+        os.sched_setaffinity(0, {own})
+        place = ProcessPlace(variables={"OF_A_LANE": "yes"})
+        limits = ProcessLimits(stage_timeout_s=60, memory_bytes=8 * 2**30, place=place)
+        function = ChildFunction(f"{HERE.stem}:look", dict, ("tabnanny",))
+        found.update(call_isolated(function, {"variable": "OF_A_LANE"}, tmp_path / "lane.txt", limits))
+        fork_server.close_servers_of_thread()
+
+    function = ChildFunction(f"{HERE.stem}:look", dict, ("tabnanny",))
+    first = call_isolated(function, {"variable": "OF_A_LANE"}, tmp_path / "log.txt", LIMITS)
+    thread = threading.Thread(target=in_lane)
+    thread.start()
+    thread.join()
+    again = call_isolated(function, {"variable": "OF_A_LANE"}, tmp_path / "log.txt", LIMITS)
+    assert (first["cores"], found["cores"]) == (sorted(here), [own])
+    assert (first["variable"], found["variable"]) == (None, "yes")
+    assert first["server"] == again["server"] != found["server"], "the thread ends its own servers alone"
+    assert not psutil.pid_exists(found["server"])

@@ -125,6 +125,7 @@ DIFFERENT = {
     "model": {"fingerprints": {"weights": "0" * 64}},
     "seeds": None,
     "loadgen": {"loadgen_version": "6.1"},
+    "lanes": {"beside": {"lane": 1, "lanes": 2, "processors": [0], "runs": [], "shared": []}},
     "compiled": {"runtime": {"compiled": "prefill, decode"}},
 }
 

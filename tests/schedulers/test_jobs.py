@@ -162,6 +162,11 @@ def test_bash_takes_the_script_and_gives_srun_the_command_that_was_typed(script,
     assert not list(folder.rglob("hacked"))
 
 
+def test_a_job_makes_its_runs_side_by_side_where_that_is_asked_for(script, folder):
+    words = carried_out(script("--cpus", 48, "--devices", 4, "--parallel", 4), folder)
+    assert words[words.index("--parallel") + 1] == "4"
+
+
 def test_kubernetes_knows_every_field_of_the_manifest(manifest):
     suite, job = manifest("--devices", "nvidia.com/mig-1g.10gb=2")
     assert (suite["apiVersion"], suite["kind"]) == ("v1", "ConfigMap")
@@ -261,6 +266,9 @@ def test_a_backend_that_cannot_run_here_may_run_where_the_job_does(folder, scrip
         (("--print", "slurm", "--set", "execution.batch=no"), "execution.batch is 'no'"),
         (("--print", "slurm", "--results", "a\x1bb"), "not printable"),
         (("--print", "slurm", "--tier", "dev"), "tier is given together with --suite"),
+        (("--print", "slurm", "--cpus", "4", "--parallel", "5"), "--parallel is 5, and the job has 4 threads"),
+        (("--print", "slurm", "--devices", "2", "--parallel", "3"), "--parallel is 3, and the job has 2 devices"),
+        (("--print", "slurm", "--parallel", "2", "--set", "execution.devices=0"), "together with execution.devices=0"),
     ],
 )
 def test_wrong_usage_is_told_in_one_line(words, told, run):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from mlbench.contracts.load_pattern import Arrivals
 from mlbench.engine_statistics import statistics_to_json
 from mlbench.errors import IncomparableRunsError
+from mlbench.records.beside import count_neighboured
 from mlbench.records.environment import Environment
 from mlbench.records.other_work import count_beside
 from mlbench.records.published import place_of, why_not_placed
@@ -170,6 +171,8 @@ def _load(runs: Sequence[RunRecord]) -> str:
     if not threads:
         return text
     text = f"{text} on {plural(threads, 'thread')}"
+    if neighboured := count_neighboured([run.beside for run in runs]):
+        text = f"{text}; {neighboured}"
     if works := [run.other_work for run in runs if run.other_work]:
         return f"{text}; {count_beside(works) or 'hardly any other work during the tests'}"
     return f"{text}: other processes were running, so these numbers are noisy" if max(loads) > threads + 0.5 else text
