@@ -55,6 +55,7 @@ ROOMS = {
     "comparison": {"records"},
     "reports": {"comparison", "records"},
     "scaffold": set(),
+    "graph_export": {"discovery", "execution", "records", "requests", "toolkit"},
     "submission": {"loadgen", "records", "rules"},
     "auditing": {
         "discovery",
@@ -76,6 +77,7 @@ ROOMS = {
         "discovery",
         "expected_times",
         "fetching",
+        "graph_export",
         "measurement",
         "records",
         "replay",
