@@ -69,6 +69,7 @@ ROOMS = {
     "comparison": {"records"},
     "reports": {"comparison", "records"},
     "scaffold": set(),
+    "graph_export": {"discovery", "execution", "records", "requests", "toolkit"},
     "submission": {"loadgen", "records", "rules"},
     "auditing": {
         "cluster",
@@ -91,6 +92,7 @@ ROOMS = {
         "discovery",
         "expected_times",
         "fetching",
+        "graph_export",
         "lane_log",
         "measurement",
         "parallel_runs",

@@ -105,3 +105,15 @@ def test_the_vllm_session_asks_for_no_build_of_torch_that_an_index_lacks(noxfile
     environment = {**os.environ, "PYTHONPATH": os.fspath(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["numpy", "fastapi[standard]<0.137.0,>=0.133.0", "torch==2.13.0"]
+
+
+@pytest.mark.parametrize("name", ["vllm", "kserve"])
+def test_the_session_of_a_server_runs_the_files_that_need_it_and_imports_no_others(noxfile, name, tmp_path):
+    """Other tests need what the server's environment does not have: to collect them fails."""
+    session = Session()
+    session.create_tmp, session.run_install = lambda: tmp_path, lambda *command, **_: ""
+    getattr(noxfile, name).func(session)
+    (command,) = [command for command in session.commands if command[0] == "pytest"]
+    mark = f"mark.{name}"
+    marked = {str(file.relative_to(ROOT)) for file in ROOT.glob("tests/**/test_*.py") if mark in file.read_text()}
+    assert {word for word in command if word.startswith("tests")} == marked

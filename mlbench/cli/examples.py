@@ -70,6 +70,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "query": ('mlbench query "SELECT workload, backend, value, unit FROM runs WHERE is_valid"',),
     "export": ("mlbench export runs.parquet", "mlbench export runs.csv --results results"),
+    "onnx": (
+        "mlbench onnx resnet50 -o served",
+        "mlbench onnx bert --profile full -o repository --layout triton",
+    ),
     "import": ("mlbench import inference_results_v4.1 --tag official",),
     "audit": ("mlbench audit 3f2a --plan", "mlbench audit 3f2a", "mlbench audit 3f2a --test TEST05"),
     "system": ("mlbench system describe -o system.json",),

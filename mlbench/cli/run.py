@@ -395,7 +395,7 @@ def _print_backends(records: Sequence[RunRecord], results: Path) -> None:
 
 
 def _print_faster_backends(records: Sequence[RunRecord], results: Path) -> None:
-    """Say where an earlier run on another backend was faster than the one that was chosen for want of a name."""
+    """Say where an earlier run on another backend was faster than the one that was chosen because none was named."""
     from mlbench.comparison.backends import faster_backends
     from mlbench.records.index import folders_where
     from mlbench.records.reading import read_runs

@@ -36,6 +36,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "fetch": "Official models and data into one folder, verified; --plan: what it takes.",
         "query": "SQL over stored runs and published results.",
         "export": "Stored runs as one Parquet or CSV file.",
+        "onnx": "A workload's graphs as ONNX files, for a server or a tool.",
         "import": "Results of an official submission tree, as stored runs.",
         "audit": "A run's compliance tests: TEST01, 04, 05 and 06, with both verdicts.",
         "system": "This machine as a submission describes it, and what you must add.",

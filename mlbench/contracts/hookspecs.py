@@ -25,7 +25,7 @@ OWN_COMMANDS = (
     *("run", "list", "show", "table", "verify"),
     *("compare", "regress", "baseline", "history", "cost", "report", "site", "audit", "replay"),
     *("fetch", "query", "export", "import", "submit", "system", "published"),
-    *("demo", "tune", "curve", "serve", "settings", "doctor", "check", "roofline", "plugin", "completion"),
+    *("demo", "tune", "curve", "serve", "settings", "doctor", "check", "roofline", "plugin", "completion", "onnx"),
 )
 """mlbench's own commands; a plugin's command cannot have one of these names."""
 

@@ -71,7 +71,7 @@ def _write(graph: Graph, path: Path) -> None:
     import torch
 
     logger.info("exporting %s to ONNX", graph.name)
-    inputs, outputs = _inputs(graph), _outputs(graph)
+    inputs, outputs = onnx_inputs(graph), onnx_outputs(graph)
     module, examples = graph.module(), example_inputs(inputs, example_sizes(inputs))
     take_one_by_one(module, len(inputs))
     try:
@@ -108,19 +108,19 @@ def _finish(graph: Graph, path: Path) -> None:
         onnx.checker.check_model(os.fspath(path))
     except onnx.checker.ValidationError as error:
         raise GraphError(f"graph {graph.name} exports to an invalid ONNX file: {root_reason(error)}.") from error
-    specs, values = (*_inputs(graph), *_outputs(graph)), (*model.graph.input, *model.graph.output)
+    specs, values = (*onnx_inputs(graph), *onnx_outputs(graph)), (*model.graph.input, *model.graph.output)
     for spec, value in zip(specs, values, strict=True):
         if difference := _difference(spec, value):
             raise GraphError(f"graph {graph.name} differs from its specs when exported: {spec.name} {difference}.")
 
 
-def _inputs(graph: Graph) -> tuple[TensorSpec, ...]:
-    """Return the specs of the file's inputs."""
+def onnx_inputs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """Return the specs of the inputs of a graph's ONNX file: its own, then its state."""
     return (*graph.inputs, *graph.state)
 
 
-def _outputs(graph: Graph) -> tuple[TensorSpec, ...]:
-    """Return the specs of the file's outputs."""
+def onnx_outputs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """Return the specs of the outputs of a graph's ONNX file: its own, then the next state."""
     return (*graph.outputs, *(replace(spec, name=spec.name + NEXT) for spec in graph.state))
 
 

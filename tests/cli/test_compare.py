@@ -287,7 +287,7 @@ def test_a_loss_of_one_cell_alone_is_slower(mlbench, nights_of_four):
 def other_mlbench(a_run, tmp_path, monkeypatch):
     """Return a command that stores a run of a speed as another installation would; runs made here are at 88."""
 
-    def run_here(request, plugins, on_progress, claim):
+    def run_here(request, plugins, on_progress, claim, place):
         return a_run(
             run_id=f"here-{datetime.now(UTC).isoformat()}",
             created=datetime.now(UTC),
@@ -366,7 +366,7 @@ def test_what_cannot_be_told_and_cannot_be_measured_again_stays_as_it_was(mlbenc
 def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
     mlbench, nights_of_four, other_mlbench, a_run, monkeypatch
 ):
-    def refuse(request, plugins, on_progress, claim):
+    def refuse(request, plugins, on_progress, claim, place):
         raise UnstoredRunError("run folder cannot be stored: No space left on device.", hint="", record=a_run())
 
     monkeypatch.setattr("mlbench.runner.run_benchmark", refuse)

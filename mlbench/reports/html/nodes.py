@@ -47,7 +47,7 @@ def _node_row(node: ReachedNodeRecord, all_samples: int) -> list[TableCell | str
 def scaling_table(combinations: Sequence[Combination]) -> HtmlTable | None:
     """Return how many times as fast more nodes are, where runs differ in their number alone; None where none do.
 
-    Only throughputs are told: in Server the rate is given, and a single sample is answered by one node.
+    Only throughputs have a row: in Server the rate is given, and a single sample is answered by one node.
     """
     groups: dict[tuple[str, ...], list[Combination]] = {}
     for each in combinations:

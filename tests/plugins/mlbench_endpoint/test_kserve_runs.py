@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench import Profile, Variant, Weights
 from mlbench.discovery import Plugins
+from mlbench.graph_export.export import ExportRequest, export_graphs
 from mlbench.requests import RunRequest, resolve
 from mlbench.rules.tiers import Tier
 from mlbench.runner import run_benchmark
@@ -22,18 +22,24 @@ pytestmark = pytest.mark.slow
 PYTHON = os.environ.get("MLBENCH_KSERVE_PYTHON", "")
 """A Python that has kserve and onnxruntime."""
 
-WORKLOADS = ("resnet50", "bert")
+FEW = ("resnet50", "bert")
+MORE = ("retinanet", "3d-unet", "dlrm-v2", "stable-diffusion-xl")
+"""In front of KServe's server alone: they take minutes."""
+
+NEEDS_KSERVE = (pytest.mark.kserve, pytest.mark.skipif(not PYTHON, reason="nox -s kserve"))
 
 RATE = {"Server": {"load.target_qps": "40"}}
 """Half of what two cores answer; on busy ones the queue grows for twenty seconds, and is answered."""
 
 
-def exported(workload):
-    """Return the name and the ONNX file of a workload's graph."""
-    plugin = Plugins.discover().workload(workload)
-    variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=plugin.options)
-    (graph,) = plugin.model(variant).graphs.values()
-    return graph.name, graph.onnx()
+def exported(workloads, folder):
+    """Return the files that `mlbench onnx` writes, by what the server is to call them."""
+    found = {}
+    for workload in workloads:
+        request = ExportRequest(workload=workload, overrides={})
+        for graph in export_graphs(request, Plugins.discover(), folder / workload).graphs:
+            found[f"{workload}-{graph.name}"] = folder / workload / graph.file
+    return found
 
 
 @contextmanager
@@ -61,21 +67,20 @@ def answers(url):
         return False
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "own",
-        pytest.param("kserve", marks=[pytest.mark.kserve, pytest.mark.skipif(not PYTHON, reason="nox -s kserve")]),
-    ],
-)
+@pytest.fixture(scope="module")
+def kserve_url(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kserve")
+    with serving_by_kserve(exported((*FEW, *MORE), folder), folder / "log.txt") as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=["own", pytest.param("kserve", marks=NEEDS_KSERVE)])
 def url(request, tmp_path_factory):
-    files = dict(map(exported, WORKLOADS))
-    if request.param == "own":
-        with graph_server.serving(files) as server:
-            yield server.url
+    if request.param == "kserve":
+        yield request.getfixturevalue("kserve_url")
     else:
-        with serving_by_kserve(files, tmp_path_factory.mktemp("kserve") / "log.txt") as found:
-            yield found
+        with graph_server.serving(exported(FEW, tmp_path_factory.mktemp("own"))) as server:
+            yield server.url
 
 
 def run(workload, backend, scenario, results, **settings):
@@ -93,10 +98,13 @@ def run(workload, backend, scenario, results, **settings):
     return run_benchmark(resolve(request, plugins), plugins, lambda progress: None)
 
 
+def served(workload, url, tensors="binary"):
+    return {"protocol": "kserve", "url": url, "tensors": tensors, "model": f"{workload}-{{graph}}"}
+
+
 @pytest.mark.parametrize(("workload", "tensors"), [("resnet50", "binary"), ("bert", "binary"), ("bert", "json")])
 def test_scores_are_those_of_onnxruntime_in_process(url, workload, tensors, tmp_path):
-    settings = {"protocol": "kserve", "url": url, "tensors": tensors}
-    ours = run(workload, "endpoint", "Offline", tmp_path, **settings)
+    ours = run(workload, "endpoint", "Offline", tmp_path, **served(workload, url, tensors))
     theirs = run(workload, "onnxruntime", "Offline", tmp_path)
     assert ours.verdict.is_accurate
     assert ours.accuracy.scores == theirs.accuracy.scores
@@ -104,10 +112,20 @@ def test_scores_are_those_of_onnxruntime_in_process(url, workload, tensors, tmp_
     assert ours.engine.batches_by_size
 
 
+@pytest.mark.kserve
+@pytest.mark.skipif(not PYTHON, reason="nox -s kserve")
+@pytest.mark.parametrize("workload", MORE)
+def test_all_graphs_of_a_workload_have_the_scores_of_onnxruntime_in_process(kserve_url, workload, tmp_path):
+    ours = run(workload, "endpoint", "Offline", tmp_path, **served(workload, kserve_url))
+    theirs = run(workload, "onnxruntime", "Offline", tmp_path)
+    assert ours.verdict.is_accurate
+    assert ours.accuracy.scores == theirs.accuracy.scores
+    assert len(ours.runtime.extra["served"]["models"]) == (4 if workload == "stable-diffusion-xl" else 1)
+
+
 def test_samples_that_arrive_over_time_are_all_answered_right(url, tmp_path):
     """Whether a rate is held depends on what else the machine does."""
-    settings = {"protocol": "kserve", "url": url, "tensors": "binary"}
-    record = run("resnet50", "endpoint", "Server", tmp_path, **settings)
+    record = run("resnet50", "endpoint", "Server", tmp_path, **served("resnet50", url))
     assert record.verdict.is_accurate
     (sound,) = [rule for rule in record.verdict.rules if rule.rule == "replies_sound"]
     assert sound.passed

@@ -2,8 +2,10 @@
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mlbench_endpoint.backend import Endpoint
 from mlbench_endpoint.options import EndpointOptions
@@ -63,3 +65,35 @@ def test_a_vllm_server_answers_token_ids_as_generate_does(workload, network, tmp
     assert counts.truncated_prompts == 0
     assert counts.extra["server_versions"]["server"]
     assert "EngineCore" in (tmp_path / LOG_NAME).read_text()
+
+
+class Continued:
+    """Samples of a dataset whose prompts go on with these tokens, by index."""
+
+    def __init__(self, dataset, more):
+        self._dataset, self._more = dataset, more
+
+    def sample(self, index):
+        found = self._dataset.sample(index)
+        return replace(found, tokens=np.concatenate([found.tokens, self._more[index]]).astype(found.tokens.dtype))
+
+
+def test_where_the_end_comes_at_once_a_vllm_server_answers_the_token_that_generate_does(tmp_path):
+    """It is asked for one token at least (``min_tokens``), and prompts go on to where the model would end."""
+    model, samples = opened("llama2-70b", MANY)
+    program, network = model.program, LLAMA.trained(Path(model.files))
+    ends = program.decoding.end_tokens
+    whole = answers(network, [program.prompt(each) for each in samples.data()], program.decoding)
+    more = {index: each[:-1] for index, each in zip(samples.indices, whole, strict=True) if each[-1] in ends}
+    some = Samples(list(range(len(more))), [*more], Continued(samples.dataset, more))
+    prompts = [program.prompt(each) for each in some.data()]
+    at_once = answers(network, prompts, replace(program.decoding, min_new_tokens=0))
+    assert len(at_once) > 10 and all(each[0] in ends for each in at_once)
+    reference = answers(network, prompts, program.decoding)
+    backend = Endpoint().in_folder(tmp_path).with_options(EndpointOptions(start=START, connections=MANY))
+    reply = RecordingReply()
+    with backend.engine(model, EnginePlan()) as engine:
+        engine.submit(some, reply)
+        assert reply.wait(some, PATIENCE_S)
+    assert not reply.failures
+    assert [reply.answers[id_][0].tolist() for id_ in some.ids] == [program.answer(each).tolist() for each in reference]

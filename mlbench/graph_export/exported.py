@@ -1,0 +1,103 @@
+"""What an export is: its graphs, their files and tensors, as objects and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from mlbench.contracts.graph import Dim, TensorSpec
+from mlbench.contracts.workload import Profile, Weights
+from mlbench.version import __version__
+
+_FORMAT = 1
+
+
+class Layout(StrEnum):
+    """How the files lie in the folder."""
+
+    FILES = "files"
+    """``<graph>.onnx`` for each graph, and `DOCUMENT` beside them."""
+    TRITON = "triton"
+    """A model repository of Triton: a folder for each graph, with its configuration and one version."""
+
+
+DOCUMENT = "graphs.json"
+"""The file of `Layout.FILES` that describes the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedGraph:
+    """A graph whose files were written."""
+
+    name: str
+    file: str
+    """The ONNX file, as a path inside the folder."""
+    more_files: tuple[str, ...]
+    """Further ones that it reads its weights from, and a server's configuration."""
+    size_bytes: int
+    """Size of the ONNX file and its weights."""
+    sha256: str
+    """Checksum of the ONNX file; above 1.5 GiB weights lie beside it, which it does not cover."""
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    state: tuple[str, ...]
+    """The inputs whose next values are outputs; empty but for language models."""
+
+    @property
+    def dims(self) -> Mapping[str, Dim]:
+        """The dimensions that vary, by name."""
+        specs = (*self.inputs, *self.outputs)
+        return {size.name: size for spec in specs for size in spec.shape if isinstance(size, Dim)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """What was written."""
+
+    workload: str
+    profile: Profile
+    weights: Weights
+    weights_fingerprint: str
+    is_batch_program: bool
+    """Whether calls of the graphs are independent, as a server of single requests needs it."""
+    graphs: Sequence[ExportedGraph]
+
+    def plain(self) -> dict[str, Any]:
+        """Return it in JSON form."""
+        return {
+            "format": _FORMAT,
+            "mlbench": __version__,
+            "workload": self.workload,
+            "profile": str(self.profile),
+            "weights": str(self.weights),
+            "weights_fingerprint": self.weights_fingerprint,
+            "graphs": [_plain_graph(graph) for graph in self.graphs],
+        }
+
+
+def shape_of(spec: TensorSpec) -> list[int | str]:
+    """Return a tensor's shape, with the names of the dimensions that vary."""
+    return [size.name if isinstance(size, Dim) else size for size in spec.shape]
+
+
+def _plain_graph(graph: ExportedGraph) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "file": graph.file,
+        "more_files": [*graph.more_files],
+        "size_bytes": graph.size_bytes,
+        "sha256": graph.sha256,
+        "inputs": [_plain_tensor(spec) for spec in graph.inputs],
+        "outputs": [_plain_tensor(spec) for spec in graph.outputs],
+        "state": [*graph.state],
+        "dimensions": {
+            name: {"smallest": dim.smallest, "usual": dim.usual, "largest": dim.largest}
+            for name, dim in graph.dims.items()
+        },
+    }
+
+
+def _plain_tensor(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "dtype": spec.dtype, "shape": shape_of(spec), "layout": spec.layout}
