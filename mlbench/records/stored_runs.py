@@ -30,7 +30,7 @@ _NOT_READ: Mapping[str, Any] = {
     name: each.get_default(call_default_factory=True, validated_data={})
     for name, each in RunRecord.model_fields.items()
     if name in ("accuracy", "overhead_ns_per_sample", "work", "roofline", "not_measured", "peak_memory_bytes")
-    or name in ("samples", "limits", "engine", "runtime")
+    or name in ("samples", "limits", "engine", "runtime", "other_work")
 }
 """What is empty in records that are read in part."""
 
@@ -135,6 +135,7 @@ def _in_part(newest: RunRecord, values: Sequence[Any]) -> RunRecord:
             "result": result,
             "verdict": verdict,
             "energy": EnergyRecord.model_construct(**energy) if energy else None,
+            "beside": newest.beside and newest.beside.model_copy(update={"runs": [], "strayed": []}),
             "load": {} if target_qps is None else {"target_qps": target_qps},
         }
     )

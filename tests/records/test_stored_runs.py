@@ -85,6 +85,15 @@ def test_what_was_not_read_is_empty_and_not_that_of_another_run(store, a_night, 
     assert (run.run_id, run.created, run.result.value) == ("00-1", FIRST + timedelta(minutes=1), pytest.approx(100.1))
 
 
+def test_what_ran_beside_the_newest_run_is_not_said_of_the_others(store, a_night, results):
+    neighbour = {"lane": 2, "run_id": "x", "workload": "bert", "backend": "null", "scenario": "Offline"}
+    lane = {"lane": 1, "lanes": 2, "processors": [0], "shared": []}
+    store(a_night(0, beside={**lane, "runs": []}, other_work={"processes": 0.0, "stolen": 0.0}))
+    store(a_night(1, beside={**lane, "runs": [neighbour]}, other_work={"processes": 0.9, "stolen": 0.0}))
+    for run in in_part(results):
+        assert (run.other_work, run.beside.lanes, run.beside.runs) == (None, 2, [])
+
+
 def test_a_run_read_in_part_is_read_whole_and_stays_as_it_is_once_its_folder_is_gone(store, a_night, results):
     stored_run = store(a_night(0))
     with open_stored_runs(results) as stored:
