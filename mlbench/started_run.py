@@ -26,6 +26,7 @@ from mlbench.execution.plain_values import plain_entries
 from mlbench.lane_log import LanePlace, LaneStay
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec
+from mlbench.records.log_digests import log_digests
 from mlbench.records.run_folder import new_run_id
 from mlbench.records.run_outcome import RunOutcome
 from mlbench.records.run_record import EntryRecord, FailureRecord, NumberFormatRecord, RunRecord, SettingRecord
@@ -111,13 +112,13 @@ class StartedRun:
     def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:
         """Return the record of the run; if it cannot be made, that of a failure with the reason."""
         try:
-            return self._record(self._environment_now(), outcome, stages_ns)
+            return self._record(self._environment_now(), outcome, stages_ns, log.parent)
         except Exception as error:  # a bug here, or unforeseen values of a plugin
             logger.exception("the record of %s cannot be made", self.run_id)
             _note(log, traceback.format_exc())
             message = f"the run was measured, and its record cannot be made: {describe_error(error)}"
             failure = Failure(kind=FailureKind.EXCEPTION, message=message, stage="record", log_tail=tail_of(log))
-            return self._record(self.environment, failure, stages_ns)
+            return self._record(self.environment, failure, stages_ns, log.parent)
 
     def _environment_now(self) -> Environment:
         """Return the machine's state after the run; if it cannot be observed, its state before."""
@@ -128,7 +129,7 @@ class StartedRun:
             return self.environment
 
     def _record(
-        self, environment: Environment, outcome: RunOutcome | Failure, stages_ns: Mapping[str, int]
+        self, environment: Environment, outcome: RunOutcome | Failure, stages_ns: Mapping[str, int], folder: Path
     ) -> RunRecord:
         fill = partial(self._fill_record, environment, stages_ns=stages_ns)
         if isinstance(outcome, Failure):
@@ -139,7 +140,7 @@ class StartedRun:
             reasons["roofline"] = _CEILINGS_OF_ALL
             reasons |= {} if self.request.power == NONE else {"energy": _METERS_ALL}
         measured = dict(outcome) | {"not_measured": reasons}
-        return fill(status="completed", roofline=share, **measured)
+        return fill(status="completed", roofline=share, logs=log_digests(folder), **measured)
 
     def _fill_record(self, environment: Environment, **ended: Any) -> RunRecord:
         """Return the record, with the fields of it that depend on how the run ended."""

@@ -35,6 +35,7 @@ from mlbench.measurement.rebuilt import (
 )
 from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
+from mlbench.records.log_digests import log_digests
 from mlbench.records.run_outcome import NO_ACCURACY_TEST
 from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord
 from mlbench.records.scenario_record import ScenarioRecord
@@ -94,7 +95,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
     judgement = _judge_again(record, job, dataset, detail, limits)
     weights, fingerprints = _fingerprints(record, job, dataset)
     work = derive_work(record, job, detail, issued)
-    return Rebuilt(
+    rebuilt = Rebuilt(
         **names,
         run_id=folder.name,
         scenario_facts=ScenarioRecord.of(job.scenario),
@@ -118,6 +119,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         work=work,
         roofline=derive_roofline(record, job, work),
     )
+    return rebuilt.model_copy(update={"logs": log_digests(folder)}) if record.logs else rebuilt
 
 
 def names_of(run_id: str, plugins: Plugins) -> dict[str, str]:

@@ -104,6 +104,8 @@ class Rebuilt(_RebuiltPart):
     """Values of `LoadSettings` by name, those that are logged or set."""
     weights: str
     fingerprints: dict[str, str]
+    logs: JsonValue = None
+    """Digests by path; not set where the record has none."""
     energy: RebuiltEnergy | None
     work: RebuiltWork | None
     roofline: RebuiltRoofline | None

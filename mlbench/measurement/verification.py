@@ -43,6 +43,7 @@ NOT_CHECKED: Mapping[str, str] = {
     "stages_ns": _ONLY_THE_RECORD,
     "other_work": "the kernel counted it while the test ran",
     "lateness": "the harness counted it while the test ran; LoadGen counts late queries afterwards",
+    "logs": "older versions, and imports, kept no digests of logs",
     "engine": _ENGINE,
     "runtime": _ENGINE,
     "not_measured": "the reasons are the run's own",

@@ -342,6 +342,9 @@ class RunRecord(Stored):
     """The engine's statistics."""
     runtime: Runtime = Field(default_factory=RuntimeFacts)
     """The backend's facts about its runtime."""
+    logs: dict[str, str] = Field(default_factory=dict)
+    """SHA-256 of LoadGen's logs as they were when the run ended, by their paths in the run folder; empty where it
+    failed or was imported, and in records of older versions."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """Hashes of ``data``, ``weights`` and each ``graph <name>``."""
     environment: Environment

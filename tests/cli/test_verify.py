@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import shutil
 from datetime import datetime, timedelta
 
@@ -313,6 +314,30 @@ def test_replies_that_differ_from_the_accuracy_runs_are_noticed(one_run, tmp_pat
     share = (len(replies) - len(replies[::2])) / len(replies)
     assert told["verdict.rules.replies_agree.measured"].endswith(f"says 1.0, the run folder {share}")
     assert {"verdict.rules.replies_agree.passed", "verdict.is_valid"} < told.keys()
+
+
+@pytest.mark.parametrize("log", ["mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"])
+def test_a_log_that_was_edited_where_no_value_shows_it_is_named(one_run, tmp_path, record, check, log):
+    folder = shutil.copytree(one_run, tmp_path / one_run.name)
+    with (folder / "performance" / log).open("a") as file:
+        file.write("\n")
+    (difference,) = check(record, folder).differences
+    assert difference.startswith(f"logs.performance/{log}: the record says {record['logs'][f'performance/{log}']}, ")
+
+
+def test_a_record_of_an_older_version_has_no_digests_and_is_checked_without(one_run, record, check):
+    record["logs"] = {}
+    assert check(record, one_run).differences == []
+
+
+def test_a_log_that_became_a_pipe_is_refused_in_one_line(one_run, tmp_path, record):
+    folder = shutil.copytree(one_run, tmp_path / one_run.name)
+    summary = folder / "performance" / "mlperf_log_summary.txt"
+    summary.unlink()
+    os.mkfifo(summary)
+    done = CliRunner().invoke(main, ["verify", str(folder)])
+    assert done.exit_code == 2
+    assert "mlperf_log_summary.txt: no regular file" in done.stderr
 
 
 def test_verifying_writes_nothing_into_the_folder(one_run, record, check):
