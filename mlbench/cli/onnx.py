@@ -68,7 +68,9 @@ def command(
     )
     export = export_graphs(request, Plugins.discover(), folder)
     if as_json:
-        echo_json(json.dumps({"folder": os.path.abspath(folder), **export.plain()}, indent=2))
+        echo_json(
+            json.dumps({"folder": os.path.abspath(folder), **export.document().model_dump(mode="json")}, indent=2)
+        )
         return
     for line in _describe(export, folder, Layout(layout)):
         echo_line(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -69,7 +68,7 @@ def export_graphs(request: ExportRequest, plugins: Plugins, folder: Path) -> Exp
                 graphs=[_write(graph, beside, request) for graph in model.graphs.values()],
             )
             if request.layout is Layout.FILES:
-                (beside / DOCUMENT).write_text(json.dumps(export.plain(), indent=1) + "\n", encoding="utf-8")
+                (beside / DOCUMENT).write_text(export.document().model_dump_json(indent=1) + "\n", encoding="utf-8")
             check_place(folder)  # minutes may have passed
             beside.rename(place)
     except OSError as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from mlbench.contracts.graph import Dim, TensorSpec
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.version import __version__
-
-_FORMAT = 1
 
 
 class Layout(StrEnum):
@@ -64,17 +64,65 @@ class Export:
     """Whether calls of the graphs are independent, as a server of single requests needs it."""
     graphs: Sequence[ExportedGraph]
 
-    def plain(self) -> dict[str, Any]:
-        """Return it in JSON form."""
-        return {
-            "format": _FORMAT,
-            "mlbench": __version__,
-            "workload": self.workload,
-            "profile": str(self.profile),
-            "weights": str(self.weights),
-            "weights_fingerprint": self.weights_fingerprint,
-            "graphs": [_plain_graph(graph) for graph in self.graphs],
-        }
+    def document(self) -> ExportDocument:
+        """Return it as a document."""
+        return ExportDocument(
+            mlbench=__version__,
+            workload=self.workload,
+            profile=str(self.profile),
+            weights=str(self.weights),
+            weights_fingerprint=self.weights_fingerprint,
+            graphs=[_graph_document(graph) for graph in self.graphs],
+        )
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class TensorDocument(_Document):
+    """An input or an output."""
+
+    name: str
+    dtype: str
+    shape: list[int | str]
+    """Sizes, and the names of the dimensions that vary."""
+    layout: str
+
+
+class DimDocument(_Document):
+    """The sizes that a dimension may have."""
+
+    smallest: int
+    usual: int
+    largest: int
+
+
+class GraphDocument(_Document):
+    """A graph and its files."""
+
+    name: str
+    file: str
+    more_files: list[str]
+    size_bytes: int
+    sha256: str
+    inputs: list[TensorDocument]
+    outputs: list[TensorDocument]
+    state: list[str]
+    dimensions: dict[str, DimDocument]
+
+
+class ExportDocument(_Document):
+    """An export, as `DOCUMENT` describes it and ``--json`` prints it."""
+
+    format: Literal[1] = 1
+    mlbench: str
+    """Version of the mlbench that wrote it."""
+    workload: str
+    profile: str
+    weights: str
+    weights_fingerprint: str
+    graphs: list[GraphDocument]
 
 
 def shape_of(spec: TensorSpec) -> list[int | str]:
@@ -82,22 +130,22 @@ def shape_of(spec: TensorSpec) -> list[int | str]:
     return [size.name if isinstance(size, Dim) else size for size in spec.shape]
 
 
-def _plain_graph(graph: ExportedGraph) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "file": graph.file,
-        "more_files": [*graph.more_files],
-        "size_bytes": graph.size_bytes,
-        "sha256": graph.sha256,
-        "inputs": [_plain_tensor(spec) for spec in graph.inputs],
-        "outputs": [_plain_tensor(spec) for spec in graph.outputs],
-        "state": [*graph.state],
-        "dimensions": {
-            name: {"smallest": dim.smallest, "usual": dim.usual, "largest": dim.largest}
+def _graph_document(graph: ExportedGraph) -> GraphDocument:
+    return GraphDocument(
+        name=graph.name,
+        file=graph.file,
+        more_files=[*graph.more_files],
+        size_bytes=graph.size_bytes,
+        sha256=graph.sha256,
+        inputs=[*map(_tensor_document, graph.inputs)],
+        outputs=[*map(_tensor_document, graph.outputs)],
+        state=[*graph.state],
+        dimensions={
+            name: DimDocument(smallest=dim.smallest, usual=dim.usual, largest=dim.largest)
             for name, dim in graph.dims.items()
         },
-    }
+    )
 
 
-def _plain_tensor(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "dtype": spec.dtype, "shape": shape_of(spec), "layout": spec.layout}
+def _tensor_document(spec: TensorSpec) -> TensorDocument:
+    return TensorDocument(name=spec.name, dtype=spec.dtype, shape=shape_of(spec), layout=spec.layout)
