@@ -23,7 +23,9 @@ pytestmark = [
     pytest.mark.skipif(len(physical_cores()) < 2, reason="two lanes need two cores"),
 ]
 
-MLBENCH = [sys.executable, "-c", "import sys; from mlbench.cli import main; sys.exit(main())"]
+HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""Where these tests are a shell's job in the background, SIGINT is ignored, and so it is in their children."""
+MLBENCH = [sys.executable, "-c", f"{HEEDING}import sys; from mlbench.cli import main; sys.exit(main())"]
 FAULTY = Path(__file__).parent / "data" / "faulty_plugin"
 WITHIN_S = 60
 SERVICE = {"backend.service_ms": 5, "load.min_duration_ms": 2000}
@@ -84,7 +86,11 @@ def test_ctrl_c_ends_both_runs_which_had_no_core_in_common_and_leaves_nothing(re
     words = ["run", "resnet50", "--backend", "null", "--scenario", "Offline", "--scenario", "SingleStream"]
     words += ["--no-accuracy", "--parallel", "2", *sets(SERVICE | {"load.min_duration_ms": 120000})]
     process = subprocess.Popen(
-        [*MLBENCH, *words], env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*MLBENCH, *words],
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     runs = children_of(process, results)
     everything = psutil.Process(process.pid).children(recursive=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from mlbench.contracts.statistics import InstanceStatistics
+from mlbench.contracts.statistics import EngineStatistics, InstanceStatistics
 from mlbench.errors import IncomparableRunsError
 from mlbench.records.node_record import ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
@@ -73,13 +73,16 @@ def _count_by_instances(record: RunRecord, here: int, named: Collection[str]) ->
         return f"it used {slices} slices of GPUs (MIG)"
     if named or _is_shared(record):
         return len(named) or 1
-    instances = record.engine.instances or 1
-    return min(instances, here) if here else instances
+    return _one_each(record.engine, here)
 
 
 def _count_on_node(node: ReachedNodeRecord, did: InstanceStatistics) -> int:
-    here, instances = len(node.node.environment.accelerators), (did.counted and did.counted.instances) or 1
-    return min(instances, here) if here else instances
+    return _one_each(did.counted or EngineStatistics(), len(node.node.environment.accelerators))
+
+
+def _one_each(engine: EngineStatistics, here: int) -> int:
+    used = engine.instances or 1
+    return min(used, here) if here else used
 
 
 def _is_shared(record: RunRecord) -> bool:

@@ -24,7 +24,9 @@ pytestmark = [
     pytest.mark.skipif("MLBENCH_TEST_CLUSTER" not in os.environ, reason="nox -s cluster"),
 ]
 
-MLBENCH = [sys.executable, "-c", "from mlbench.cli import main; main()"]
+HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""Where these tests are a shell's job in the background, SIGINT is ignored, and so it is in their children."""
+MLBENCH = [sys.executable, "-c", f"{HEEDING}from mlbench.cli import main; main()"]
 FEW = ["--tier", "smoke", "--power", "none", "--json"]
 TWO_INSTANCES = ["--set", "execution.instances=2"]
 ENDS_WITHIN_S = 60
@@ -134,7 +136,8 @@ def test_what_is_killed_ends_the_run_long_before_its_time_and_is_named(scene, tm
 
 def test_an_interrupted_run_leaves_no_process_and_the_cluster_stays(scene, cluster, tmp_path):
     words = command_of(cluster, 2, "--backend", "null", "--set", "backend.service_ms=2", "--no-accuracy", *LONG)
-    process = subprocess.Popen(words, env=scene, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(words, env=scene, **pipes)
     started_test(tmp_path / "results")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)

@@ -133,13 +133,14 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     first, second, third = (job(provider, number, service_ms) for number, service_ms in ((1, 20), (2, 20), (3, 100)))
 
     status, printed, place, site = first
-    assert status == 0, printed
+    assert status == (3 if provider == "gitlab" and "quiet machine" in printed else 0), printed
     assert (place / "results" / ".baselines" / "main.json").is_file()
     assert not (place / "junit.xml").exists()
     assert (site / "index.html").is_file()
 
     status, printed, place, site = second
-    assert status == 0, printed
+    is_blind = "no speed could be judged" in (place / "summary.md").read_text()
+    assert status == (3 if provider == "gitlab" and is_blind else 0), printed
     failed, count = cases(place / "junit.xml")
     assert (failed, count >= 1) == ([], True)
     assert "<h1>acme/npu</h1>" in (site / "index.html").read_text()
