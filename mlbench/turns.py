@@ -216,7 +216,11 @@ def _short(commit: str) -> str:
 
 
 def tags_of_turns(command: str, base: RunRecord, new: RunRecord) -> tuple[str, str]:
-    """Return the tags for each side's runs in turns: the same whenever the same command asks about the same runs."""
+    """Return the tags for each side's runs in turns: the same whenever the same command asks about the same runs.
+
+    `measure_in_turns` adds the number of the pair: runs of another installation are the first of their command each,
+    so that their own numbers do not tell them apart.
+    """
     asked = hashlib.sha256("\n".join((command, base.run_id, new.run_id)).encode()).hexdigest()[:12]
     return f"turns-{asked}-base", f"turns-{asked}-new"
 
@@ -229,14 +233,23 @@ def stored_pairs(base: RunRequest, new: RunRequest) -> dict[int, tuple[RunRecord
     """
     if not base.tag or base.tag == new.tag:
         return {}
-    found: dict[tuple[str, int], RunRecord] = {}
+    found: dict[str, RunRecord] = {}
     for folder in runs_in(base.results):  # oldest first
         with suppress(DataError):
             record = read(folder)
             if record.status == "completed":
-                found[record.tag, record.repeat] = record
-    numbers = [number for tag, number in found if tag == base.tag and (new.tag, number) in found]
-    return {number: (found[base.tag, number], found[new.tag, number]) for number in numbers}
+                found[record.tag] = record
+    pairs: dict[int, tuple[RunRecord, RunRecord]] = {}
+    while True:
+        number = len(pairs) + 1
+        one, other = (found.get(_numbered(each, number).tag) for each in (base, new))
+        if not one or not other:
+            return pairs
+        pairs[number] = (one, other)
+
+
+def _numbered(request: RunRequest, number: int) -> RunRequest:
+    return replace(request, repeat=number, tag=f"{request.tag}-{number}" if request.tag else "")
 
 
 def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:
@@ -253,7 +266,7 @@ def measure_in_turns(base: Maker, new: Maker, pairs: int) -> Sides:
                 records.append(record)
             continue
         for maker, records in sides if number % 2 else reversed(sides):
-            records.append(maker.run(replace(maker.request, repeat=number)))
+            records.append(maker.run(_numbered(maker.request, number)))
     return Sides(base=tuple(made[0]), new=tuple(made[1]))
 
 

@@ -77,9 +77,11 @@ def interrupted(a_run, tmp_path):
         def run(request):
             if len(made) == runs:
                 raise KeyboardInterrupt
-            made.append(f"{request.tag.rpartition('-')[2]}{request.repeat}")
+            _, _, side, pair = request.tag.split("-")
+            made.append(f"{side}{pair}")
             number = len(list((tmp_path / FOLDER).iterdir())) if (tmp_path / FOLDER).exists() else 0
-            record = a_run(run_id=f"20261101T0000{number:02d}", tag=request.tag, repeat=request.repeat)
+            repeat = request.repeat if side == "new" else 1  # another installation's first and only run of its command
+            record = a_run(run_id=f"20261101T0000{number:02d}", tag=request.tag, repeat=repeat)
             folder = request.results / record.run_id
             folder.mkdir(parents=True)
             (folder / "record.json").write_text(record.text())
@@ -103,8 +105,9 @@ def test_an_interrupted_command_goes_on_where_it_was(interrupted):
     assert interrupted(runs=5) == (["base1", "new1", "new2", "base2", "base3"], None)
     made, sides = interrupted()
     assert made == ["base3", "new3", "new4", "base4"]  # half a pair is none: its runs are not neighbours
-    assert [[run.repeat for run in side] for side in (sides.base, sides.new)] == [[1, 2, 3, 4]] * 2
-    assert {run.tag.rpartition("-")[2] for run in sides.base} == {"base"}
+    assert [[run.tag.split("-")[2:] for run in side] for side in (sides.base, sides.new)] == [
+        [[side, str(number)] for number in (1, 2, 3, 4)] for side in ("base", "new")
+    ]
     assert interrupted()[0] == []
     assert interrupted(pairs=5)[0] == ["base5", "new5"]
 

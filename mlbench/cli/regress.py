@@ -230,7 +230,7 @@ def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
         return record
 
     def run_here(request: RunRequest) -> RunRecord:
-        if records := run_and_print([replace(resolved, repeat=request.repeat)], plugins):
+        if records := run_and_print([replace(resolved, repeat=request.repeat, tag=request.tag)], plugins):
             return records[0]
         raise StorageError("a run made in turns cannot be stored, so nothing can be compared.", hint="Make room.")
 
