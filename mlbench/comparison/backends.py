@@ -58,18 +58,23 @@ class FasterBackend:
 def faster_backends(records: Sequence[RunRecord], earlier: Sequence[RunRecord]) -> Iterator[FasterBackend]:
     """Yield the fastest backend of earlier runs for each run of these that it beats by more than the margin.
 
-    Throughputs alone are compared, of runs that are valid and accurate, in the same precision and under the same
-    conditions: of each backend the newest run counts. It is a hint and no verdict: they are single runs of other times.
+    Throughputs alone are compared, of valid runs in the same precision and under the same conditions. Of another
+    backend the newest run counts whose answers were tested and are accurate: one that computes nothing is the fastest.
+    It is a hint and no verdict: they are single runs of other times.
 
     Args:
         records: of any kinds.
         earlier: others, of these kinds but for the backend among them.
     """
     for group in _grouped([*earlier, *records], _ACROSS[:1]):
-        newest = {run.backend: run for run in sorted(filter(_counts, group), key=lambda run: run.created)}
+        counting = [run for run in group if run.is_good and not why_not_counted(run)]
+        in_time = sorted(counting, key=lambda run: run.created)
+        newest = {run.backend: run for run in in_time}
+        tested = {run.backend: run for run in in_time if run.verdict and run.verdict.is_accurate}
         for run in records:
             if newest.get(run.backend) is run and run.scenario_facts.sends_all_at_once:
-                fastest = max((other for other in newest.values() if _are_alike(run, other)), key=_throughput)
+                others = [other for name, other in tested.items() if name != run.backend and _are_alike(run, other)]
+                fastest = max(others, key=_throughput, default=run)
                 ratio = _throughput(fastest) / _throughput(run)
                 if ratio > 1 + MARGIN:
                     yield FasterBackend(run=run, other=fastest, ratio=ratio)
@@ -79,10 +84,6 @@ def _are_alike(run: RunRecord, other: RunRecord) -> bool:
     """Return whether two runs differ in their backends alone, and what follows from these."""
     may_differ = across_with_what_follows(_ACROSS[:1])
     return all(each.fact in may_differ for each in differences(run, other, _ACROSS[:1]))
-
-
-def _counts(run: RunRecord) -> bool:
-    return run.is_good and not why_not_counted(run)
 
 
 def _throughput(run: RunRecord) -> float:

@@ -57,6 +57,13 @@ def test_what_is_not_faster_by_more_than_the_margin_or_does_not_count_is_not_nam
     assert faster([ran("pytorch", 100)], []) == []
 
 
+def test_a_run_whose_answers_nobody_tested_is_not_named(ran, a_run):
+    """The null backend without an accuracy test is valid, and the fastest of all."""
+    untested = ran("null", 1e6, accuracy=None, verdict=verdict(a_run, is_accurate=None))
+    assert untested.is_good
+    assert faster([ran("pytorch", 100)], [untested, ran("acme", 150)]) == [("1", "acme", 1.5)]
+
+
 def test_a_faster_run_of_another_machine_precision_or_kind_is_not_named(ran, a_run, environment):
     other_machine = ran("acme", 500, environment=environment.model_copy(update={"machine": "ffffffffffff"}))
     assert faster([ran("pytorch", 100)], [other_machine, ran("acme", 500, precision="bf16")]) == []
