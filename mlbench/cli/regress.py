@@ -145,6 +145,8 @@ def _confirm(
         with _left_as_it_was(cell):
             sides[cell.key] = how.requests(ours[cell.key], theirs[cell.key])
     asked = [cell for cell in cells if cell.key in sides]
+    if cells and not asked:
+        return comparison
     _announce(asked, how, list(sides.values()))
     measured = {cell.key: _measure_cell(cell, sides[cell.key], how) for cell in asked}
     made = {key: sides for key, sides in measured.items() if sides}

@@ -321,18 +321,8 @@ def test_what_is_slower_than_before_is_confirmed_in_turns_with_the_old_installat
     mlbench("baseline", "save", "good", "night-20")
     for workload in ROUNDS:
         nights_of_four(workload, 0, 88)
-    arguments = (
-        "regress",
-        "night-0",
-        "--baseline",
-        "good",
-        "--confirm",
-        other_mlbench(again),
-        "--pairs",
-        "3",
-        "--json",
-    )
-    outcome = mlbench(*arguments)
+    arguments = ("regress", "night-0", "--baseline", "good", "--pairs", "3", "--json")
+    outcome = mlbench(*arguments, "--confirm", other_mlbench(again))
     assert outcome.exit_code == status, outcome.output
     speeds = [cell["speeds"][0] for cell in json.loads(outcome.stdout)["cells"]]
     assert {(each["verdict"], each["spread"]["source"]) for each in speeds} == {
@@ -361,6 +351,15 @@ def test_what_cannot_be_told_and_cannot_be_measured_again_stays_as_it_was(mlbenc
     assert "could not be measured again, and stays as it was: " in outcome.stderr
     assert "left 0 runs, not one (status 3)" in outcome.stderr
     assert "cannot tell" in outcome.stdout
+
+
+def test_where_no_number_can_be_measured_again_none_is_said_to_have_a_verdict(mlbench, store, other_mlbench):
+    settings = {"execution.batch": {"value": None, "layer": "suite"}}  # no command line can say it
+    mlbench("baseline", "save", "good", store("old", [100, 101], settings=settings))
+    new = store("new", [88], settings=settings)
+    outcome = mlbench("regress", new, "--baseline", "good", "--confirm", other_mlbench(88), "--pairs", "3")
+    assert "could not be measured again, and stays as it was: execution.batch is None" in outcome.stderr
+    assert "nothing to measure again" not in outcome.stderr
 
 
 def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
