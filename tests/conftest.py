@@ -228,3 +228,23 @@ def run_as_user():
         return done
 
     return run
+
+
+@pytest.fixture(scope="module")
+def plugins():
+    from mlbench.discovery import Plugins
+
+    return Plugins.discover()
+
+
+@pytest.fixture
+def request_of(plugins, tmp_path):
+    """Return the request of an Offline run on the null backend, or of another."""
+
+    from mlbench.requests import RunRequest, resolve
+
+    def request_of(**changes):
+        common = {"workload": "resnet50", "backend": "null", "scenario": "Offline", "results": tmp_path}
+        return resolve(RunRequest(**common | changes), plugins)
+
+    return request_of

@@ -7,29 +7,12 @@ import pytest
 
 from mlbench.accuracy_tests import AccuracyTests
 from mlbench.contracts.workload import Profile, Weights
-from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import RunRequest, combinations, resolve
+from mlbench.requests import combinations
 from mlbench.rules.entry_demand import Division, EntryDemand
 from mlbench.rules.tiers import Tier
 
 STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
-
-
-@pytest.fixture(scope="module")
-def plugins():
-    return Plugins.discover()
-
-
-@pytest.fixture
-def request_of(plugins, tmp_path):
-    """Return the request of an Offline run on the null backend, or of another."""
-
-    def request_of(**changes):
-        common = {"workload": "resnet50", "backend": "null", "scenario": "Offline", "results": tmp_path}
-        return resolve(RunRequest(**common | changes), plugins)
-
-    return request_of
 
 
 @pytest.fixture

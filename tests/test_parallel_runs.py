@@ -10,34 +10,16 @@ from click.testing import CliRunner
 from mlbench import UsageError
 from mlbench.cli import main
 from mlbench.contracts.backend import EnginePlan
-from mlbench.discovery import Plugins
 from mlbench.execution.cores import physical_cores
 from mlbench.execution.lanes import make_lanes
 from mlbench.lane_demand import check_one_lane, lanes_for
 from mlbench.lane_log import LaneLog, LanePlace, LaneStay
 from mlbench.parallel_runs import run_on_lanes
 from mlbench.records.run_folder import TakenError
-from mlbench.requests import RunRequest, resolve
 from mlbench.suite import SharedRuns
 
 pytestmark = pytest.mark.skipif(len(physical_cores()) < 2, reason="two lanes need two cores")
 WITHIN_S = 60
-
-
-@pytest.fixture(scope="module")
-def plugins():
-    return Plugins.discover()
-
-
-@pytest.fixture
-def request_of(plugins, tmp_path):
-    """Return the request of an Offline run on the null backend, or of another."""
-
-    def request_of(**changes):
-        common = {"workload": "resnet50", "backend": "null", "scenario": "Offline", "results": tmp_path}
-        return resolve(RunRequest(**common | changes), plugins)
-
-    return request_of
 
 
 @pytest.fixture
