@@ -24,6 +24,9 @@ _ROUNDS_BUDGET_S = 3.0
 Run = Callable[[Sequence[Any]], None]
 """Runs a batch on each worker at the same time."""
 
+Cut = Callable[[Sequence[Any], int], list[Any]]
+"""Takes a batch of a size from samples that are sorted by length."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChoice:
@@ -36,7 +39,20 @@ class BatchChoice:
     """How many rounds of measurements would have chosen each size: one size alone, if the choice is sure."""
 
 
-def choose_batch(run: Run, data: Sequence[Any], largest: int, *, workers: int = 1) -> BatchChoice:
+def neighbours(data: Sequence[Any], size: int) -> list[Any]:
+    """Return samples of similar length, from the middle: a batch of a run that sorts what it batches."""
+    start = max(0, (len(data) - size) // 2)
+    return list(islice(cycle(data[start:] or data), size))
+
+
+def mixture(data: Sequence[Any], size: int) -> list[Any]:
+    """Return samples of all lengths, spread evenly: a batch of a run that takes samples as they come."""
+    return [data[(2 * place + 1) * len(data) // (2 * size)] for place in range(size)]
+
+
+def choose_batch(
+    run: Run, data: Sequence[Any], largest: int, *, workers: int = 1, cut: Cut = neighbours
+) -> BatchChoice:
     """Return the batch with the most samples per second.
 
     Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, and stops where two in a row
@@ -47,11 +63,12 @@ def choose_batch(run: Run, data: Sequence[Any], largest: int, *, workers: int = 
 
     Args:
         run: as it will run: one batch on each of the ``workers``.
-        data: samples sorted by length; batches are cut from the middle, as a run batches its neighbours.
+        data: samples sorted by length.
         largest: no batch is larger.
         workers: how many batches one call runs.
+        cut: which samples are a batch: such as the run will batch, since one long sample makes a whole batch long.
     """
-    sweep = _Sweep(run, data, workers)
+    sweep = _Sweep(run, data, workers, cut)
     sweep.try_sizes(largest)
     return sweep.compare(sweep.near_best())
 
@@ -59,8 +76,8 @@ def choose_batch(run: Run, data: Sequence[Any], largest: int, *, workers: int = 
 class _Sweep:
     """The rates that were measured so far."""
 
-    def __init__(self, run: Run, data: Sequence[Any], workers: int) -> None:
-        self._run, self._data, self._workers = run, data, workers
+    def __init__(self, run: Run, data: Sequence[Any], workers: int, cut: Cut) -> None:
+        self._run, self._data, self._workers, self._cut = run, data, workers, cut
         self._first: dict[int, float] = {}
         self._unsure = set[int]()
 
@@ -68,7 +85,7 @@ class _Sweep:
         """Time ever larger batches, until they are clearly slower or too slow."""
         size = 1
         while size <= largest:
-            batch = _middle(self._data, size)
+            batch = self._cut(self._data, size)
             self._run(batch)  # the first call may allocate
             seconds = _best_seconds(self._run, batch)
             self._first[size] = self._workers * size / seconds
@@ -107,7 +124,7 @@ class _Sweep:
 
     def _rate(self, size: int) -> float:
         """Return the samples per second of a moment, whatever else happened in it."""
-        batch, calls, started_s = _middle(self._data, size), 0, time.perf_counter()
+        batch, calls, started_s = self._cut(self._data, size), 0, time.perf_counter()
         while not calls or time.perf_counter() - started_s < _ROUND_S:
             self._run(batch)
             calls += 1
@@ -135,8 +152,3 @@ def _best_seconds(run: Run, batch: Sequence[Any]) -> float:
         if fastest > 1 or (tries > 1 and time.perf_counter() - started > _LONG_TRIES_S):
             break
     return fastest
-
-
-def _middle(data: Sequence[Any], size: int) -> list[Any]:
-    start = max(0, (len(data) - size) // 2)
-    return list(islice(cycle(data[start:] or data), size))

@@ -15,7 +15,7 @@ from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Sample
 from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.statistics import BatchStatistics
 from mlbench.errors import UsageError, describe_error
-from mlbench.execution.batch_sweep import BatchChoice, choose_batch
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture, neighbours
 from mlbench.execution.batching import BatchCounts, BatchQueue, by_length
 from mlbench.execution.call_counts import CountedExecutable, merge_counts
 from mlbench.execution.replay import ReplayedExecutable, take_computed_calls
@@ -88,7 +88,10 @@ class ComposedEngine(Engine):
         if self._plan.batch == "auto":
             for thread, graphs in zip(self._threads, self._graphs, strict=True):  # in turn: a first call may initialise
                 thread.submit(self._program.run, data[:1], graphs).result()
-            self._sweep = choose_batch(self._run_on_all, data, self._plan.largest_batch, workers=len(self._threads))
+            cut = neighbours if self._plan.batching == "bucketed" else mixture
+            self._sweep = choose_batch(
+                self._run_on_all, data, self._plan.largest_batch, workers=len(self._threads), cut=cut
+            )
             self._batch = self._queue.batch = self._sweep.batch
             rates = {size: round(rate) for size, rate in self._sweep.rates.items()}
             logger.info("batch %d, of %s samples/s; rounds that chose: %s", self._batch, rates, self._sweep.rounds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,8 @@ class LateCount:
         self.most = most
         self.answered = 0
         self.late = 0
+        self.latencies_ns = array("q")
+        """Latencies of the answered samples, in the order of their answers."""
         self.is_over = False
         """Whether too many are late for the test to become valid; no more samples are counted then."""
         self.is_ended = False
@@ -67,5 +70,6 @@ class LateCount:
                 if begun_ns is None or self.is_over:
                     continue
                 self.answered += 1
+                self.latencies_ns.append(now_ns - begun_ns)
                 self.late += self._limits.is_late(begun_ns, first_ns, now_ns, tokens)
                 self.is_over = self.late > self.most

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from mlbench.contracts.model import Model
+from mlbench.contracts.model import BatchProgram, Model
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
 from mlbench.documents import read_json_object
@@ -34,7 +34,7 @@ _MOST = 1 << 20
 """No sweep tries a larger batch: a file that holds one is damaged."""
 _OF_ENGINE = ("execution.", "backend.", "workload.")
 _OF_NO_SWEEP = ("execution.sweep", "execution.batching", "execution.max_wait_us")
-"""A sweep runs full batches, however those of the run are filled."""
+"""A sweep runs full batches, however those of the run are filled; see `_sorts_by_length`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,5 +128,12 @@ def _key_of(job: Job, model: Model, plugins: Plugins) -> str:
         [spec.machine, spec.workload, spec.backend, spec.profile, spec.weights, spec.precision, settings],
         [model.weights_fingerprint, {name: graph.fingerprint for name, graph in model.graphs.items()}],
         dict(plugins.probe(spec.backend).versions),
+        _sorts_by_length(job, model),
     ]
     return hashlib.sha256(json.dumps(conditions, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def _sorts_by_length(job: Job, model: Model) -> bool:
+    """Return whether batches hold samples of similar length, where samples of other lengths exist."""
+    has_lengths = isinstance(model.program, BatchProgram) and type(model.program).length is not BatchProgram.length
+    return has_lengths and job.plan.batching == "bucketed"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlbench.contracts.model import Model
@@ -35,6 +36,10 @@ _LIMIT_SHARE = 0.5
 """A probe is held to this share of the latency limits, so that a longer test has room for a pause."""
 _LATE_SHARE = 0.01
 _KEPT_UP = 0.75
+_GROWTH = 2.0
+"""Latencies that become so many times as long within a probe may be those of a queue that never ends. A probe can be
+too short for it to reach the limit, and the test that follows is longer."""
+_LONGER = 2
 _PROBE_S, _PROBE_SHARE = 1.0, 0.01
 """How long a probe sends, in seconds and as a share of the run's duration: whichever is longer."""
 _FEWEST_QUERIES, _FEWEST_SLOW, _MOST_QUERIES = 64, 8, 20_000
@@ -78,23 +83,34 @@ class RateBracket:
         )
 
     def _is_held(self, load: LoadSettings) -> bool:
-        """Return whether a test at a rate keeps a part of the limits; also where its replies are not sound.
+        """Return whether a probe at a rate holds it; one whose latencies grow is made again, longer."""
+        probe = _probe_of(load)
+        is_held, is_growing = self._try(probe)
+        if is_held and is_growing:
+            is_held, is_growing = self._try(replace(probe, min_query_count=_LONGER * probe.min_query_count))
+            return is_held and not is_growing
+        return is_held
 
-        The test that follows says what is wrong with the replies.
+    def _try(self, probe: LoadSettings) -> tuple[bool, bool]:
+        """Return whether a test keeps a part of the limits, and whether its latencies grow.
+
+        It is held where its replies are not sound, too: the test that follows says what is wrong with them.
         """
         folder = self.job.folder / STAGE
         shutil.rmtree(folder, ignore_errors=True)
         self.channel.progress(STAGE)
-        test = test_of(self.job, self.model, self._strict_limits(), _probe_of(load), Mode.PERFORMANCE)
+        test = test_of(self.job, self.model, self._strict_limits(), probe, Mode.PERFORMANCE)
         callbacks = callbacks_to(self.channel, STAGE, test, self.ready.dataset.count)
         traffic = drive(test, self.ready.engine, self.ready.dataset, folder, callbacks, network=self.ready.network)
-        if traffic.late and (traffic.late.is_ended or traffic.late.late > traffic.late.most):
-            return False
+        assert traffic.late
+        if traffic.late.is_ended or traffic.late.late > traffic.late.most:
+            return False, True
         if traffic.faults:
-            return True
+            return True, False
         values = read_detail(folder / DETAIL).values
         sent_per_s = values.get("result_scheduled_samples_per_sec", 0.0)
-        return bool(values.get("result_completed_samples_per_sec", sent_per_s) >= _KEPT_UP * sent_per_s)
+        is_held = bool(values.get("result_completed_samples_per_sec", sent_per_s) >= _KEPT_UP * sent_per_s)
+        return is_held, is_growing(traffic.late.latencies_ns)
 
     def _strict_limits(self) -> RunLimits:
         latency_ms, ttft_ms, tpot_ms = (
@@ -113,6 +129,17 @@ def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], 
         logger.info("a rate of %.4g/s was not held", rate_per_s)
         rate_per_s *= _LOWER
     return least_per_s
+
+
+def is_growing(latencies_ns: Sequence[int]) -> bool:
+    """Return whether the last third of latencies is much longer than the first, by their medians.
+
+    A pause of the machine moves no median unless it lasts for half of a third.
+    """
+    third = len(latencies_ns) // 3
+    if not third:
+        return False
+    return statistics.median(latencies_ns[-third:]) > _GROWTH * statistics.median(latencies_ns[:third])
 
 
 def _first_rate(pace: SpeedEstimate) -> float:

@@ -1,7 +1,7 @@
 import pytest
 
 from mlbench.execution import batch_sweep
-from mlbench.execution.batch_sweep import choose_batch
+from mlbench.execution.batch_sweep import choose_batch, mixture, neighbours
 
 
 class Clock:
@@ -111,3 +111,23 @@ def test_sizes_that_stay_equal_end_the_sweep_after_some_rounds(monkeypatch):
     calls = iter(range(10**6))
     found = choice(monkeypatch, lambda size: 0.001 * size * (1 + next(calls) * 37 % 101 / 400))
     assert sum(found.rounds.values()) <= 9
+
+
+def test_a_batch_of_a_run_that_sorts_is_of_one_length_and_one_of_others_has_all_lengths():
+    lengths = [10] * 30 + [20] * 40 + [90] * 30
+    assert set(neighbours(lengths, 8)) == {20}
+    assert mixture(lengths, 8) == [10, 10, 20, 20, 20, 20, 90, 90]
+    assert mixture(lengths, 1) == [20]
+    assert mixture([10, 90], 4) == [10, 10, 90, 90]
+
+
+@pytest.mark.parametrize(("cut", "batch"), [(neighbours, 64), (mixture, 4)])
+def test_the_sweep_measures_batches_of_the_kind_that_the_run_makes(monkeypatch, cut, batch):
+    """Every sample costs what the longest of its batch costs, and a call a little: only alike ones gain by company."""
+    clock = Clock()
+    monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
+
+    def run(lengths):
+        clock.now += 0.001 + 0.0005 * max(lengths) * len(lengths)
+
+    assert choose_batch(run, [1] * 90 + [20] * 10, 64, cut=cut).batch == batch

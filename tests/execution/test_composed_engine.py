@@ -255,6 +255,16 @@ def test_the_first_call_of_each_worker_is_made_alone(batch):
     assert backend.together == 0
 
 
+@pytest.mark.parametrize(("batching", "mixes"), [("bucketed", False), ("dynamic", True), ("fixed", True)])
+def test_the_batch_is_chosen_with_samples_such_as_the_run_puts_together(batching, mixes):
+    """Sorted or as they come: the longest of a batch of eight is near the shortest, or not."""
+    backend = Counting()
+    with engine(backend, batching=batching, batch="auto", largest_batch=8) as warmed:
+        warmed.warm_up(samples(*range(20, 100)))
+    eights = [batch for batch in backend.batches if len(batch) == 8]
+    assert any(max(batch) - min(batch) > 40 for batch in eights) is mixes
+
+
 @pytest.mark.parametrize("name", ["batch", "workers"])
 def test_a_number_below_one_is_refused(name):
     with pytest.raises(UsageError, match=f"execution.{name} is 0"):

@@ -80,6 +80,21 @@ def test_the_next_run_under_the_same_conditions_has_it(kept, job):
     assert found.made.endswith("Z")
 
 
+class Long(One):
+    """Its samples are as long as they are."""
+
+    def length(self, sample):
+        return len(sample)
+
+
+@pytest.mark.parametrize(("program", "batch"), [(One(), 16), (Long(), None)], ids=["alike", "of many lengths"])
+def test_a_run_that_takes_samples_as_they_come_has_that_of_one_that_sorts_them_if_all_are_alike(program, batch):
+    model = replace(MODEL, program=program)
+    found_by(model=model).note(SURE)
+    assert found_by(model=model).batch == 16
+    assert found_by(job_of(EnginePlan(batching="dynamic")), model).batch == batch
+
+
 @pytest.mark.parametrize(
     "other",
     [

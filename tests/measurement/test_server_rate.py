@@ -139,6 +139,28 @@ def test_a_rate_that_a_trial_got_wrong_is_not_sent(tmp_path):
     assert 25 <= found < 100
 
 
+@pytest.mark.slow
+def test_a_rate_above_what_the_engine_answers_is_not_sent_though_a_second_of_it_meets_the_limit(tmp_path):
+    """115 a second to an engine that answers a hundred: a tenth of a second of waiting after one, ever more later."""
+    found = search_of(OneAtATime(), tmp_path, limit_ms=1500).find_rate(pace_of(115 / 0.6, 115 / 0.6), LOAD)
+    assert found == pytest.approx(69)
+
+
+@pytest.mark.parametrize(
+    ("latencies_ns", "grows"),
+    [
+        (range(90), True),
+        ([*range(10, 40), *[40] * 60], False),
+        ([10] * 90, False),
+        ([*[10] * 70, *[500] * 14, *[10] * 6], False),
+        ([1, 9], False),
+    ],
+    ids=["ever more", "a queue that fills", "the same", "a pause", "too few"],
+)
+def test_latencies_that_grow_are_told_from_a_pause(latencies_ns, grows):
+    assert server_rate.is_growing(latencies_ns) is grows
+
+
 @pytest.mark.parametrize(
     ("held_below", "expected", "tries"),
     [(100, 100, 1), (50, 36, 3), (2, 10, 5)],
