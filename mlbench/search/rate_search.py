@@ -43,6 +43,10 @@ _FAR = 10.0
 _NEAR = 1.3
 """Rates lower than the highest by more than this ratio show nothing: hardly a query is late there."""
 
+_BELOW_HELD = 0.9
+"""Full runs are tried at this part of the highest rate that was held, at least. A system that batches answers all in
+time up to an edge, where it cannot keep up: a line through runs on both sides of it may lead much further down."""
+
 _DIGITS = 4
 _MOST_PROBES, _MOST_RUNS = 40, 20
 
@@ -234,7 +238,16 @@ class RateSearch:
         """Return the rate at which a full run should have the share of late queries that is aimed at."""
         fit = self._fit(observations)
         share = self.goal.target_share(self._nearest(observations) or self.start_per_s, fit.margin)
-        return _rounded(min(fit.rate_at(share), self.most_per_s))
+        aimed_per_s = max(fit.rate_at(share), _BELOW_HELD * self._held(observations))
+        return _rounded(min(aimed_per_s, self.most_per_s))
+
+    def _held(self, observations: list[Observation]) -> float:
+        """Return the highest rate at which few were late, as at all lower ones that were tried; 0: there is none."""
+        allowed = self.goal.allowance
+        failed = [each for each in observations if each.point.share > allowed or (each.is_full and not each.is_valid)]
+        failing_per_s = min((each.rate_per_s for each in failed), default=math.inf)
+        held = [each for each in observations if each.rate_per_s < failing_per_s and self._has_room([each])]
+        return max((each.rate_per_s for each in held), default=0.0)
 
     def _fit(self, observations: list[Observation]) -> LateShareFit:
         """Return the line through the runs that show something: not far beyond the allowance, nor far below."""

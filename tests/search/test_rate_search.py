@@ -141,6 +141,18 @@ def test_one_valid_run_is_not_enough():
     assert ended == NotFound(reason="of 20 full runs no two were valid at one rate")
 
 
+def test_a_system_with_an_edge_is_tuned_near_it_where_runs_beyond_it_differ():
+    """Late shares of ResNet-50 on a machine with other work, as they were measured: none up to 2,767 queries a second."""
+    beyond = {6327: 0.57, 4745: 0.41, 3559: 0.23, 3082: 0.063, 2973: 0.12, 2868: 0.088}
+
+    def answer(trial):
+        return observe(trial, next((late for edge, late in beyond.items() if trial.rate_per_s >= edge), 0.0))
+
+    smoke = Goal(percentile=0.99, full_s=2, full_queries=838, probe_s=2, probe_queries=838)
+    _, found = drive(RateSearch(goal=smoke, start_per_s=6327), answer)
+    assert found.rate_per_s > 0.85 * 2868
+
+
 def test_a_system_that_is_never_in_time_has_no_rate():
     _, ended = drive(RateSearch(goal=GOAL, start_per_s=700), lambda trial: observe(trial, 1.0))
     assert isinstance(ended, NotFound)
