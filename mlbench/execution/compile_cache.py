@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
 
     ``fill`` is called only where there is no such folder, or a file of it is missing or cut.
 
-    The folder is filled beside its place and renamed: it is whole or absent, also with two processes at once.
+    The folder is filled beside its place and renamed: it is whole or absent. Of two processes at once one fills it, and
+    the other waits; where the file system has no locks both do.
 
     Args:
         kind: names the shelf: ``onnx``.
@@ -41,7 +44,13 @@ def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
     folder = cache_folder() / kind / key
     if _is_whole(folder):
         return folder
-    fresh = Path(tempfile.mkdtemp(dir=make_cache_folder(kind)))
+    make_cache_folder(kind)
+    with _lock(folder):
+        return folder if _is_whole(folder) else _fill(folder, fill)
+
+
+def _fill(folder: Path, fill: Callable[[Path], None]) -> Path:
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         fill(fresh)
         (fresh / _SIZES).write_text(json.dumps(_sizes(fresh)), encoding="utf-8")
@@ -55,6 +64,19 @@ def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Wait until no other process fills this folder; a process that ends lets go of it, however it ends."""
+    path = folder.with_name(f".{folder.name}.lock")
+    with open(path, "a", encoding="utf-8") as held:
+        with suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)  # what waits for it looks at the folder next
 
 
 def _sizes(folder: Path) -> dict[str, int]:

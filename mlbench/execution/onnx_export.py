@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +33,18 @@ EXPORTERS = ("torch", "onnxscript", "onnx")
 """The distributions whose versions, besides mlbench's own, decide what the file holds."""
 
 logger = logging.getLogger(__name__)
+
+_watchers: list[Callable[[], None]] = []
+
+
+@contextmanager
+def watch_exports(begins: Callable[[], None]) -> Iterator[None]:
+    """Have ``begins`` called in this block when a graph is about to be exported, on the thread that exports it."""
+    _watchers.append(begins)
+    try:
+        yield
+    finally:
+        _watchers.remove(begins)
 
 
 def export_onnx(graph: Graph) -> Path:
@@ -71,6 +85,8 @@ def _write(graph: Graph, path: Path) -> None:
     import torch
 
     logger.info("exporting %s to ONNX", graph.name)
+    for begins in _watchers:
+        begins()
     inputs, outputs = onnx_inputs(graph), onnx_outputs(graph)
     module, examples = graph.module(), example_inputs(inputs, example_sizes(inputs))
     take_one_by_one(module, len(inputs))

@@ -1,3 +1,7 @@
+import errno
+import fcntl
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,7 +43,48 @@ def test_what_fails_half_way_leaves_nothing_behind(cache: Path):
     assert list((cache / "shelf").iterdir()) == []
 
 
-def test_of_two_at_once_the_first_to_finish_wins_and_both_get_it(cache: Path):
+def test_of_two_at_once_one_waits_for_what_the_other_makes(cache: Path):
+    is_filling, may_end = threading.Event(), threading.Event()
+
+    def fill(folder: Path) -> None:
+        is_filling.set()
+        assert may_end.wait(30)
+        (folder / "made.txt").write_text("first")
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(build_once, "shelf", {}, fill)
+        assert is_filling.wait(30)
+        second = threads.submit(build_once, "shelf", {}, lambda folder: pytest.fail("made a second time"))
+        with pytest.raises(TimeoutError):
+            second.result(0.2)
+        may_end.set()
+        assert first.result(30) == second.result(30)
+    assert list((cache / "shelf").iterdir()) == [first.result()]
+
+
+def test_one_that_waited_for_another_that_failed_makes_it(cache: Path):
+    is_filling, may_fail = threading.Event(), threading.Event()
+
+    def fail(folder: Path) -> None:
+        is_filling.set()
+        assert may_fail.wait(30)
+        raise ValueError("no more ink")
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(build_once, "shelf", {}, fail)
+        assert is_filling.wait(30)
+        second = threads.submit(build_once, "shelf", {}, writes("second"))
+        may_fail.set()
+        assert (second.result(30) / "made.txt").read_text() == "second"
+    assert isinstance(first.exception(), ValueError)
+
+
+def test_where_there_are_no_locks_the_first_to_finish_wins_and_both_get_it(cache: Path, monkeypatch):
+    def refuse(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks on this file system")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
     def is_overtaken(folder: Path) -> None:
         (folder / "made.txt").write_text("slow")
         build_once("shelf", {}, writes("quick"))

@@ -142,7 +142,7 @@ def test_one_valid_run_is_not_enough():
 
 
 def test_a_system_with_an_edge_is_tuned_near_it_where_runs_beyond_it_differ():
-    """Late shares of ResNet-50 on a machine with other work, as they were measured: none up to 2,767 queries a second."""
+    """Late shares of ResNet-50 on a machine with other work, as they were measured: none up to 2,767 a second."""
     beyond = {6327: 0.57, 4745: 0.41, 3559: 0.23, 3082: 0.063, 2973: 0.12, 2868: 0.088}
 
     def answer(trial):
