@@ -1,4 +1,4 @@
-"""What the runs of one result must have left behind: performance, accuracy, compliance tests, power.
+"""What the runs of one result must have left behind: the performance run and the accuracy run.
 
 A part of the independent checker of submission trees. Each check yields its findings; none of them stops the next.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import checker_tables as tables
-from checker_tables import MULTI, OFFLINE, SERVER, SINGLE, Model
+from checker_tables import ACCURACY_LOG, DETAIL, MULTI, OFFLINE, SERVER, Model
 
 
 class Weight(StrEnum):
@@ -161,19 +162,21 @@ def check_performance_folder(entry: Entry, folder: Path, has_power: bool = False
     """Check a ``performance/run_1``: its files, and that its log is of a run that counts."""
     required = tables.LOGS | ({tables.POWER_LOG} if has_power else set())
     yield from check_files(entry, folder, required, tables.PERFORMANCE_EXTRAS)
-    detail = folder / "mlperf_log_detail.txt"
+    detail = folder / DETAIL
     if detail.is_file():
         log = DetailLog.read(detail)
         yield from check_settings(entry, detail, log)
         yield from check_measured(entry, detail, log)
-        yield from check_stricter(entry, detail, log)
+        yield from check_overlooked(entry, detail, log)
 
 
 def check_settings(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding]:
-    """Check what the run was asked for: scenario, seeds, counts, duration, latency limit, name of the system."""
-    is_inferred = (log.scenario, entry.scenario) in tables.INFERRED_SCENARIOS and "edge" in entry.category
-    if log.scenario != entry.scenario and not is_inferred:
-        yield entry.refuses("scenario", path, f"The run is {log.scenario or 'of no scenario'}.")
+    """Check what the run was asked for: seeds, counts, duration, latency limit, name of the system.
+
+    The limits are those of the scenario in the log, which may be another than the folder's.
+    """
+    if log.scenario not in tables.RESULT_KEYS:
+        yield entry.refuses("scenario", path, "The log is of no scenario.")
     is_test05 = "TEST05" in str(path.relative_to(entry.root))  # anywhere in the path, so no name may contain it
     for key, seed in (tables.TEST05_SEEDS if is_test05 else tables.SEEDS).items():
         if log.values.get(key) != seed:
@@ -200,9 +203,8 @@ def check_measured(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding
     """Check what came out: VALID, no error lines, the keys of the result, the latencies of tokens."""
     if log.errors:
         yield entry.refuses("error-lines", path, f"{log.errors} lines are errors.")
-    wanted = [tables.RESULT_KEYS.get(log.scenario), dict(entry.model.workload.result_keys).get(log.scenario)]
-    wanted += tables.MULTI_LATENCY_KEYS if log.scenario == MULTI else tables.LATENCY_KEYS
-    for key in wanted:
+    # A rate in tokens takes the place of the usual one, which is read all the same.
+    for key in (tables.RESULT_KEYS.get(log.scenario), dict(entry.model.workload.result_keys).get(log.scenario)):
         if key is not None and log.number(key) is None:
             yield entry.refuses("no-result", path, f"{key} is missing.")
     if entry.model.workload.has_token_limits:
@@ -215,7 +217,7 @@ def check_tokens(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding]:
     """Check the token latencies of Llama 2 and Mixtral, which take the place of LoadGen's own word."""
     if log.values.get("requested_use_token_latencies") is not True:
         yield entry.refuses("tokens", path, "Token latencies were not asked for.")
-    if log.scenario == SERVER:
+    if entry.scenario == SERVER:
         for key, limit_ms in (
             ("result_first_token_99.00_percentile_latency_ns", tables.TTFT_LIMIT_MS),
             ("result_time_per_output_token_99.00_percentile_ns", tables.TPOT_LIMIT_MS),
@@ -224,16 +226,34 @@ def check_tokens(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding]:
                 yield entry.refuses("token-latency", path, f"{key} is {found}, not below {limit_ms} ms.")
 
 
-def check_stricter(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding]:
+def check_overlooked(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding]:
     """Say what the rules refuse and the official checker overlooks in a performance log."""
+    if log.scenario != entry.scenario:  # from some others the official checker computes a result
+        yield entry.stricter("scenario", path, f"The run is {log.scenario or 'of no scenario'}.")
     if entry.model.workload.has_token_limits and log.values.get("result_validity") != "VALID":
         yield entry.stricter("invalid", path, "LoadGen does not say that the run is VALID.")
     for key in ("early_stopping_met", "result_min_duration_met", "result_min_queries_met"):
         if log.values.get(key) is False:
             yield entry.stricter("not-met", path, f"{key} is false.")
-    fewest, issued = tables.EARLY_STOPPING_QUERIES.get(log.scenario), log.number("result_query_count")
-    if fewest is not None and issued is not None and issued < fewest:
-        yield entry.stricter("few-queries", path, f"{issued} queries; early stopping needs {fewest}.")
+    for key, (lowest, highest) in overlooked_limits(entry, log.scenario).items():
+        found = log.number(key)
+        if found is not None and not lowest <= found <= highest:
+            yield entry.stricter("limits", path, f"{key} is {found}, not within {lowest} and {highest}.")
+
+
+def overlooked_limits(entry: Entry, scenario: str) -> dict[str, tuple[float, float]]:
+    """Return lowest and highest values of keys that the official checker does not compare."""
+    limits: dict[str, tuple[float, float]] = {
+        "num_errors": (0, 0),  # LoadGen's count; the official checker looks at the lines
+        "effective_min_query_count": (tables.MIN_QUERIES.get(scenario, 0), math.inf),
+        "result_query_count": (tables.EARLY_STOPPING_QUERIES.get(scenario, 0), math.inf),
+    }
+    if scenario == MULTI:
+        limits["effective_samples_per_query"] = (tables.MULTI_SAMPLES, tables.MULTI_SAMPLES)
+    if entry.model.workload.has_token_limits and scenario == SERVER:
+        limits["requested_server_ttft_latency"] = (0, tables.TTFT_LIMIT_MS * 10**6)
+        limits["requested_server_tpot_latency"] = (0, tables.TPOT_LIMIT_MS * 10**6)
+    return limits
 
 
 # --- Accuracy ---------------------------------------------------------------------------------------------------------
@@ -242,15 +262,19 @@ def check_stricter(entry: Entry, path: Path, log: DetailLog) -> Iterator[Finding
 def check_accuracy_folder(entry: Entry) -> Iterator[Finding]:
     """Check the accuracy run: its files in every division, what they say outside the open one."""
     folder = entry.folder("results") / "accuracy"
-    yield from check_files(entry, folder, tables.ACCURACY_FILES, tables.ACCURACY_EXTRAS)
-    if entry.is_open or not (folder / "accuracy.txt").is_file():
+    for finding in check_files(entry, folder, tables.ACCURACY_FILES, tables.ACCURACY_EXTRAS):
+        yield replace(finding, code="accuracy-files")
+    if not (folder / "accuracy.txt").is_file():
+        yield entry.refuses("no-accuracy", folder / "accuracy.txt", "No scores.")
+        return
+    if entry.is_open:
         return
     yield from check_scores(entry, folder / "accuracy.txt")
-    log, detail = folder / "mlperf_log_accuracy.json", folder / "mlperf_log_detail.txt"
-    if log.is_file() and log.stat().st_size > tables.TRUNCATED_LOG_BYTES:
-        yield entry.refuses("not-truncated", log, f"More than {tables.TRUNCATED_LOG_BYTES} bytes.")
-    if detail.is_file():
-        yield from check_accuracy_log(entry, detail)
+    yield from check_log_size(entry, folder / ACCURACY_LOG, Weight.REFUSES)
+    yield from check_accuracy_log(entry, folder / DETAIL)
+    for path in (folder / ACCURACY_LOG, folder / DETAIL):
+        if not path.is_file():
+            yield entry.refuses("no-log", path, "An accuracy run is looked for in this log.")
     yield from check_hash_value(entry, folder)
     if entry.checker_name == "stable-diffusion-xl":
         yield from check_images(entry, folder / "images")
@@ -262,18 +286,18 @@ def check_scores(entry: Entry, path: Path) -> Iterator[Finding]:
     A value outside its limits that comes before that makes the result fail, whatever follows.
     """
     good: set[str] = set()
-    has_hash = False
+    has_hash = has_stopped = False
     for line in read_text(path).splitlines():
-        has_hash |= tables.HASH_LINE.fullmatch(line) is not None
         for metric, (lowest, highest) in entry.model.targets.items():
             if (value := metric_on(line, metric)) is None:
                 continue
             if value >= lowest and (highest is None or value <= highest):
                 good.add(metric)
             else:
-                yield entry.refuses("accuracy", path, f"{metric} {value} is outside [{lowest}, {highest or ''}].")
-        if has_hash and good == set(entry.model.targets):
-            return
+                report = entry.stricter if has_stopped else entry.refuses
+                yield report("accuracy", path, f"{metric} {value} is outside [{lowest}, {highest or ''}].")
+        has_hash |= tables.HASH_LINE.fullmatch(line) is not None
+        has_stopped |= has_hash and good == set(entry.model.targets)
     for metric in sorted(set(entry.model.targets) - good):
         yield entry.refuses("no-accuracy", path, f"No line gives a good {metric}.")
     if not has_hash:
@@ -294,22 +318,29 @@ def check_accuracy_log(entry: Entry, path: Path) -> Iterator[Finding]:
     log = DetailLog.read(path)
     if log.errors:
         yield entry.refuses("error-lines", path, f"{log.errors} lines are errors.")
-    if log.scenario not in ("", entry.scenario) and entry.category == "datacenter":
+    if log.scenario not in ("", entry.scenario):
         yield entry.stricter("scenario", path, f"The accuracy run is {log.scenario}.")
+    if log.values.get("effective_test_mode", "AccuracyOnly") not in tables.ACCURACY_MODES:
+        yield entry.stricter("mode", path, f"The mode of the run is {log.values['effective_test_mode']}.")
     for key, seed in tables.SEEDS.items():
         if log.values.get(key, seed) != seed:
             yield entry.stricter("seed", path, f"{key} is {log.values[key]}, not {seed}.")
 
 
+def check_log_size(entry: Entry, path: Path, weight: Weight) -> Iterator[Finding]:
+    """Check that an accuracy log was cut to its ends."""
+    if path.is_file() and path.stat().st_size > tables.TRUNCATED_LOG_BYTES:
+        sentence = f"More than {tables.TRUNCATED_LOG_BYTES} bytes."
+        yield Finding.at(entry.root, path, "not-truncated", sentence, weight)
+
+
 def check_hash_value(entry: Entry, folder: Path) -> Iterator[Finding]:
     """Check the digest itself, which the official checker does not: its form, its value if the log is whole."""
-    path, log = folder / "accuracy.txt", folder / "mlperf_log_accuracy.json"
+    path, log = folder / "accuracy.txt", folder / ACCURACY_LOG
     matches = [match for line in read_text(path).splitlines() if (match := tables.HASH_LINE.fullmatch(line))]
-    if not matches:
-        return
-    digest = matches[-1][1]
+    digest = matches[0][1] if matches else ""
     if not tables.SHA256.fullmatch(digest):
-        yield entry.stricter("hash-form", path, "The digest is not the 64 hexadecimal digits of SHA-256.")
+        yield entry.stricter("hash-form", path, "There is no digest of the 64 hexadecimal digits of SHA-256.")
     elif log.is_file() and tables.TRUNCATION_MARK not in (content := log.read_bytes()):
         if hashlib.sha256(content).hexdigest() != digest.lower():
             yield entry.stricter("hash-value", path, "The digest is not that of the accuracy log, which is whole.")
@@ -323,104 +354,3 @@ def check_images(entry: Entry, folder: Path) -> Iterator[Finding]:
             yield entry.refuses("image", folder / f"{name}.png", "This image must be there.")
     if "captions.txt" not in files_of(folder):
         yield entry.stricter("captions", folder / "captions.txt", "The captions of the images are missing.")
-
-
-# --- Compliance tests -------------------------------------------------------------------------------------------------
-
-
-def check_compliance_folder(entry: Entry) -> Iterator[Finding]:
-    """Check the compliance tests that the model must have passed."""
-    for test in entry.model.workload.tests:
-        folder = entry.folder("compliance") / test
-        if not folder.is_dir():
-            yield entry.refuses("no-test", folder, f"{test} must have been run.")
-        elif test == "TEST06":
-            yield from check_token_test(entry, folder / "verify_accuracy.txt")
-        else:
-            if "TEST PASS" not in read_text(folder / "verify_performance.txt"):
-                yield entry.refuses("test-failed", folder / "verify_performance.txt", 'No "TEST PASS".')
-            yield from check_performance_folder(entry, folder / "performance" / "run_1")
-            yield from check_claim(entry, folder, test)
-            if test == "TEST01":
-                yield from check_test01(entry, folder)
-
-
-def check_token_test(entry: Entry, path: Path) -> Iterator[Finding]:
-    """Check TEST06: its three lines."""
-    lines = [line.strip() for line in read_text(path).splitlines()]
-    for wanted in tables.TEST06_LINES:
-        if not any(text in lines for text in wanted):
-            yield entry.refuses("test-failed", path, f'No line "{wanted[0]}".')
-
-
-def check_test01(entry: Entry, folder: Path) -> Iterator[Finding]:
-    """Check TEST01's accuracy: the same outputs bit by bit, or scores of the same samples that differ little."""
-    accuracy = folder / "accuracy"
-    scores = [accuracy / "baseline_accuracy.txt", accuracy / "compliance_accuracy.txt"]
-    is_exact = "TEST PASS" in read_text(folder / "verify_accuracy.txt")
-    required = [folder / "verify_accuracy.txt", accuracy / "mlperf_log_accuracy.json", accuracy / "accuracy.txt"]
-    for path in required if is_exact else required + scores:
-        if not path.is_file():
-            yield entry.refuses("file-missing", path, "This file must be there.")
-    if not any(tables.HASH_LINE.fullmatch(line) for line in read_text(accuracy / "accuracy.txt").splitlines()):
-        yield entry.stricter("no-hash", accuracy / "accuracy.txt", "No line hash=<digest of the whole accuracy log>.")
-    if is_exact or not all(path.is_file() for path in scores):
-        return
-    for metric in entry.model.targets:
-        baseline, compliance = (score_of(path, metric) for path in scores)
-        tolerance = {"FID_SCORE": 2.0}.get(metric, 0.1 if entry.checker_name.endswith("-99.9") else 1.0)
-        if not baseline or not compliance:
-            yield entry.refuses("no-accuracy", accuracy, f"{metric} is missing in one of the two scores.")
-        elif abs(1 - baseline / compliance) * 100 > tolerance:
-            yield entry.refuses("test-failed", accuracy, f"{metric} differs by more than {tolerance} %.")
-
-
-def score_of(path: Path, metric: str) -> float | None:
-    """Return the first value of a metric in a file."""
-    return next((value for line in read_text(path).splitlines() if (value := metric_on(line, metric))), None)
-
-
-def check_claim(entry: Entry, folder: Path, test: str) -> Iterator[Finding]:
-    """Hold "TEST PASS" against the two logs, which the official checker does not."""
-    detail = Path("performance", "run_1", "mlperf_log_detail.txt")
-    plain, tested = DetailLog.read(entry.folder("results") / detail), DetailLog.read(folder / detail)
-    key = tables.RESULT_KEYS.get(plain.scenario, "")
-    before, after = plain.number(key), tested.number(key)
-    if plain.scenario != tested.scenario or not before or not after:
-        return
-    is_stream = plain.scenario in (SINGLE, MULTI)
-    if is_stream and test == "TEST04":  # compares rates, for streams even with the threshold meant for latencies
-        before, after = 1e9 / before, 1e9 / after
-    is_relaxed = before <= {SINGLE: 200_000, MULTI: 1_600_000}.get(plain.scenario, 0)
-    if not is_within(test, after / before, is_stream, is_relaxed):
-        sentence = f"The run with the test gave {after / before:.3f} of the result."
-        yield entry.stricter("test-claim", folder / "verify_performance.txt", sentence)
-
-
-def is_within(test: str, ratio: float, is_stream: bool, is_relaxed: bool) -> bool:
-    """Return whether a test's result is near enough to the plain one, by each test's own rule."""
-    if test == "TEST01":  # equal within 10 % on both sides
-        return abs(ratio - 1) < (0.2 if is_relaxed else 0.1)
-    if test == "TEST04":  # repeating one sample must not make it faster
-        return ratio < (1.2 if is_relaxed else 1.1)
-    margin = 0.2 if is_relaxed else 0.05  # TEST05: other seeds must not make it slower
-    return ratio < 1 + margin if is_stream else ratio > 1 - margin
-
-
-# --- Power ------------------------------------------------------------------------------------------------------------
-
-
-def has_power(entry: Entry) -> bool:
-    """Return whether the result comes with power."""
-    return (entry.folder("results") / "performance" / "power").is_dir()
-
-
-def check_power(entry: Entry) -> Iterator[Finding]:
-    """Check the files of a measurement of power; what MLCommons' own power script finds in them is not repeated."""
-    performance, measurements = entry.folder("results") / "performance", entry.folder("measurements")
-    yield from check_files(entry, performance / "power", tables.POWER_FILES)
-    yield from check_files(entry, performance / "ranging", tables.LOGS | {tables.POWER_LOG}, tables.PERFORMANCE_EXTRAS)
-    for name in tables.POWER_SETTINGS:
-        folders = [measurements, *measurements.parents[:3]]
-        if not any(file.startswith(f"{name}.") for folder in folders for file in files_of(folder)):
-            yield entry.refuses("file-missing", measurements / name, "No such file here or up to three levels above.")

@@ -16,8 +16,6 @@ AVAILABILITY = ("available", "preview", "rdi")
 SINGLE, MULTI, SERVER, OFFLINE = "SingleStream", "MultiStream", "Server", "Offline"
 # How a scenario's folder may be spelled, and the scenario it is.
 SCENARIO_FOLDERS = {name: s for s in (SINGLE, MULTI, SERVER, OFFLINE) for name in (s, s.lower())}
-# (scenario of the log, scenario of the folder): results of edge systems that may be derived from another scenario.
-INFERRED_SCENARIOS = {(SINGLE, MULTI), (SINGLE, OFFLINE), (MULTI, OFFLINE)}
 
 # --- The workloads ----------------------------------------------------------------------------------------------------
 
@@ -215,7 +213,7 @@ METRIC_LINES = {  # tried from the start of each line
     "AUC": re.compile(f"AUC={NUMBER}"),
     "DICE": re.compile(rf"Accuracy:\s*mean\s*=\s*{NUMBER}"),
 } | {
-    metric: re.compile(f".*'{name}': {NUMBER}")
+    metric: re.compile(rf".*'{name}':\s{NUMBER}")
     for metric, name in {
         "ROUGE1": "rouge1",
         "ROUGE2": "rouge2",
@@ -232,6 +230,7 @@ HASH_LINE = re.compile(r"hash=([A-Za-z0-9]+)\n?")
 SHA256 = re.compile("[0-9a-fA-F]{64}")
 TRUNCATED_LOG_BYTES = 10240
 TRUNCATION_MARK = b"\n\n...\n\n"
+ACCURACY_MODES = ("AccuracyOnly", "SubmissionRun")
 SDXL_IMAGES = ("4655", "2569", "1303", "109", "4509", "3009", "2179", "1826", "2094", "3340")
 
 # --- LoadGen ----------------------------------------------------------------------------------------------------------
@@ -239,7 +238,16 @@ SDXL_IMAGES = ("4655", "2569", "1303", "109", "4509", "3009", "2179", "1826", "2
 SEED_KEYS = ("effective_qsl_rng_seed", "effective_sample_index_rng_seed", "effective_schedule_rng_seed")
 SEEDS = dict(zip(SEED_KEYS, (3066443479025735752, 10688027786191513374, 14962580496156340209), strict=True))
 TEST05_SEEDS = dict(zip(SEED_KEYS, (16799458546791641818, 5453809927556429288, 5435552105434836064), strict=True))
-COMPLIANCE_LOG_SEED = 720381539243781796
+# What the log of a compliance test shows of its configuration.
+AUDIT_SETTINGS: dict[str, dict[str, int]] = {
+    "TEST01": {"effective_accuracy_log_rng_seed": 720381539243781796},
+    "TEST04": {
+        "effective_performance_issue_unique": 0,
+        "effective_performance_issue_same": 1,
+        "effective_performance_issue_same_index": 3,
+    },
+    "TEST05": {},
+}
 MIN_DURATION_MS = 600_000
 
 RESULT_KEYS = {
@@ -248,8 +256,8 @@ RESULT_KEYS = {
     SINGLE: "early_stopping_latency_ss",
     MULTI: "early_stopping_latency_ms",
 }
-LATENCY_KEYS = ("result_mean_latency_ns", "result_99.00_percentile_latency_ns")
-MULTI_LATENCY_KEYS = ("result_mean_query_latency_ns", "result_99.00_percentile_per_query_latency_ns")
+MULTI_SAMPLES = 8
+MIN_QUERIES = {SINGLE: 100, SERVER: 100, MULTI: 662}  # as LoadGen is configured
 # Fewest queries for which early stopping gives an answer: 90th percentile, 99th, 99th.
 EARLY_STOPPING_QUERIES = {SINGLE: 64, MULTI: 662, SERVER: 459}
 
@@ -257,12 +265,16 @@ EARLY_STOPPING_QUERIES = {SINGLE: 64, MULTI: 662, SERVER: 459}
 
 FILE_LIMIT_BYTES = 50 * 2**20
 ROOT_FILES = (".md", ".pdf")
-LOGS = {"mlperf_log_summary.txt", "mlperf_log_detail.txt"}
-ACCURACY_FILES = LOGS | {"mlperf_log_accuracy.json", "accuracy.txt"}
+DETAIL, ACCURACY_LOG = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
+LOGS = {"mlperf_log_summary.txt", DETAIL}
+ACCURACY_FILES = LOGS | {ACCURACY_LOG, "accuracy.txt"}
 ACCURACY_EXTRAS = {"mlperf_log_trace.json", "results.json", ".gitkeep"}
-PERFORMANCE_EXTRAS = {"mlperf_log_accuracy.json", "mlperf_log_trace.json", "results.json"}
+PERFORMANCE_EXTRAS = {ACCURACY_LOG, "mlperf_log_trace.json", "results.json"}
+TEST01_FILES = {ACCURACY_LOG, "accuracy.txt"}
+TEST01_SCORES = {"baseline_accuracy.txt", "compliance_accuracy.txt"}
 POWER_FILES = {"client.json", "client.log", "ptd_logs.txt", "server.json", "server.log"}
 POWER_LOG = "spl.txt"
+POWER_TIME = "%m-%d-%Y %H:%M:%S.%f"
 POWER_SETTINGS = ("analyzer_table", "power_settings")
 MEASUREMENT_FILES = ("README.md", "user.conf", "mlperf.conf")
 MEASUREMENT_KEYS = (

@@ -13,6 +13,7 @@ level is lost with all that is below it.
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sys
 from collections.abc import Iterator
@@ -22,18 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import checker_tables as tables
+from checker_compliance import check_compliance_folder, check_power, has_power
 from checker_runs import (
+    DetailLog,
     Entry,
     Finding,
     Weight,
     check_accuracy_folder,
-    check_compliance_folder,
     check_performance_folder,
-    check_power,
     files_of,
-    has_power,
     read_text,
 )
+from checker_tables import DETAIL
 
 
 class Outcome(StrEnum):
@@ -68,8 +69,10 @@ class ResultReading:
         """What the rules do not allow and the official checker does not see."""
         return tuple(finding for finding in self.findings if finding.weight is Weight.STRICTER)
 
-    def __str__(self) -> str:
-        return "/".join((self.division, self.submitter, self.system, self.model, self.scenario))
+    @property
+    def path(self) -> str:
+        """The result's folder, from the root of the tree."""
+        return "/".join((self.division, self.submitter, "results", self.system, self.model, self.scenario))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +125,9 @@ class Walk:
         return found
 
     def read_division(self, division: Path, above: tuple[Finding, ...]) -> None:
-        """Read a division's submitters."""
+        """Read a division's submitters; one without results is passed over."""
         found = above + self.keep(check_division(self.root, division))
-        for submitter in folders_of(division):
+        for submitter in (folder for folder in folders_of(division) if (folder / "results").is_dir()):
             in_submitter = found + self.keep(check_submitter(self.root, submitter))
             for system in folders_of(submitter / "results"):
                 self.read_system(system, in_submitter)
@@ -132,21 +135,26 @@ class Walk:
     def read_system(self, system: Path, above: tuple[Finding, ...]) -> None:
         """Read a system's models and their scenarios; ``system`` is its folder in ``results``."""
         submitter = system.parent.parent
-        description = read_json(submitter / "systems" / f"{system.name}.json")
+        content = read_json(submitter / "systems" / f"{system.name}.json")
+        description: dict[str, Any] | None = content if isinstance(content, dict) else None
         found = above + self.keep(check_system(self.root, system, description))
         category = str((description or {}).get("system_type", ""))
         for model in folders_of(system):
             name = checker_name(model.name, submitter if submitter.parent.name == "open" else None)
             in_model = found + self.keep(check_model(self.root, model, name, category))
-            if name is not None and submitter.parent.name != "open":  # what is there stays in the summary
-                self.keep(check_required(self.root, model, name, category))
+            required = self.keep(check_required(self.root, model, name, category))
             for scenario in folders_of(model):
-                self.read_scenario(scenario, category, name, in_model)
+                self.read_scenario(scenario, category, name, in_model, required)
 
-    def read_scenario(self, scenario: Path, category: str, name: str | None, above: tuple[Finding, ...]) -> None:
-        """Read one result, unless it is lost already: the official checker does not look further then."""
+    def read_scenario(
+        self, scenario: Path, category: str, name: str | None, above: tuple[Finding, ...], required: tuple[Finding, ...]
+    ) -> None:
+        """Read one result, unless it is lost already: the official checker does not look further then.
+
+        A scenario that is missing beside it is looked for last: the result is lost in the final count alone.
+        """
         division, submitter, _, system, model, folder = scenario.relative_to(self.root).parts
-        findings = list(above)
+        findings = [*above, *required]
         if name is not None and not any(finding.is_loss for finding in above):
             entry = Entry(
                 root=self.root,
@@ -176,13 +184,12 @@ def folders_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file, None if there is no such file or it holds no object."""
+def read_json(path: Path) -> Any:
+    """Return what is in a JSON file, None if there is no such file or it holds no JSON."""
     try:
-        content = json.loads(read_text(path))
+        return json.loads(read_text(path))
     except ValueError:
         return None
-    return content if isinstance(content, dict) else None
 
 
 # --- Root, division, submitter ----------------------------------------------------------------------------------------
@@ -231,11 +238,14 @@ def check_system(root: Path, system: Path, description: dict[str, Any] | None) -
     """Check a system's description; texts that are none are met only when a row of the summary is written."""
     submitter = system.parent.parent
     path = submitter / "systems" / f"{system.name}.json"
-    if description is None:
-        yield Finding.at(root, path, "no-description", "No JSON object describes this system.")
+    if not path.is_file():
+        yield Finding.at(root, path, "no-description", "Nothing describes this system.")
         return
-    refusals = [*check_keys(root, path, description), *check_values(root, path, description)]
-    yield from refusals or check_texts(root, path, description)
+    if description is None:
+        yield Finding.at(root, path, "no-description", "This is no JSON object.", Weight.CRASHES)
+        return
+    losses = [*check_keys(root, path, description), *check_values(root, path, description)]
+    yield from losses or check_texts(root, path, description)
     if submitter.parent.name == "network" and description.get("system_type") != "datacenter":
         sentence = "The network division is of datacenter systems only."
         yield Finding.at(root, path, "network-category", sentence, Weight.STRICTER)
@@ -255,6 +265,10 @@ def check_keys(root: Path, path: Path, description: dict[str, Any]) -> Iterator[
 def check_values(root: Path, path: Path, description: dict[str, Any]) -> Iterator[Finding]:
     """Check the values that name things: where the description lies, the availability, the category."""
     division, submitter = path.relative_to(root).parts[:2]
+    for key in ("status", "submitter", "is_network"):  # put into lower case; the last one may be absent or null
+        value = description.get(key)
+        if not isinstance(value, str) and (value is not None or key != "is_network"):
+            yield Finding.at(root, path, "system-text", f"{key} is no text: {value!r}.", Weight.CRASHES)
     is_right = {
         "division": description.get("division") == division,
         "submitter": str(description.get("submitter")).lower() == submitter.lower(),
@@ -289,7 +303,7 @@ def checker_name(folder: str, open_submitter: Path | None) -> str | None:
     """Return the official checker's name of a model, None if it knows none; in open a submitter may map names."""
     if folder in tables.MODELS:
         return folder
-    mapping = (read_json(open_submitter / "model_mapping.json") or {}) if open_submitter else {}
+    mapping = read_json(open_submitter / "model_mapping.json") or {} if open_submitter else {}
     by_part = (name for part, name in tables.NAME_PARTS if part in folder)
     name = tables.ALIASES.get(folder) or mapping.get(folder) or next(by_part, None)
     return name if name in tables.MODELS else None
@@ -303,8 +317,10 @@ def check_model(root: Path, model: Path, name: str | None, category: str) -> Ite
         yield Finding.at(root, model, "no-such-model-here", f"{name} does not exist for {category}.")
 
 
-def check_required(root: Path, model: Path, name: str, category: str) -> Iterator[Finding]:
-    """Check that a model has all the scenarios that its category wants."""
+def check_required(root: Path, model: Path, name: str | None, category: str) -> Iterator[Finding]:
+    """Check that a model has all the scenarios that its category wants, which the open division does not ask."""
+    if name is None or model.relative_to(root).parts[0] == "open":
+        return
     present = {tables.SCENARIO_FOLDERS.get(folder.name) for folder in folders_of(model)}
     for scenario in sorted(tables.MODELS[name].scenarios.get(category, frozenset()) - present):
         yield Finding.at(root, model, "scenario-missing", f"{scenario} is required for {category}.")
@@ -319,9 +335,11 @@ def check_result(entry: Entry) -> Iterator[Finding]:
     if entry.scenario_folder not in tables.SCENARIO_FOLDERS:
         yield entry.refuses("unknown-scenario", here, "No scenario has this name.")
         return
-    if entry.division == "closed" and entry.scenario not in entry.model.scenarios[entry.category]:
+    if not entry.is_open and entry.scenario not in entry.model.scenarios[entry.category]:
         yield entry.refuses("scenario-not-allowed", here, f"Not a scenario of this model for {entry.category}.")
         return
+    if (entry.checker_name, entry.scenario) == ("mixtral-8x7b", tables.SINGLE) and not entry.is_open:
+        yield entry.stricter("scenario-not-allowed", here, "Only the official checker knows this scenario, by a slip.")
     measurements = list(check_measurements(entry))
     yield from measurements
     if any(finding.is_loss for finding in measurements):
@@ -363,9 +381,11 @@ def check_implementation(entry: Entry, folder: Path) -> Iterator[Finding]:
         return
     of_scenario = [name for name in names if name.endswith(f"_{entry.scenario_folder}.json")]
     path = folder / (of_scenario or names)[0]
-    content = read_json(path) or {}
+    content = read_json(path)
+    if not isinstance(content, dict | list | str):  # no JSON, or one in which no field can be looked for
+        yield entry.crashes("no-implementation", path, "This is no JSON object.")
     for key in tables.MEASUREMENT_KEYS:
-        if not content.get(key):
+        if not isinstance(content, dict) or not content.get(key):
             yield entry.refuses("implementation-key", path, f"{key} is missing or empty.")
 
 
@@ -383,13 +403,14 @@ def check_equal_issue(entry: Entry) -> Iterator[Finding]:
         settings, bad_lines = read_conf(path)
         if is_asked and bad_lines:
             yield entry.crashes("conf-syntax", path, f"No line of a conf file: {bad_lines[0]!r}.")
-        for (model, _, key), value in settings:
-            if model in (entry.model.workload.conf_name, "*") and key == "sample_concatenate_permutation":
-                values.append(value)
-                break
+        asked = {"*", entry.model.workload.conf_name}, {"*", entry.scenario_folder}, {"sample_concatenate_permutation"}
+        values += [value for name, value in settings if all(map(operator.contains, asked, name))][:1]
     if values[:1] != ["1"]:
         report = entry.refuses if is_asked else entry.stricter
         yield report("equal-issue", folder / "mlperf.conf", "No sample_concatenate_permutation = 1 for this model.")
+    log = entry.folder("results") / "performance" / "run_1" / DETAIL
+    if DetailLog.read(log).values.get("effective_sample_concatenate_permutation") is False:
+        yield entry.stricter("equal-issue", log, "By the log samples were not issued equally often.")
 
 
 def read_conf(path: Path) -> tuple[list[tuple[list[str], str]], list[str]]:
@@ -415,7 +436,7 @@ def main(argv: list[str]) -> int:
     for finding in reading.findings:
         print(finding)
     for result in reading.results:
-        print(f"{result}: {result.outcome}")
+        print(f"{result.path}: {result.outcome}")
         for finding in result.findings:
             if finding not in reading.findings:
                 print(f"    {finding}")
