@@ -132,8 +132,7 @@ def benchmark_of(entry: ResultEntry) -> Benchmark:
         DataError: v4.1 has no such model.
     """
     known = _benchmarks()
-    is_mapped = entry.division == "open" and entry.model not in known
-    name = _model_mapping(entry).get(entry.model, entry.model) if is_mapped else entry.model
+    name = mapped_model(entry) or entry.model
     if name in known:
         return known[name]
     if any(part in name for part in _RESNET):
@@ -142,6 +141,13 @@ def benchmark_of(entry: ResultEntry) -> Benchmark:
         if model in name:
             return known[model]
     raise DataError(f"v4.1 has no model {name!r}.")
+
+
+def mapped_model(entry: ResultEntry) -> str | None:
+    """Return what the submitter maps a model folder to; None for an official name, and where nothing is mapped."""
+    if entry.division != "open" or entry.model in _benchmarks():
+        return None
+    return _model_mapping(entry).get(entry.model)
 
 
 def scenario_of(entry: ResultEntry) -> Scenario:

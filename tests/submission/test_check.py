@@ -79,7 +79,8 @@ MEASUREMENTS = [
     ("measurement_files", 1, 1, lambda t: remove(t.measurements(*VISION) / "README.md")),
     ("measurement_files", 1, 1, lambda t: write(t.measurements(*VISION) / "user.conf", "")),
     ("measurement_description", 1, 7, lambda t: remove(next(t.measurements(*VISION).glob("*.json")))),
-    ("measurement_description", 1, 7, lambda t: next(t.measurements(*VISION).glob("*.json")).write_text("[]")),
+    ("measurement_description", 1, 1, lambda t: next(t.measurements(*VISION).glob("*.json")).write_text("[]")),
+    ("measurement_description", 1, 7, lambda t: next(t.measurements(*VISION).glob("*.json")).write_text("7")),
     ("measurement_fields", 1, 1, lambda t: next(t.measurements(*VISION).glob("*.json")).write_text("{}")),
     ("measurements", 1, 1, lambda t: t.result(*VISION).rename(t.result(*VISION).with_name("offline"))),
     ("code", 3, 3, lambda t: remove(t.submitter / "code/resnet50")),
@@ -95,7 +96,7 @@ RUNS = [
     ("performance_extra_files", 1, 1, lambda t: write(t.result(*VISION) / "performance/run_1/notes.txt", "x")),
     ("loadgen_result", 1, 1, lambda t: t.log(*VISION, result_validity="INVALID")),
     ("loadgen_result", 1, 0, lambda t: t.log(*CHAT, result_validity="INVALID")),
-    ("loadgen_errors", 1, 1, lambda t: t.log(*VISION, num_errors=1)),
+    ("loadgen_errors", 1, 0, lambda t: t.log(*VISION, num_errors=1)),
     ("early_stopping", 1, 0, lambda t: t.log(*STREAM, early_stopping_met=False)),
     ("min_duration", 1, 1, lambda t: t.log(*VISION, effective_min_duration_ms=599999)),
     ("min_queries", 1, 0, lambda t: t.log(*CHAT, effective_min_query_count=99)),
@@ -111,7 +112,7 @@ RUNS = [
     ("round", 1, 1, lambda t: t.log(*VISION, seeds=(6023615788873153749, 1, 2))),
     ("inferred", 1, 0, lambda t: t.log(*VISION, effective_scenario="SingleStream")),
     ("required_scenarios", 2, 2, lambda t: remove(t.result(*MULTI))),
-    ("scenario_name", 1, 1, lambda t: rename(t, *VISION, "OFFLINE")),
+    ("scenario_name", 3, 3, lambda t: rename(t, *VISION, "OFFLINE")),
     ("category", 1, 1, lambda t: copy(t, *VISION, "Server")),
 ]
 SCORES = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import is_file, read_json_object, read_text
+from mlbench.documents import is_file, read_json, read_text
 from mlbench.errors import DataError
 from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
 from mlbench.submission.checking.folder_files import list_files
@@ -32,12 +32,13 @@ _STRICT_LINE = re.compile(r"[^.=]+\.[^.=]+\.[^.=]+=[^=]+")
 def check_equal_issue(entry: ResultEntry, benchmark: Benchmark, scenario: Scenario) -> Iterator[TreeFinding]:
     """Yield what keeps the configuration from saying that all samples were sent equally often, where the rules ask.
 
-    The official checker asks for it in three models only, and reads nothing but the configuration.
+    The official checker asks for it in the closed division, in three models only, and reads nothing but the
+    configuration.
     """
     if entry.division == "open" or not benchmark.rules.equal_issue:
         return
-    is_strict = entry.model in checker_quirks().equal_issue_models
-    if is_strict and entry.division == "closed":
+    is_strict = entry.division == "closed" and entry.model in checker_quirks().equal_issue_models
+    if is_strict:
         yield from _unreadable_lines(entry)
     configured, _ = read_equal_issue(entry, benchmark.rules.name, scenario.loadgen)
     if configured is not True:
@@ -82,10 +83,15 @@ def _description(entry: ResultEntry) -> Iterator[TreeFinding]:
         yield _finding(entry, "measurement_description", message, official=Reaction.ACCEPTS, is_note=True)
     file = entry.measurements / found[0]
     try:
-        fields = read_json_object(file, what="description")
+        fields = read_json(file, what="description")
     except DataError as error:
         message = error.message.replace(str(file), file.name)
         yield _finding(entry, "measurement_description", message, place=file.name, official=Reaction.CRASHES)
+        return
+    if not isinstance(fields, dict):
+        # It looks for the fields in a list or a text without finding them, and cannot look into anything else.
+        official = Reaction.REFUSES if isinstance(fields, list | str) else Reaction.CRASHES
+        yield _finding(entry, "measurement_description", "is not a JSON object.", place=file.name, official=official)
         return
     if empty := _empty_fields(fields):
         message = f"fields are missing or empty: {', '.join(empty)}."

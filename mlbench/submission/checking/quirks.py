@@ -17,6 +17,8 @@ class CheckerQuirks:
     """Folder names of the models of which it reads equal issue."""
     inferred: Mapping[str, tuple[str, ...]]
     """By scenario, those from whose logs it computes a result."""
+    names: Mapping[str, str]
+    """By model folder, its own name of the model where that is another."""
     also_required: Mapping[str, Mapping[str, tuple[str, ...]]]
     """By model and system type, scenarios that it wants and the rules do not."""
 
@@ -29,6 +31,7 @@ def checker_quirks() -> CheckerQuirks:
     return CheckerQuirks(
         equal_issue_models=frozenset(table["equal_issue"]["models"]),
         inferred={name: tuple(others) for name, others in table["inferred"].items()},
+        names=table["names"],
         also_required={
             model: {system_type: tuple(names) for system_type, names in row.items()}
             for model, row in table["also_required"].items()

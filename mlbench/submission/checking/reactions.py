@@ -69,6 +69,11 @@ def _accept(rule: RuleRecord, detail: DetailLog, rules: WorkloadRules) -> Reacti
     return Reaction.ACCEPTS
 
 
+def _error_lines(rule: RuleRecord, detail: DetailLog, rules: WorkloadRules) -> Reaction:
+    """It looks at the lines, not at LoadGen's count of them."""
+    return Reaction.REFUSES if detail.errors else Reaction.ACCEPTS
+
+
 def _missing_file(rule: RuleRecord, detail: DetailLog, rules: WorkloadRules) -> Reaction:
     """A missing summary of the accuracy test is only logged."""
     only_summary = rule.measured == 1 and SUMMARY in rule.fix
@@ -77,6 +82,7 @@ def _missing_file(rule: RuleRecord, detail: DetailLog, rules: WorkloadRules) -> 
 
 _REACTIONS: Mapping[str, _React] = {
     "loadgen_result": _as_loadgen,
+    "loadgen_errors": _error_lines,
     "min_duration": _below_limit("effective_min_duration_ms"),
     "min_queries": _as_loadgen,
     "offline_samples": _below_limit("effective_samples_per_query"),

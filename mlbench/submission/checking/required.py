@@ -30,7 +30,7 @@ def check_scenarios(entries: Sequence[ResultEntry]) -> Iterator[TreeFinding]:
             benchmark, system_type = benchmark_of(found[0]), _system_type(found[0])
         except DataError:
             continue  # an unknown model, or no description: findings of their own
-        there = {scenario_of(entry).name for entry in found if _is_scenario(entry)}
+        there = {scenario_of(entry).name for entry in found if _is_scenario(entry) and is_named_officially(entry)}
         path = found[0].path.rpartition("/")[0]
         required = required_scenarios(benchmark, [each for each in Category if each in system_type.split(",")])
         if missing := [name for name in required if name not in there]:
@@ -51,6 +51,12 @@ def required_scenarios(benchmark: Benchmark, categories: Sequence[Category]) -> 
     known = [each for each in categories if each in benchmark.rules.variants[benchmark.variant]]
     wanted = {name for each in known for name in benchmark.rules.category_scenarios[each]}
     return [name for name in benchmark.rules.scenarios if name in wanted]
+
+
+def is_named_officially(entry: ResultEntry) -> bool:
+    """Return whether a scenario's folder has LoadGen's name of it, or that in lower case."""
+    name = scenario_of(entry).name
+    return entry.scenario in (name, name.lower())
 
 
 def _is_scenario(entry: ResultEntry) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlbench.contracts.rules import Tokens
 from mlbench.documents import is_file, refuse_odd_values
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_damaged_detail
+from mlbench.loadgen.scenarios import OFFICIAL
 from mlbench.records.run_record import ResultRecord, RuleRecord
 from mlbench.rules.official import Category
 from mlbench.submission.checking.accuracy_folder import check_accuracy_folder
@@ -19,14 +21,26 @@ from mlbench.submission.checking.metered import check_power
 from mlbench.submission.checking.network_names import explain_name
 from mlbench.submission.checking.quirks import checker_quirks
 from mlbench.submission.checking.reactions import reaction_to
+from mlbench.submission.checking.required import is_named_officially
 from mlbench.submission.counts import count_samples, make_result
 from mlbench.submission.power import SPL
 from mlbench.submission.rounds import explain_other_round, find_round
 from mlbench.submission.scores import are_met_officially
 from mlbench.submission.sources import Sources, read_sources
-from mlbench.submission.tree import ACCURACY, ACCURACY_LOG, DETAIL, SUMMARY, ResultEntry, scenario_of
+from mlbench.submission.tree import (
+    ACCURACY,
+    ACCURACY_LOG,
+    DETAIL,
+    SUMMARY,
+    ResultEntry,
+    benchmark_of,
+    mapped_model,
+    official_benchmarks,
+    scenario_of,
+)
 from mlbench.submission.verdict import judge_result
 
+_LOGGED = frozenset(scenario.loadgen for scenario in OFFICIAL)
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 
 
@@ -49,6 +63,7 @@ def check_result(entry: ResultEntry) -> ResultCheck:
             samples = count_samples(sources.detail.values, sources.benchmark.rules, sources.scenario)
             result = make_result(sources.detail, sources.benchmark.rules, sources.scenario, samples)
             findings = [*_name_findings(entry, sources), *_rule_findings(sources), *_file_findings(sources)]
+            findings += _key_findings(sources)
     except DataError as error:
         return ResultCheck(findings=[_explain_unread(entry, error)])
     scores = dict(sources.test.printed.scores) if sources.test else {}
@@ -56,24 +71,28 @@ def check_result(entry: ResultEntry) -> ResultCheck:
 
 
 def _explain_unread(entry: ResultEntry, error: DataError) -> TreeFinding:
-    """Return why a result cannot be read; one that the official checker would infer from another scenario as such."""
+    """Return why a result cannot be read; one of another scenario's log, which the official checker takes, as such."""
     if reason := explain_other_round(find_round(entry)):
         return _finding(entry, "round", "", reason)
+    message = error.message.replace(f"{entry.root / entry.path}/", "")
     try:
-        logged = read_damaged_detail(entry.performance / DETAIL).values.get("effective_scenario")
+        detail, rules = read_damaged_detail(entry.performance / DETAIL), benchmark_of(entry).rules
         wanted = scenario_of(entry).name
     except DataError:
-        logged = wanted = None
-    message = error.message.replace(f"{entry.root / entry.path}/", "")
-    if logged in checker_quirks().inferred.get(str(wanted), ()):
+        return _finding(entry, "performance_log", "", message)
+    logged = detail.values.get("effective_scenario")
+    is_of_another = str(logged) in _LOGGED and logged != wanted and not detail.errors
+    is_taken = is_of_another and (rules.tokens is Tokens.MEASURED or detail.values.get("result_validity") == "VALID")
+    reaction = Reaction.ACCEPTS if is_taken else Reaction.REFUSES
+    if is_of_another and logged in checker_quirks().inferred.get(wanted, ()):
         message = f"its log is one of {logged}: the official checker infers a result; measure {wanted} itself."
-        return _finding(entry, "inferred", "performance/run_1", message, Reaction.ACCEPTS)
-    return _finding(entry, "performance_log", "", message)
+        return _finding(entry, "inferred", "performance/run_1", message, reaction)
+    return _finding(entry, "performance_log", "", message, reaction)
 
 
 def _name_findings(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding]:
     name = sources.scenario.name
-    if entry.scenario not in (name, name.lower()):
+    if not is_named_officially(entry):
         yield _finding(entry, "scenario_name", "", f"call the folder {name} or {name.lower()}.")
     if tests := [test for test in _TESTS if test in f"{entry.submitter}/{entry.system}/{entry.model}"]:
         reaction = Reaction.REFUSES if "TEST05" in tests else Reaction.ACCEPTS
@@ -84,6 +103,10 @@ def _name_findings(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding
     log = entry.accuracy / DETAIL
     if is_file(log) and (message := explain_name(sources.description, read_damaged_detail(log))):
         yield _finding(entry, "sut_name", f"accuracy/{DETAIL}", message, Reaction.ACCEPTS)
+    names = {checker_quirks().names.get(model, model) for model in official_benchmarks()}
+    if (mapped := mapped_model(entry)) and mapped not in names:
+        known = ", ".join(sorted(names))
+        yield _finding(entry, "model_mapping", "", f"is mapped to {mapped}; the official checker knows {known}.")
     yield from _open_category(entry, sources)
 
 
@@ -107,7 +130,20 @@ def _rule_findings(sources: Sources) -> Iterator[TreeFinding]:
         yield _finding(sources.entry, rule.rule, place, message, reaction, is_note=is_open, evidence=rule)
 
 
+def _key_findings(sources: Sources) -> Iterator[TreeFinding]:
+    """Yield that a log has no rate of samples: the official checker reads it beside a rate of tokens too."""
+    key = sources.scenario.result_key
+    if key not in sources.detail.values:
+        place = f"performance/run_1/{DETAIL}"
+        yield _finding(
+            sources.entry, "result_key", place, f"has no {key}, which LoadGen logs beside the rate of tokens."
+        )
+
+
 def _reaction(rule: RuleRecord, sources: Sources) -> Reaction:
+    also = checker_quirks().also_required.get(sources.entry.model, {})
+    if rule.rule == "category" and sources.scenario.name in also.get(str(sources.description.get("system_type")), ()):
+        return Reaction.ACCEPTS
     if not rule.rule.startswith("accuracy."):
         return reaction_to(rule, sources.detail, sources.benchmark.rules)
     targets = [target for target in sources.targets if target.required]
