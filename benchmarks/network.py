@@ -4,9 +4,10 @@
 
 All ways answer the same samples with the same engine, which computes nothing, in turns. HTTP is the published
 reference's way, with less in it: a connection that stays, and a server of the standard library. Latencies are of single
-queries, one at a time; rates are of queries of one sample sent as fast as they are taken, and of LoadGen's Offline
-query through its QDL. Beside a rate stands what one processor second of this process gives: on a machine that is busy
-with something else that says more.
+queries, one at a time: as LoadGen measures them in SingleStream, over the network through its QDL, and to a thread that
+waits for the answer. Rates are of queries of one sample sent as fast as they are taken, and of LoadGen's Offline query
+through its QDL. Beside a rate stands what one processor second of this process gives: on a machine that is busy with
+something else that says more.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ import numpy as np
 from mlbench import Dataset, Engine, Model, Reply, Samples
 from mlbench.cluster.network_engine import NetworkEngine
 from mlbench.cluster.nodes_engine import NodesEngine
-from mlbench.contracts.scenario import LoadSettings
+from mlbench.contracts.scenario import LoadSettings, Scenario
 from mlbench.discovery import Plugins
 from mlbench.execution.engine_choice import engine_of
 from mlbench.loadgen.drive import drive
-from mlbench.loadgen.logs import read_detail, samples_per_s
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s
 from mlbench.loadgen.network import Network
+from mlbench.loadgen.scenarios import OFFLINE, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, Seeds, Test
 from mlbench.loadgen.watchdog import ProgressCallbacks
 from mlbench.measurement.job import Job
@@ -47,7 +49,6 @@ from mlbench.requests import RunRequest, resolve
 
 LOOPBACK = "127.0.0.1"
 SEEDS = Seeds(qsl=1, sample_index=2, schedule=3, accuracy_log=4)
-SCENARIO = "Offline"
 
 
 class Counted(Reply):
@@ -79,8 +80,10 @@ class Counted(Reply):
 
 @dataclass(kw_only=True)
 class Found:
-    """What the rounds of a way gave."""
+    """What the rounds of a way gave; `loadgen_` is what LoadGen measured."""
 
+    loadgen_p50_us: list[float] = field(default_factory=list)
+    loadgen_p99_us: list[float] = field(default_factory=list)
     p50_us: list[float] = field(default_factory=list)
     p99_us: list[float] = field(default_factory=list)
     queries_per_s: list[float] = field(default_factory=list)
@@ -90,11 +93,11 @@ class Found:
 def job_of(workload: str, folder: str, network: NetworkSpec | None = None) -> Job:
     """Return a run on the null backend."""
     plugins = Plugins.discover()
-    request = resolve(RunRequest(workload=workload, backend="null", scenario=SCENARIO), plugins)
+    request = resolve(RunRequest(workload=workload, backend="null", scenario=OFFLINE.name), plugins)
     spec = JobSpec(
         workload=workload,
         backend="null",
-        scenario=SCENARIO,
+        scenario=OFFLINE.name,
         profile="mini",
         tier="smoke",
         weights="trained",
@@ -215,14 +218,17 @@ def time_engine(engine: Engine, dataset: Dataset, singles: int, many: int, found
     time_many(send, lambda: reply.wait(many), many, found)
 
 
-def loadgen_rate(job: Job, model: Model, dataset: Dataset, engine: Engine, samples: int) -> tuple[float, float]:
-    """Return samples per second of LoadGen's Offline query, and per processor second of this process."""
-    load = LoadSettings(min_duration_ms=1, min_query_count=samples, target_qps=1.0, reply_checks=0)
+def drive_queries(scenario: Scenario, count: int, model: Model, dataset: Dataset, engine: Engine) -> DetailLog:
+    """Have LoadGen send so many queries, of Offline samples, and return its log."""
+    load = LoadSettings(
+        min_duration_ms=1, min_query_count=count, target_qps=1.0, expected_latency_ns=100_000, reply_checks=0
+    )
     network = None
     if isinstance(engine, NodesEngine):
-        network = Network(names=engine.names if isinstance(engine, NetworkEngine) else None, watch=engine.watch)
+        names = engine.names if isinstance(engine, NetworkEngine) else None
+        network = Network(names=names, watch=engine.watch, threads=engine.threads)
     test = Test(
-        scenario=job.scenario,
+        scenario=scenario,
         mode=Mode.PERFORMANCE,
         load=load,
         reply=model.program.reply,
@@ -230,14 +236,27 @@ def loadgen_rate(job: Job, model: Model, dataset: Dataset, engine: Engine, sampl
         is_remote=network is not None,
     )
     with tempfile.TemporaryDirectory() as folder:
-        computed_s = time.process_time()
         traffic = drive(test, engine, dataset, Path(folder), ProgressCallbacks(), network=network)
-        computed_s = time.process_time() - computed_s
         if traffic.faults:
             raise SystemExit(traffic.faults[0])
-        rate_per_s = samples_per_s(read_detail(Path(folder) / "mlperf_log_detail.txt"), job.scenario)
+        return read_detail(Path(folder) / DETAIL)
+
+
+def loadgen_latencies(queries: int, model: Model, dataset: Dataset, engine: Engine, found: Found) -> None:
+    """Note what LoadGen measures of single queries."""
+    values = drive_queries(SINGLE_STREAM, queries, model, dataset, engine).values
+    found.loadgen_p50_us.append(values["result_50.00_percentile_latency_ns"] / 1e3)
+    found.loadgen_p99_us.append(values["result_99.00_percentile_latency_ns"] / 1e3)
+
+
+def loadgen_rate(samples: int, model: Model, dataset: Dataset, engine: Engine) -> tuple[float, float]:
+    """Return samples per second of LoadGen's Offline query, and per processor second of this process."""
+    computed_s = time.process_time()
+    detail = drive_queries(OFFLINE, samples, model, dataset, engine)
+    computed_s = time.process_time() - computed_s
+    rate_per_s = samples_per_s(detail, OFFLINE)
     assert rate_per_s
-    return rate_per_s, traffic.issued / computed_s
+    return rate_per_s, samples / computed_s
 
 
 @click.command()
@@ -273,8 +292,9 @@ def main(  # noqa: PLR0913, PLR0917 - the sizes of its parts
             time_engine(remote, dataset, singles, many, ways["network"])
             time_single(ask_http, asked, ways["HTTP and JSON"])
             time_many(ask_http, lambda: None, asked, ways["HTTP and JSON"])
-            rates["in process"].append(loadgen_rate(job, model, dataset, local, offline))
-            rates["network"].append(loadgen_rate(job, model, dataset, remote, offline))
+            for name, engine in (("in process", local), ("network", remote)):
+                loadgen_latencies(singles, model, dataset, engine, ways[name])
+                rates[name].append(loadgen_rate(offline, model, dataset, engine))
     report(ways, rates)
 
 
@@ -287,12 +307,21 @@ def report(ways: Mapping[str, Found], rates: Mapping[str, Sequence[tuple[float, 
             f"{per_s:9,.0f} queries/s, {per_processor_s:9,.0f} per processor s"
         )
     for name, each in rates.items():
+        found = ways[name]
+        click.echo(
+            f"{name:14} LoadGen's single query {median(found.loadgen_p50_us):8.0f} us, "
+            f"99th percentile {median(found.loadgen_p99_us):8.0f} us"
+        )
         per_s, per_processor_s = (median(column) for column in zip(*each, strict=True))
         click.echo(f"{name:14} Offline {per_s:9,.0f} samples/s, {per_processor_s:9,.0f} per processor s")
     local, remote, over_http = ways.values()
-    added = median(one - other for one, other in zip(remote.p99_us, local.p99_us, strict=True))
+    added = median(one - other for one, other in zip(remote.loadgen_p99_us, local.loadgen_p99_us, strict=True))
+    waited = median(one - other for one, other in zip(remote.p99_us, local.p99_us, strict=True))
     faster = median(one / other for one, other in zip(remote.queries_per_s, over_http.queries_per_s, strict=True))
-    click.echo(f"the network adds {added:.0f} us at the 99th percentile; {faster:.0f} times the rate of HTTP and JSON")
+    click.echo(
+        f"the network adds {added:.0f} us at LoadGen's 99th percentile, {waited:.0f} us to a thread that waits; "
+        f"{faster:.0f} times the rate of HTTP and JSON"
+    )
 
 
 if __name__ == "__main__":

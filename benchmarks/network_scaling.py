@@ -25,7 +25,6 @@ from mlbench.cluster.cluster_engine import ClusterEngine
 from mlbench.cluster.network_engine import NetworkEngine
 from mlbench.cluster.nodes_engine import NodesEngine
 from mlbench.cluster.placed_nodes import Placement
-from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import DESCRIBE_NODE, PART_OF_RUN
 from mlbench.records.job_spec import NetworkSpec
 
@@ -77,14 +76,14 @@ def rate(workload: str, specs: list[NetworkSpec], samples: int) -> float:
         model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
         dataset.load(range(dataset.count))
         with NetworkEngine(job.spec, model, dataset) as engine:
-            return measured(job, model, dataset, engine, samples)
+            return measured(model, dataset, engine, samples)
 
 
-def measured(job: Job, model: Model, dataset: Dataset, engine: NodesEngine, samples: int) -> float:
+def measured(model: Model, dataset: Dataset, engine: NodesEngine, samples: int) -> float:
     """Return samples per second of an engine whose samples are loaded, and print what each node did."""
     engine.warm_up(Samples(tuple(range(64)), tuple(range(64)), dataset))
     engine.statistics()
-    found, _ = loadgen_rate(job, model, dataset, engine, samples)
+    found, _ = loadgen_rate(samples, model, dataset, engine)
     engine.statistics()
     for each in engine.reached_nodes():
         busy = each.occupied_ns / each.elapsed_ns
@@ -118,7 +117,7 @@ def rate_by_ray(workload: str, address: str, count: int, samples: int, service_m
         )
         with ClusterEngine(spec, model, dataset, placement) as engine:
             engine.library.load(range(64))
-            return measured(job, model, engine.library, engine, samples)
+            return measured(model, engine.library, engine, samples)
 
 
 if __name__ == "__main__":

@@ -99,4 +99,5 @@ class NumberedNode(RemoteNode):
     """A node that is sent the numbers of samples."""
 
     def _send_samples(self, samples: Samples, test: int, is_flushed: bool) -> None:
-        self._send_in_turn([numbers(samples.indices)], test=test, first=samples.ids[0], is_flushed=is_flushed)
+        keys = numbers(samples.ids), numbers(samples.indices)
+        self._send_in_turn(keys, test=test, is_flushed=is_flushed)

@@ -36,7 +36,9 @@ class Inbox:
             got = line.recv_into(memoryview(self._body)[self._filled :])
             self._filled += got
             return bool(got)
-        if self._begin:
+        if self._begin == self._end:
+            self._begin = self._end = 0
+        elif self._begin:
             self._room[: self._end - self._begin] = self._room[self._begin : self._end]
             self._begin, self._end = 0, self._end - self._begin
         if self._end == len(self._room):  # a header as long as that
@@ -69,9 +71,7 @@ class Inbox:
         if available < SIZES.size:
             return False
         header_bytes, body_bytes = check_sizes(
-            bytes(self._room[begin : begin + SIZES.size]),
-            most_header_bytes=_MOST_HEADER_BYTES,
-            most_array_bytes=_MOST_ARRAY_BYTES,
+            self._room, begin, most_header_bytes=_MOST_HEADER_BYTES, most_array_bytes=_MOST_ARRAY_BYTES
         )
         if available < SIZES.size + header_bytes:
             return False
@@ -79,10 +79,14 @@ class Inbox:
         self._header = bytes(self._room[begin : begin + header_bytes])
         begin += header_bytes
         self._filled = min(body_bytes, self._end - begin)
+        arrived = self._room[begin : begin + self._filled]
+        self._begin = begin + self._filled
+        if self._filled == body_bytes:
+            self._body = arrived
+            return True
         try:
             self._body = bytearray(body_bytes)
         except MemoryError:
             raise NoMessageError(f"it has {body_bytes} bytes") from None
-        self._body[: self._filled] = self._room[begin : begin + self._filled]
-        self._begin = begin + self._filled
+        self._body[: self._filled] = arrived
         return True

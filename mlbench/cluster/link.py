@@ -69,6 +69,12 @@ class Link:
         """Begin to receive."""
         self._thread.start()
 
+    @property
+    def thread(self) -> int:
+        """Return the number of the thread that messages are handled on."""
+        assert self._thread.ident
+        return self._thread.ident
+
     def send(self, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
         """Send a message; raises `OSError` when the link is closed."""
         left = memoryview(encode_message(kind, arrays, facts))
@@ -107,7 +113,8 @@ class Link:
         try:
             while not self._is_done():
                 self._wait()
-                self._send_waiting()
+                if self._waiting:
+                    self._send_waiting()
                 if not self._receive():
                     break
         except NoMessageError as error:

@@ -45,7 +45,7 @@ class NetworkEngine(NodesEngine):
             ProcessEndedError: a node was lost; other errors as the engine raises.
         """
         forms, arrays = samples_to_wire(samples.data())
-        self._note_capacities(self._ask("warm_up", arrays, forms=forms))
+        self._note_capacities(self._ask("warm_up", arrays, **forms))
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Send samples, those of one query apart from all others, of a language model those of one pass."""

@@ -112,6 +112,10 @@ class NodesEngine(Engine):
         """Ask each node for its name, over the network."""
         return [node.ask_name(_NAMES_WITHIN_S) or f"{node.address} (does not answer)" for node in self.nodes]
 
+    def threads(self) -> list[int]:
+        """Return the numbers of the threads that answers are given on; they end when the engine is left."""
+        return [thread for node in self.nodes for thread in node.threads]
+
     @contextmanager
     def watch(self, on_lost: Callable[[str], None]) -> Iterator[None]:
         """While a test runs, call ``on_lost`` with the reason when it cannot go on, within seconds."""
@@ -184,6 +188,7 @@ class NodesEngine(Engine):
 
         def note_end(link: Link, reason: str) -> None:
             self._lose(node, reason)
+            self._is_leaving.wait()  # this thread may have reported to LoadGen: a test that runs would end the process
 
         node.connect(found.dialer, session, found.connections, take, note_end)
 

@@ -132,6 +132,11 @@ class RemoteNode:
             if joined.answer(None) is None:
                 raise UsageError(f"{self.title} {joined.ended}.", hint="Look at its log.")
 
+    @property
+    def threads(self) -> list[int]:
+        """Return the numbers of the threads that its answers are handled on."""
+        return [link.thread for link in self._samples]
+
     def send(self, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
         """Send a message over the control connection; if the node is gone, its links notice."""
         assert self._control
@@ -213,8 +218,8 @@ class RemoteNode:
     def _send_samples(self, samples: Samples, test: int, is_flushed: bool) -> None:
         """Send samples with their data: one message, and nothing of another query in it."""
         forms, arrays = samples_to_wire(samples.data())
-        facts = {"test": test, "first": samples.ids[0], "forms": forms, "is_flushed": is_flushed}
-        self._send_in_turn([numbers(samples.indices), *arrays], **facts)
+        keys = numbers(samples.ids), numbers(samples.indices)
+        self._send_in_turn([*keys, *arrays], test=test, is_flushed=is_flushed, **forms)
 
     def _send_in_turn(self, arrays: Sequence[np.ndarray], **facts: Any) -> None:
         """Send samples over the connection whose turn it is."""

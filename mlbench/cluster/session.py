@@ -5,12 +5,12 @@ from a client           facts                              arrays
 ======================  =================================  ===========================================================
 ``open``                role, session
 ``start``               job
-``warm_up``             forms                              those of the samples
+``warm_up``             form and count, or forms           those of the samples
 ``report``              what
 ``load``, ``unload``                                       dataset indices
 ``vary``                variations (by index)
 ``name``, ``ping``
-``samples``             test, first, forms, is_flushed     dataset indices, those of the samples
+``samples``             those, and test, is_flushed        serials, dataset indices, those of the samples
 ``flush``
 ======================  =================================  ===========================================================
 
@@ -230,7 +230,7 @@ class _Serving:
 
     def warm_up(self, message: Message) -> Capacity:
         """Warm the engine up on the samples of a message, and return its capacity."""
-        values = samples_from_wire(message.facts["forms"], message.arrays, self._reader)
+        values = samples_from_wire(message.facts, message.arrays, self._reader)
         serials = range(-len(values), 0)
         keys = list(map(self._received.add, serials, range(len(values)), values))
         try:
@@ -243,16 +243,16 @@ class _Serving:
         return answer_about(what, self._engine, self._part.backend.observe)
 
     def _submit(self, link: Link, message: Message) -> None:
-        test, first, (indices, *arrays) = message.facts["test"], message.facts["first"], message.arrays
-        values = samples_from_wire(message.facts["forms"], arrays, self._reader)
-        if len(values) != len(indices) or len(values) + len(self._received) > self._most_open:
+        test, (serials, indices, *arrays) = message.facts["test"], message.arrays
+        values = samples_from_wire(message.facts, arrays, self._reader)
+        if not len(values) == len(indices) == len(serials) or len(values) + len(self._received) > self._most_open:
             raise NoMessageError(f"{len(values)} samples, and {len(indices)} indices, beside {len(self._received)}")
-        serials = tuple(range(first, first + len(values)))
-        keys = tuple(map(self._received.add, serials, indices.tolist(), values))
+        ids = tuple(serials.tolist())
+        keys = tuple(map(self._received.add, ids, indices.tolist(), values))
         reply = self._replies.get((link, test))
         if reply is None:
             reply = self._replies[link, test] = _NodeReply(link, test, self._received)
-        submit_to(self._engine, Samples(serials, keys, self._received), reply)
+        submit_to(self._engine, Samples(ids, keys, self._received), reply)
 
 
 class _NodeReply(LineReply):

@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import Any
@@ -68,7 +68,7 @@ Check = Callable[[Sequence[Unchecked]], None]
 
 
 class Completer:
-    """Passes replies to LoadGen: directly on the issuing thread, and through its own thread from anywhere else.
+    """Passes replies to LoadGen: directly on threads that outlast the test, and through its own from all others.
 
     A thread that has reported a completion to LoadGen and ends during the test crashes the process; the lifetime of a
     plugin's threads is not under our control. Make it on the thread that starts the test: LoadGen issues from there.
@@ -76,7 +76,14 @@ class Completer:
     Replies that LoadGen refuses are completed without data, so that it is notified of every sample.
     """
 
-    def __init__(self, on_refused: OnRefused, *, gather_s: float = 0.0, late: LateCount | None = None) -> None:
+    def __init__(
+        self,
+        on_refused: OnRefused,
+        *,
+        gather_s: float = 0.0,
+        late: LateCount | None = None,
+        lasting: Collection[int] = (),
+    ) -> None:
         """Start with nothing to pass on.
 
         Args:
@@ -84,8 +91,11 @@ class Completer:
             gather_s: how long replies may wait for others, all of which go to LoadGen in one call; 0: none waits.
                 Each call switches the GIL between threads, which costs a fast engine more than everything else.
             late: told what LoadGen was given.
+            lasting: other threads, by their number, that outlast the test. Waking this one for a reply of theirs would
+                be a part of its latency. Where replies are gathered it is woken all the same.
         """
         self.issuer = threading.get_ident()
+        self._reporting = {self.issuer, *(() if gather_s else lasting)}
         self._on_refused = on_refused
         self._gather_s = gather_s
         self._late = late
@@ -118,7 +128,7 @@ class Completer:
     ) -> None:
         """Give LoadGen these replies."""
         answers = _Answers(samples, outputs, token_counts)
-        if threading.get_ident() in (self.issuer, self._thread.ident):
+        if threading.get_ident() in self._reporting:
             self._complete([answers])
         else:
             self._jobs.put(answers)
@@ -160,12 +170,13 @@ class Completer:
         response.size = output.nbytes
 
     def _do(self, job: _Job) -> None:
-        if threading.get_ident() in (self.issuer, self._thread.ident):
+        if threading.get_ident() in self._reporting:
             self._pass_on([job])
         else:
             self._jobs.put(job)
 
     def _work(self) -> None:
+        self._reporting.add(threading.get_ident())
         try:
             self._serve()
         except BaseException as error:  # the watchdog names it; ending this thread would crash the process

@@ -85,7 +85,8 @@ def drive(  # noqa: PLR0913 - a test has these parts
     most = late_allowed(test, dataset.count)
     late = None if most is None else LateCount(late_limits(test), most)
     gather_s = _GATHER_S if test.scenario.sends_all_at_once else 0
-    with Completer(ledger.fault, gather_s=gather_s, late=late) as completer:
+    lasting = network.threads() if network else ()
+    with Completer(ledger.fault, gather_s=gather_s, late=late, lasting=lasting) as completer:
         wants_tokens = test.tokens is not None
         reply = CheckedReply(
             test.reply,

@@ -52,7 +52,8 @@ class Ledger:
         if not ids:
             return Closed((), ())
         query = self.whole.get(ids[0])
-        if query is not None and query[0] is ids and self.whole.pop(ids[0], None) is not None:
+        is_whole = query is not None and (query[0] is ids or query[0] == ids)
+        if query and is_whole and self.whole.pop(ids[0], None) is not None:
             return Closed(*query)
         with self._lock:
             self._take_apart()

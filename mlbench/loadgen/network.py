@@ -8,7 +8,7 @@ Source: MLPerf Inference v4.1 rules, network division; LoadGen 6.0.17, ``Constru
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +39,8 @@ class Network:
     names: Callable[[], Sequence[str]] | None = None
     """Asks each node for its unique name, over the network; None: this is not the network division, and LoadGen drives
     as it does without nodes."""
+    threads: Callable[[], Collection[int]] = tuple
+    """The numbers of those that give answers and last until the engine is left: they report to LoadGen themselves."""
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
                 vary=lambda variations: VariedDataset(dataset, variations),
                 runtime=remote.runtime,
                 peak_memory_bytes=peak_bytes,
-                network=Network(names=remote.names, watch=remote.watch),
+                network=Network(names=remote.names, watch=remote.watch, threads=remote.threads),
                 reached=lambda: {"network": remote.record()},
             )
         return
@@ -91,7 +91,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
                 vary=placed.vary,
                 runtime=placed.runtime,
                 peak_memory_bytes=peak_bytes,
-                network=Network(watch=placed.watch),
+                network=Network(watch=placed.watch, threads=placed.threads),
                 reached=lambda: {"cluster": placed.record()},
             )
         return

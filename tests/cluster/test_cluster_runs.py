@@ -97,22 +97,36 @@ def head(cluster):
     os.kill(cluster.head, signal.SIGKILL)
 
 
-def engine_of_other_node(cluster):
+def engine_in(cluster):
+    """Return the process of one of the nodes' engines."""
     [engine, *_] = [
         each
         for raylet in cluster.raylets
         for each in psutil.Process(raylet).children(recursive=True)
         if "mlbench.cluster" in each.cmdline()
     ]
-    engine.kill()
+    return engine
+
+
+def engine_of_other_node(cluster):
+    engine_in(cluster).kill()
+
+
+def stopped_engine(cluster):
+    engine_in(cluster).suspend()
 
 
 @pytest.mark.parametrize(
     ("kill", "said"),
-    [(engine_of_other_node, "node node-"), (raylet_of_other_node, "node node-"), (head, "the Ray cluster (")],
+    [
+        (engine_of_other_node, "node node-"),
+        (stopped_engine, "node node-"),
+        (raylet_of_other_node, "node node-"),
+        (head, "the Ray cluster ("),
+    ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_what_is_killed_ends_the_run_long_before_its_time_and_is_named(scene, tmp_path, kill, said):
+def test_what_is_killed_or_stopped_ends_the_run_long_before_its_time_and_is_named(scene, tmp_path, kill, said):
     with ray_cluster(scene) as cluster:
         words = command_of(cluster, 2, "--backend", "null", "--set", "backend.service_ms=2", "--no-accuracy", *LONG)
         process = subprocess.Popen(words, env=scene, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 
+import mlperf_loadgen
 import networked
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from networked import config, engine_for, nodes, numbered
 
 from mlbench import ReplySpec
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.loadgen import completer
 from mlbench.loadgen.drive import drive
 from mlbench.loadgen.logs import read_accuracy, read_detail
 from mlbench.loadgen.network import Network
@@ -32,7 +34,7 @@ def drive_over(engine, folder, scenario, *, mode=Mode.PERFORMANCE, stuck=None, *
         server_latency_ms=1000.0,
         is_remote=True,
     )
-    network = Network(names=engine.names, watch=engine.watch)
+    network = Network(names=engine.names, watch=engine.watch, threads=engine.threads)
     callbacks = ProgressCallbacks(**({"stuck": stuck} if stuck else {}))
     return drive(test, engine, networked.Numbers(), folder, callbacks, network=network)
 
@@ -52,6 +54,22 @@ def test_loadgen_drives_two_nodes_as_one_system(environment, token_file, tmp_pat
     kept = read_accuracy(tmp_path / "logs" / "mlperf_log_accuracy.json")
     assert kept
     assert all(np.frombuffer(reply.data, np.int64)[0] == 2 * reply.index for reply in kept)
+
+
+def test_an_answer_goes_to_loadgen_on_the_thread_that_received_it(environment, token_file, tmp_path, monkeypatch):
+    told = []
+
+    def complete(responses, *more):
+        told.append(threading.get_ident())
+        mlperf_loadgen.QuerySamplesComplete(responses, *more)
+
+    monkeypatch.setattr(completer, "QuerySamplesComplete", complete)
+    with nodes(config(environment, "north"), config(environment, "south")) as addresses:
+        with engine_for(addresses, token_file, connections=2) as engine:
+            for number in range(2):  # the threads have then reported to an earlier test
+                assert drive_over(engine, tmp_path / f"logs-{number}", SERVER).faults == []
+            assert set(told) == set(engine.threads())
+            assert len(set(told)) == 4
 
 
 def test_an_accuracy_test_over_the_network_logs_every_sample(environment, token_file, tmp_path):
@@ -86,6 +104,8 @@ def test_a_connection_that_is_cut_ends_a_long_test_and_names_the_node(
             began_s = time.monotonic()
             traffic = drive_over(engine, tmp_path / "logs", scenario, stuck=stuck.append, **long)
             took_s = time.monotonic() - began_s
+            left = {each.ident for each in threading.enumerate()}
+            assert left.issuperset(engine.threads()), "one that has reported to LoadGen must not end in a test"
     assert took_s < 40
     assert any(f"node b ({addresses[1]}) " in fault for fault in traffic.faults)
     values = read_detail(tmp_path / "logs" / "mlperf_log_detail.txt").values

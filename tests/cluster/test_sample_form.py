@@ -107,23 +107,24 @@ def nested(depth):
 
 
 @pytest.mark.parametrize(
-    ("forms", "count"),
+    ("facts", "count"),
     [
-        (["a", "a"], 1),
-        (["a"], 2),
-        (None, 0),
+        ({"forms": ["a", "a"]}, 1),
+        ({"forms": ["a"]}, 2),
+        ({"forms": None}, 0),
+        ({}, 0),
         ({"count": 10**9, "form": "a"}, 1),
         ({"count": True, "form": "a"}, 0),
-        ([["o", "os:system", ["command", "a"]]], 1),
-        ([["o", "mlbench.errors:UsageError", ["message", "a"]]], 1),
-        ([["o", "mlbench.contracts.generation:Prompt", ["wrong", "a"]]], 1),
-        ([["o", "mlbench.none:None"]], 0),
-        ([["m", ["name"]]], 1),
-        ([["v", [1]]], 0),
-        ([nested(40)], 1),
-        ([{"x": 1}], 0),
+        ({"forms": [["o", "os:system", ["command", "a"]]]}, 1),
+        ({"forms": [["o", "mlbench.errors:UsageError", ["message", "a"]]]}, 1),
+        ({"forms": [["o", "mlbench.contracts.generation:Prompt", ["wrong", "a"]]]}, 1),
+        ({"forms": [["o", "mlbench.none:None"]]}, 0),
+        ({"forms": [["m", ["name"]]]}, 1),
+        ({"forms": [["v", [1]]]}, 0),
+        ({"forms": [nested(40)]}, 1),
+        ({"forms": [{"x": 1}]}, 0),
     ],
 )
-def test_malformed_forms_are_no_samples(forms, count):
+def test_malformed_forms_are_no_samples(facts, count):
     with pytest.raises(NoMessageError):
-        samples_from_wire(forms, [np.zeros(1)] * count, READER)
+        samples_from_wire(facts, [np.zeros(1)] * count, READER)

@@ -81,6 +81,40 @@ def test_a_reply_on_the_thread_that_issues_is_reported_at_once(told, refused):
     assert told == [("answers", [(1, 12, None)])]
 
 
+def test_a_reply_on_a_thread_that_outlasts_the_test_is_reported_by_that_thread(told, refused, monkeypatch):
+    on = []
+    answer = module.QuerySamplesComplete
+    monkeypatch.setattr(module, "QuerySamplesComplete", lambda said: (on.append(threading.get_ident()), answer(said)))
+    given, asked = threading.Event(), threading.Event()
+
+    def give():
+        asked.wait()
+        speak(completer)
+        given.set()
+
+    thread = threading.Thread(target=give)
+    thread.start()
+    with Completer(refused, lasting=[thread.ident]) as completer:
+        asked.set()
+        given.wait()
+        assert [[each[0] for each in responses] for _, responses in told] == [[1, 2], [3], [4], [5], [6]]
+        assert set(on) == {thread.ident}
+    thread.join()
+
+
+def test_replies_that_are_gathered_wait_for_each_other_on_a_thread_that_outlasts_the_test_too(told, refused):
+    asked = threading.Event()
+    thread = threading.Thread(target=lambda: (asked.wait(), speak(completer)))
+    thread.start()
+    completer = Completer(refused, gather_s=0.001, lasting=[thread.ident])
+    asked.set()
+    thread.join()
+    assert told == []
+    with completer:
+        pass
+    assert [[each[0] for each in responses] for _, responses in told] == [[1, 2, 3], [4], [5], [6]]
+
+
 def refusing(call, *unwanted):
     """Return LoadGen's call as one whose binding takes no responses with these sizes."""
 

@@ -9,7 +9,7 @@ from itertools import repeat
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.engine import Capacity, Reply, Samples
-from mlbench.execution.batching import Backlog, Batch
+from mlbench.execution.batching import Backlog
 
 Give = Callable[[Samples, int, bool], None]
 """Sends samples: with serial numbers as ids, the number of their test, and whether no more are coming."""
@@ -59,10 +59,14 @@ class Dispatcher:
         """Add samples behind those that wait; those that are apart are not given together with any others."""
         with self._lock:
             idle_end, self._idle_end = self._idle_end, ""
-            self._backlog.add(samples, reply, is_apart=is_apart)
             self._is_flushed = False
-            self._feed()
-            lost = self._unanswerable()
+            if len(samples) == 1 and not self._backlog and (consumer := self._least_loaded(1)):
+                self._send(consumer, samples, reply)  # as it would be fed, at a fraction of the time
+                lost = []
+            else:
+                self._backlog.add(samples, reply, is_apart=is_apart)
+                self._feed()
+                lost = self._unanswerable()
         if idle_end:
             reply.invalidate(idle_end)
         _fail(lost)
@@ -77,7 +81,7 @@ class Dispatcher:
             takers = sorted(self._present, key=_load)[: len(samples)]
             for number, consumer in enumerate(takers):
                 part = slice(*(place * len(samples) // len(takers) for place in (number, number + 1)))
-                self._send(consumer, Batch(samples[part], reply))
+                self._send(consumer, samples[part], reply)
             lost = [] if takers else [(reply, samples, self._last_end)]
         if idle_end:
             reply.invalidate(idle_end)
@@ -135,15 +139,16 @@ class Dispatcher:
 
     def _feed(self) -> None:
         """Send waiting samples, as far as there is capacity."""
-        while self._backlog and (consumer := self._least_loaded()):
+        while self._backlog and (consumer := self._least_loaded(len(self._backlog))):
             batch_size = consumer.capacity.batch
             share = min(consumer.room, len(self._backlog) // len(self._present))
-            self._send(consumer, self._backlog.cut(max(batch_size, share - share % batch_size)))
+            batch = self._backlog.cut(max(batch_size, share - share % batch_size))
+            self._send(consumer, batch.samples, batch.reply)
 
-    def _send(self, consumer: Consumer, batch: Batch) -> None:
-        if not self._tests or self._tests[-1] is not batch.reply:
-            self._tests.append(batch.reply)
-        samples, test = batch.samples, len(self._tests) - 1
+    def _send(self, consumer: Consumer, samples: Samples, reply: Reply) -> None:
+        if not self._tests or self._tests[-1] is not reply:
+            self._tests.append(reply)
+        test = len(self._tests) - 1
         serials = range(self._serial, self._serial + len(samples))
         self._serial = serials.stop
         consumer.under_way.update(
@@ -152,11 +157,10 @@ class Dispatcher:
         consumer.last_fed = serials.start
         consumer.give(Samples(serials, samples.indices, samples.dataset), test, self._is_flushed)
 
-    def _least_loaded(self) -> Consumer | None:
+    def _least_loaded(self, waiting: int) -> Consumer | None:
         """Return the least loaded consumer with room for the whole group; of equals, the one waiting longest."""
-        waiting = len(self._backlog)
         roomy = [each for each in self._present if each.room >= min(each.capacity.batch, waiting)]
-        return min(roomy, key=_load, default=None)
+        return roomy[0] if len(roomy) == 1 else min(roomy, key=_load, default=None)
 
     def _unanswerable(self) -> list[tuple[Reply, Samples, str]]:
         """Return the waiting samples that no consumer is left to take, and why."""

@@ -145,4 +145,5 @@ class Instance:
         self._process.line.close()
 
     def _give(self, samples: Samples, test: int, is_flushed: bool) -> None:
-        self.send("samples", [numbers(samples.indices)], test=test, first=samples.ids[0], is_flushed=is_flushed)
+        keys = numbers(samples.ids), numbers(samples.indices)
+        self.send("samples", keys, test=test, is_flushed=is_flushed)

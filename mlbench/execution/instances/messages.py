@@ -7,7 +7,7 @@ to an instance          facts                                        arrays
 ``load``, ``unload``    wants_lengths                                indices
 ``warm_up``                                                          indices
 ``vary``                variations (by index)
-``samples``             test, first (serial number), is_flushed      indices
+``samples``             test, is_flushed                             serials, indices
 ``flush``
 ``report``              what
 ======================  ===========================================  ================================================
@@ -26,6 +26,7 @@ from an instance        facts                                        arrays
 ======================  ===========================================  ================================================
 
 ``start``, ``load``, ``warm_up``, ``vary`` and ``report`` are answered with ``done`` or ``refused``, in their order.
+What differs from one query to the next is in arrays: headers repeat, and each is parsed once.
 
 Messages are not signed, since outputs may be large and are sent while something is measured. The socket has no name,
 its descriptor is not inherited, and a receiver validates every size and form: an invalid message ends the instance by
@@ -35,6 +36,7 @@ name.
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
 import threading
@@ -51,48 +53,78 @@ SIZES = struct.Struct(f"<{len(_MARK)}sIQ")
 _MOST_HEADER_BYTES = 64 << 20
 _MOST_ARRAY_BYTES = 64 << 30
 _KNOWN_FORMS = 1024
+_SHORT_HEADER_BYTES = 512
+"""A header that is no longer may be that of many messages."""
+
+
+_ArrayForm = tuple[tuple[int, ...], np.dtype]
 
 
 class NoMessageError(Exception):
     """The received data is not a message; nothing after it can be read either."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, for what that costs: as `Samples`
 class Message:
     """One of them."""
 
     kind: str
     facts: Mapping[str, Any]
+    """May be those of other messages too: for reading alone."""
     arrays: Sequence[np.ndarray]
 
 
 def encode_message(kind: str, arrays: Sequence[np.ndarray], facts: Mapping[str, Any]) -> bytes:
     """Return a message as it travels, in one piece: the copy costs less than waking the receiver for each array."""
     sent = [array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in map(np.asarray, arrays)]
-    forms = ", ".join([_form_text(array.dtype, array.shape) for array in sent])
-    header = f'{{"kind": "{kind}", "facts": {json.dumps(facts)}, "arrays": [{forms}]}}'.encode()
-    sizes = SIZES.pack(_MARK, len(header), sum([array.nbytes for array in sent]))
-    return b"".join([sizes, header, *[array.reshape(-1).view(np.uint8).data for array in sent]])
+    forms = tuple([(array.shape, array.dtype) for array in sent])
+    try:
+        begin = _known_begin(kind, forms, tuple(facts), *facts.values())
+    except TypeError:  # facts that are lists or mappings
+        begin = _begin(kind, forms, tuple(facts), *facts.values())
+    bodies: list[Any] = sent  # NumPy lends out their memory
+    return b"".join([begin, *bodies])
 
 
-@lru_cache(_KNOWN_FORMS)
-def _form_text(dtype: np.dtype, shape: tuple[int, ...]) -> str:
-    """Return the JSON of an array's form; most messages have arrays of a few forms."""
-    return json.dumps([dtype.str, shape])
+def _begin(kind: str, forms: Sequence[_ArrayForm], names: Sequence[str], *values: Any) -> bytes:
+    """Return all of a message before its arrays: most have a few facts, and arrays of a few forms."""
+    if any(dtype.hasobject for _, dtype in forms):
+        raise TypeError("an array of objects does not travel")
+    facts = json.dumps(dict(zip(names, values, strict=True)))
+    arrays = json.dumps([[dtype.str, shape] for shape, dtype in forms])
+    header = f'{{"kind": "{kind}", "facts": {facts}, "arrays": {arrays}}}'.encode()
+    body_bytes = sum(dtype.itemsize * math.prod(shape) for shape, dtype in forms)
+    return SIZES.pack(_MARK, len(header), body_bytes) + header
+
+
+_known_begin = lru_cache(_KNOWN_FORMS, typed=True)(_begin)  # typed: ``True`` and ``1`` are two facts
 
 
 def check_sizes(
-    begin: bytes | bytearray, *, most_header_bytes: int = _MOST_HEADER_BYTES, most_array_bytes: int = _MOST_ARRAY_BYTES
+    received: bytes | bytearray,
+    start: int = 0,
+    *,
+    most_header_bytes: int = _MOST_HEADER_BYTES,
+    most_array_bytes: int = _MOST_ARRAY_BYTES,
 ) -> tuple[int, int]:
-    """Return how many bytes of header and of arrays follow the first ones of a message.
+    """Return how many bytes of header and of arrays follow the first ones of a message, which begins at ``start``.
 
     Raises:
         NoMessageError: these are not the first bytes of a message, or it is larger than allowed.
     """
-    mark, header_bytes, body_bytes = SIZES.unpack(begin)
+    mark, header_bytes, body_bytes = SIZES.unpack_from(received, start)
     if mark != _MARK or header_bytes > most_header_bytes or body_bytes > most_array_bytes:
         raise NoMessageError(f"it begins with {bytes(mark)!r}")
     return header_bytes, body_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What a message says before its arrays."""
+
+    kind: str
+    facts: Mapping[str, Any]
+    forms: Sequence[_ArrayForm]
 
 
 class MessageSink(Protocol):
@@ -160,22 +192,31 @@ def decode_message(header: bytes | bytearray, body: bytearray) -> Message:
         NoMessageError: it is none.
     """
     try:
-        fields = json.loads(header)
-        kind, facts, forms = (fields.get(name) for name in ("kind", "facts", "arrays"))
-        if isinstance(kind, str) and isinstance(facts, dict) and isinstance(forms, list):
-            return Message(kind, facts, _arrays(forms, body))
-        raise ValueError("it has no kind, facts or arrays")
+        is_short = len(header) <= _SHORT_HEADER_BYTES
+        read = _known_header(bytes(header)) if is_short else _read_header(header)
+        return Message(read.kind, read.facts, _arrays(read.forms, body))
     except (ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
         raise NoMessageError(str(error)) from None
 
 
-def _arrays(forms: Sequence[Any], body: bytearray) -> list[np.ndarray]:
+def _read_header(header: bytes | bytearray) -> _Header:
+    fields = json.loads(header)
+    kind, facts, forms = (fields.get(name) for name in ("kind", "facts", "arrays"))
+    if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(forms, list)):
+        raise ValueError("it has no kind, facts or arrays")
+    return _Header(kind, facts, [(tuple(shape), _checked_dtype(name, tuple(shape))) for name, shape in forms])
+
+
+_known_header = lru_cache(_KNOWN_FORMS)(_read_header)
+
+
+def _arrays(forms: Sequence[_ArrayForm], body: bytearray) -> list[np.ndarray]:
     arrays: list[np.ndarray] = []
     start = 0
-    for name, shape in forms:
-        sizes = tuple(shape)
-        arrays.append(np.ndarray(sizes, _checked_dtype(name, sizes), buffer=body, offset=start))  # raises if too short
-        start += arrays[-1].nbytes
+    for shape, dtype in forms:
+        array: np.ndarray = np.ndarray(shape, dtype, body, start)  # raises if the body is too short
+        arrays.append(array)
+        start += array.nbytes
     if start != len(body):
         raise ValueError(f"arrays of {start} bytes, and {len(body)} came")
     return arrays

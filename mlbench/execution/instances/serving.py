@@ -111,10 +111,9 @@ class Served:
                     self._line.send("refused", error=asdict(error_to_wire(error)))
 
     def _submit(self, message: Message) -> None:
-        test, first, indices = message.facts["test"], message.facts["first"], message.arrays[0].tolist()
+        test, (serials, indices) = message.facts["test"], message.arrays
         reply = self._replies.setdefault(test, LineReply(self._line, test))
-        samples = Samples(range(first, first + len(indices)), indices, self._dataset)
-        submit_to(self._engine, samples, reply)
+        submit_to(self._engine, Samples(serials.tolist(), indices.tolist(), self._dataset), reply)
         if message.facts["is_flushed"]:
             self._engine.flush()
 

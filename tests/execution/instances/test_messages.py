@@ -25,8 +25,9 @@ def lines():
         np.zeros((0, 7), np.float32),
         np.array([True, False, True]),
         np.array([1.5, np.nan, np.inf]),
+        np.array(["2024-08-28", "NaT"], "M8[D]"),
     ],
-    ids=["rows", "strided", "scalar", "empty", "booleans", "not numbers"],
+    ids=["rows", "strided", "scalar", "empty", "booleans", "not numbers", "dates"],
 )
 def test_an_array_arrives_as_it_was_sent_whatever_came_before_it(lines, array):
     ours, theirs = lines
@@ -37,6 +38,21 @@ def test_an_array_arrives_as_it_was_sent_whatever_came_before_it(lines, array):
     assert (message.arrays[1].dtype, message.arrays[1].shape) == (array.dtype, array.shape)
     np.testing.assert_array_equal(message.arrays[1], array)
     message.arrays[1][...] = 0  # it is the receiver's own
+
+
+def test_facts_that_are_equal_and_of_other_types_arrive_as_they_are(lines):
+    ours, theirs = lines
+    for answer in (True, 1, 1.0, "1", None, [True], [1]):
+        ours.send("done", answer=answer)
+        assert repr(theirs.receive().facts["answer"]) == repr(answer)
+
+
+def test_an_array_of_objects_is_not_sent(lines):
+    ours, theirs = lines
+    with pytest.raises(TypeError, match="objects"):
+        ours.send("first_token", [np.array([object()])], test=0)
+    ours.send("done")
+    assert theirs.receive().kind == "done"
 
 
 def test_messages_larger_than_the_socket_holds_arrive_whole_and_in_order(lines):
