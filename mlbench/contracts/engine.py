@@ -160,4 +160,4 @@ class Engine(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop threads and free the device; unanswered samples stay unanswered."""
+        """Stop threads and free the device; unanswered samples stay unanswered, or fail now."""

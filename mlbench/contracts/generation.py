@@ -78,6 +78,14 @@ class Prompt:
     stop: tuple[int, ...] = ()
     """When prompt and answer end with these tokens, an end token follows; () for none. For one beam only."""
 
+    def has_stopped(self, answer: Sequence[int] | np.ndarray) -> bool:
+        """Return whether the prompt and so much of its answer end with the stop sequence, and do not consist of it."""
+        length = len(self.stop)
+        if not length or len(self.tokens) + len(answer) <= length:
+            return False
+        tail = [*self.tokens[-length:], *answer[-length:]][-length:]
+        return all(token == wanted for token, wanted in zip(tail, self.stop, strict=True))
+
 
 class GenerationProgram(ABC):
     """Describes autoregressive decoding of samples. It keeps no state between calls."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mlbench.execution.side_process import SideProcess
     from mlbench.processor import flags_of, machine_flags
     from mlbench.rules.targets import share_targets
+    from mlbench.toolkit.async_generation_engine import AsyncGenerationEngine
     from mlbench.toolkit.awaited_reply import AwaitedReply
     from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
     from mlbench.toolkit.cores import cores_each
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from mlbench.toolkit.profiles import OneGraph, ProfileParts, ShippedProfile, UserFilesProfile, check_files
     from mlbench.toolkit.sandbox import Ending, Folder, Outcome, Sandbox, SandboxLimits, Wall
     from mlbench.toolkit.shape_range import ShapeRange, shape_ranges
+    from mlbench.toolkit.streamed_answer import StreamedAnswer
     from mlbench.toolkit.torch_backend.backend import TorchBackend
     from mlbench.toolkit.torch_backend.options import TorchOptions
     from mlbench.toolkit.torchscript import read_torchscript
 
 __all__ = [
     "DATA_BYTES",
+    "AsyncGenerationEngine",
     "AwaitedReply",
     "CappedGraph",
     "Ending",
@@ -61,6 +64,7 @@ __all__ = [
     "ShapeRange",
     "ShippedProfile",
     "SideProcess",
+    "StreamedAnswer",
     "TorchBackend",
     "TorchOptions",
     "UserFilesProfile",
@@ -114,6 +118,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.execution.side_process": ("SideProcess",),
     "mlbench.processor": ("flags_of", "machine_flags"),
     "mlbench.rules.targets": ("share_targets",),
+    "mlbench.toolkit.async_generation_engine": ("AsyncGenerationEngine",),
     "mlbench.toolkit.awaited_reply": ("AwaitedReply",),
     "mlbench.toolkit.capped_graph": ("CappedGraph", "in_pieces"),
     "mlbench.toolkit.cores": ("cores_each",),
@@ -132,6 +137,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.toolkit.profiles": ("OneGraph", "ProfileParts", "ShippedProfile", "UserFilesProfile", "check_files"),
     "mlbench.toolkit.sandbox": ("Ending", "Folder", "Outcome", "Sandbox", "SandboxLimits", "Wall"),
     "mlbench.toolkit.shape_range": ("ShapeRange", "shape_ranges"),
+    "mlbench.toolkit.streamed_answer": ("StreamedAnswer",),
     "mlbench.toolkit.torch_backend.backend": ("TorchBackend",),
     "mlbench.toolkit.torch_backend.options": ("TorchOptions",),
     "mlbench.toolkit.torchscript": ("read_torchscript",),

@@ -2,157 +2,119 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
+import os
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+from mlbench import Decoding, EngineStatistics, Model, Precision, Prompt, UsageError
+from mlbench.toolkit import AsyncGenerationEngine, first_line
+from mlbench_vllm.options import VllmOptions
 
-from mlbench import Decoding, Engine, EngineStatistics, GenerationProgram, Reply, Samples, UnavailableError
-from mlbench.toolkit import AwaitedReply, first_line
-from mlbench_vllm.growing_answer import GrowingAnswer
+DTYPES = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: "float32"}
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
+OF_ITSELF = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+"""A run reports nothing to vLLM's makers, and asks no hub for the files of a folder."""
+
+GIB = 2**30
 
 
-class VllmEngine(Engine):
-    """Passes prompts to vLLM's event loop, which has a thread here; the model is computed in processes of vLLM's."""
+class VllmEngine(AsyncGenerationEngine):
+    """Passes prompts to vLLM, which computes the model in processes of its own."""
 
-    def __init__(self, config: Any, program: GenerationProgram) -> None:
-        """Keep vLLM's configuration; nothing is loaded."""
-        self._config = config
-        self._program = program
-        self._llm: Any = None
-        self._sampling: Any = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mlbench-vllm", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._requests = 0
-        self._counts = {"answered": 0, "failed": 0, "answer_tokens": 0}
+    name = "vllm"
 
-    def __enter__(self) -> Self:
-        """Load the model.
+    def __init__(self, model: Model, precision: Precision, options: VllmOptions) -> None:
+        """Have vLLM check its configuration; nothing is loaded.
 
         Raises:
-            UnavailableError: vLLM cannot, and says so in the log.
+            UsageError: the model is none that it runs, or vLLM refuses an option.
         """
-        self._thread.start()
-        try:
-            self._call(self._load())
-        except Exception as error:  # its processes end with whatever they meet
-            self.__exit__(None, None, None)
-            raise UnavailableError(f"vLLM does not start: {first_line(error)}", hint="Its log says why.") from error
-        return self
+        super().__init__(model)
+        self._config = vllm_config(self.folder, precision, self.program.decoding.longest, options)
+        self._numbers = count()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End vLLM's processes; requests under way are dropped."""
-        self._call(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def warm_up(self, samples: Samples) -> None:
-        """Ask for these answers, and drop them.
-
-        Raises:
-            UnavailableError: one fails.
-        """
-        reply = AwaitedReply(len(samples))
-        self.submit(samples, reply)
-        reply.wait()
-        if reply.failure:
-            raise UnavailableError(f"{reply.failure}.", hint="vLLM failed while warming up; its log says why.")
-        self.statistics()
-
-    def submit(self, samples: Samples, reply: Reply) -> None:
-        """Hand the samples to the event loop."""
-        self._loop.call_soon_threadsafe(self._begin, samples, reply)
-
-    def statistics(self) -> EngineStatistics:
-        """Return counts of answers since this was last asked, and what vLLM chose where the options left it open."""
-        counts, self._counts = self._counts, dict.fromkeys(self._counts, 0)
-        scheduler, cache, model = (getattr(self._config, f"{part}_config") for part in ("scheduler", "cache", "model"))
-        return EngineStatistics(
-            batching="vllm",
-            samples=counts["answered"],
-            extra={
-                **counts,
-                "max_num_seqs": scheduler.max_num_seqs,
-                "max_num_batched_tokens": scheduler.max_num_batched_tokens,
-                "kv_cache_dtype": str(cache.cache_dtype),
-                "quantization": str(model.quantization or ""),
-            },
-        )
-
-    async def _load(self) -> None:
+    async def open(self) -> None:
+        """Start vLLM's processes, which load the model."""
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        self._sampling = sampling(self._program.decoding)
+        self._sampling = sampling(self.program.decoding)
         self._llm = AsyncLLM.from_vllm_config(self._config, disable_log_stats=True)
 
-    async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._llm:
-            self._llm.shutdown()
-        self._llm = None
+    async def close(self) -> None:
+        """End vLLM's processes."""
+        self._llm.shutdown()
 
-    def _call(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the event loop, and wait for it."""
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _begin(self, samples: Samples, reply: Reply) -> None:
-        """Start a task for each sample."""
-        for place in range(len(samples)):
-            part = samples if len(samples) == 1 else samples[place : place + 1]
-            task = self._loop.create_task(self._answer(part, reply))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, sample: Samples, reply: Reply) -> None:
-        """Answer a sample, or fail it."""
-        try:
-            tokens = await self._generate(sample, reply)
-            answer = self._program.answer(tokens)
-        except Exception as error:  # vLLM's and the workload's code; the task serves this sample alone
-            self._counts["failed"] += 1
-            reply.fail(sample, first_line(error))
-            return
-        self._counts["answered"] += 1
-        self._counts["answer_tokens"] += len(tokens)
-        reply.complete(sample, [answer], [len(answer)])
-
-    async def _generate(self, sample: Samples, reply: Reply) -> list[int]:
-        """Return the tokens of an answer, and report its first one.
-
-        Raises:
-            ValueError: the prompt is too long, or vLLM ends the answer without having finished it.
-        """
-        (data,) = sample.data()
-        prompt = self._program.prompt(data)
-        answer = GrowingAnswer(prompt, self._program.decoding)
-        answer.check()
-        if answer.is_over:
-            reply.first_token(sample, np.array([answer.tokens[:1]], self._program.reply.dtype))
-            return answer.tokens
-        self._requests += 1
+    async def generate(self, prompt: Prompt) -> AsyncIterator[Sequence[int]]:
+        """Yield tokens as vLLM does; left early, vLLM gives the request up."""
         asked = {"type": "token", "prompt_token_ids": prompt.tokens.tolist()}
-        async with aclosing(self._llm.generate(asked, self._sampling, f"{self._requests}")) as parts:
-            async for part in parts:  # left early, vLLM gives the request up
-                (choice,) = part.outputs
-                is_first = not answer.tokens
-                answer.add(choice.token_ids, choice.finish_reason)
-                if is_first and answer.tokens:
-                    reply.first_token(sample, np.array([answer.tokens[:1]], self._program.reply.dtype))
-                if answer.is_over:
-                    break
-        return answer.finished()
+        async with aclosing(self._llm.generate(asked, self._sampling, str(next(self._numbers)))) as parts:
+            async for part in parts:
+                yield part.outputs[0].token_ids
+
+    def statistics(self) -> EngineStatistics:
+        """Return counts, and what vLLM chose where the options left it open."""
+        found, config = super().statistics(), self._config
+        chosen = {
+            "max_num_seqs": config.scheduler_config.max_num_seqs,
+            "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
+            "kv_cache_dtype": str(config.cache_config.cache_dtype),
+            "quantization": str(config.model_config.quantization or ""),
+        }
+        return replace(found, extra={**found.extra, **chosen})
+
+
+def vllm_config(folder: Path, precision: Precision, longest: int, options: VllmOptions) -> Any:
+    """Return vLLM's whole configuration.
+
+    Args:
+        folder: a Hugging Face directory.
+        precision: what is computed in.
+        longest: tokens of prompt and answer together.
+        options: the user's.
+
+    Raises:
+        UsageError: vLLM refuses a value.
+    """
+    os.environ.update({name: os.environ.get(name, value) for name, value in OF_ITSELF.items()})
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
+
+    kv_cache_gib = options.kv_cache_gib or (4 if current_platform.is_cpu() else 0)
+    executor = options.distributed_executor
+    try:
+        return AsyncEngineArgs(
+            model=str(folder),
+            dtype=DTYPES[precision],
+            max_model_len=longest,
+            skip_tokenizer_init=True,
+            generation_config="vllm",  # the workload's rules decide, not the folder's
+            enable_prefix_caching=False,  # no query may profit from another
+            tensor_parallel_size=options.tensor_parallel,
+            pipeline_parallel_size=options.pipeline_parallel,
+            quantization=options.quantization or None,
+            kv_cache_dtype=options.kv_cache_dtype,
+            max_num_seqs=options.max_num_seqs or None,
+            max_num_batched_tokens=options.max_num_batched_tokens or None,
+            gpu_memory_utilization=options.gpu_memory_utilization,
+            kv_cache_memory_bytes=int(kv_cache_gib * GIB) or None,
+            enforce_eager=options.enforce_eager,
+            distributed_executor_backend=None if executor == "auto" else executor,
+            disable_log_stats=True,
+        ).create_engine_config()
+    except (ValueError, TypeError, KeyError, ImportError) as error:  # as it validates what it is given
+        raise UsageError(
+            f"vLLM refuses its settings: {_reason(error)}", hint="See plugins/mlbench_vllm/README.md."
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return what vLLM says, without the frame that pydantic puts around it."""
+    details: list[Any] = getattr(error, "errors", list)()
+    return str(details[0]["msg"]).removeprefix("Value error, ") if details else first_line(error)
 
 
 def sampling(decoding: Decoding) -> Any:

@@ -87,11 +87,6 @@ class Greedy:
         return has_stopped
 
     def _has_stopped(self, slot: int) -> bool:
-        """Return whether prompt and answer end with the prompt's stop sequence, and do not consist of it."""
         prompt = self._prompts[slot]
         assert prompt is not None
-        wanted, count = len(prompt.stop), int(self._counts[slot])
-        if not wanted or len(prompt.tokens) + count <= wanted:
-            return False
-        tail = np.concatenate([prompt.tokens[-wanted:], self._answers[slot, max(0, count - wanted) : count]])[-wanted:]
-        return tuple(tail.tolist()) == tuple(prompt.stop)
+        return prompt.has_stopped(self._answers[slot, : self._counts[slot]])

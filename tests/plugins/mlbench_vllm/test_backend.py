@@ -4,18 +4,14 @@ import dataclasses
 import importlib.metadata
 from pathlib import Path
 
-import numpy as np
 import pytest
 from mlbench_vllm import backend as module
 from mlbench_vllm.backend import CPU_PRECISIONS, GPU_PRECISIONS, Vllm, is_for_cpus
-from mlbench_vllm.growing_answer import GrowingAnswer
 from mlbench_vllm.options import VllmOptions
 
-from mlbench import Decoding, EnginePlan, Model, Profile, Prompt, UsageError, Variant, Weights
+from mlbench import EnginePlan, Model, Profile, UsageError, Variant, Weights
 from mlbench.discovery import Plugins
 from mlbench.tuning import fill_template
-
-END = 2
 
 
 def installed(monkeypatch, **versions):
@@ -26,11 +22,6 @@ def installed(monkeypatch, **versions):
 def model_of(workload, weights=Weights.TRAINED):
     found = Plugins.discover().workload(workload)
     return found.model(Variant(profile=Profile.MINI, weights=weights, options=found.options))
-
-
-def answer(*, prompt=(5, 6), stop=(), most=8, ends=(END,)):
-    decoding = Decoding(end_tokens=ends, max_new_tokens=most, longest=32)
-    return GrowingAnswer(Prompt(tokens=np.array(prompt, np.int64), stop=stop), decoding)
 
 
 def test_without_vllm_the_line_that_installs_it_is_given(monkeypatch):
@@ -106,72 +97,6 @@ def test_the_options_are_those_that_the_readme_has():
     readme = (Path(module.__file__).parent / "README.md").read_text()
     for each in dataclasses.fields(VllmOptions):
         assert f"| `{each.name}` |" in readme, each.name
-
-
-def test_an_answer_ends_with_the_first_end_token_and_nothing_after_it_counts():
-    found = answer()
-    found.add([7, 8], None)
-    assert not found.is_over
-    found.add([END, 9, 9], "stop")
-    assert found.finished() == [7, 8, END]
-
-
-def test_an_answer_ends_at_its_longest_without_an_end_token():
-    found = answer(most=3)
-    found.add([7, 8, 9, 10], None)
-    assert found.finished() == [7, 8, 9]
-
-
-def test_an_end_token_follows_a_stop_sequence_wherever_it_is_cut():
-    for parts in ([[7, 20, 21, 22]], [[7, 20], [21, 22]], [[7], [20], [21], [22]]):
-        found = answer(stop=(20, 21))
-        for part in parts:
-            found.add(part, None)
-            if found.is_over:
-                break
-        assert found.finished() == [7, 20, 21, END]
-
-
-def test_a_stop_sequence_may_begin_in_the_prompt():
-    found = answer(prompt=(5, 20), stop=(20, 21))
-    found.add([21], None)
-    assert found.finished() == [21, END]
-
-
-def test_a_prompt_that_ends_with_the_stop_sequence_is_answered_with_the_end_token_at_once():
-    assert answer(prompt=(5, 20, 21), stop=(20, 21)).finished() == [END]
-
-
-def test_a_prompt_that_is_the_stop_sequence_and_no_more_is_answered():
-    assert not answer(prompt=(20, 21), stop=(20, 21)).is_over
-
-
-def test_at_the_longest_no_end_token_follows_a_stop_sequence():
-    found = answer(stop=(20, 21), most=2)
-    found.add([20, 21], "length")
-    assert found.finished() == [20, 21]
-
-
-@pytest.mark.parametrize(("tokens", "finish"), [([], "abort"), ([7], "error"), ([7], "stop"), ([], "length")])
-def test_an_answer_that_vllm_gives_up_is_none(tokens, finish):
-    found = answer()
-    with pytest.raises(ValueError, match="vLLM ended the answer"):
-        found.add(tokens, finish)
-
-
-def test_an_answer_that_only_stops_coming_is_none():
-    found = answer()
-    found.add([7], None)
-    with pytest.raises(ValueError, match="no more after 1 tokens"):
-        found.finished()
-
-
-def test_a_prompt_that_leaves_too_few_positions_is_none():
-    decoding = Decoding(end_tokens=(END,), max_new_tokens=8, longest=10)
-    for count, line in ((0, "is empty"), (3, "exceed the 10 positions")):
-        with pytest.raises(ValueError, match=line):
-            GrowingAnswer(Prompt(tokens=np.zeros(count, np.int64)), decoding).check()
-    GrowingAnswer(Prompt(tokens=np.zeros(2, np.int64)), decoding).check()
 
 
 def test_vllm_is_a_backend_of_this_installation():

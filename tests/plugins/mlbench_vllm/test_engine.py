@@ -152,7 +152,7 @@ def test_a_cache_for_which_there_is_no_memory_is_the_failure_of_the_run():
     model, _ = opened("llama2-70b", 1)
     too_much = VllmOptions(enforce_eager=True, kv_cache_gib=psutil.virtual_memory().total / 2**30 * 2)
     with (
-        pytest.raises(UnavailableError, match="vLLM does not start"),
+        pytest.raises(UnavailableError, match="vllm does not start"),
         Vllm().with_options(too_much).engine(model, EnginePlan()),
     ):
         pass
