@@ -90,7 +90,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "submit check": ("mlbench submit check inference_results_v4.1 --notes",),
     "check": ("mlbench check pytorch", "mlbench check onnxruntime --precision int8 --set backend.threads=2"),
     "plugin": ("mlbench plugin new my-npu", "mlbench plugin check my-npu"),
-    "plugin new": ("mlbench plugin new my-npu --into ..",),
+    "plugin new": ("mlbench plugin new my-npu --into ..", "mlbench plugin new my-llm --engine"),
     "plugin check": ("mlbench plugin check my-npu --badge badge.svg",),
     "completion": (
         "mlbench completion bash >> ~/.bashrc",

@@ -38,24 +38,30 @@ def command() -> None:
     default=".",
     help="Where the package's folder is made.  [default: here]",
 )
+@click.option(
+    "--engine", "has_engine", is_flag=True, help="Write a backend whose runtime serves language models itself."
+)
 @click.option("--workload", "is_workload", is_flag=True, help="Write a workload instead of a backend.")
-def new(name: str, into: Path, is_workload: bool) -> None:
+def new(name: str, into: Path, has_engine: bool, is_workload: bool) -> None:
     """Write a package with the backend NAME, or with --workload the workload NAME.
 
-    It installs, runs, passes its kit, and is ready for your runtime, or for your data and model.
+    It installs, runs, passes its kit, and is ready for your runtime, or for your data and model. A backend compiles
+    graphs; with --engine it has an engine of its own, for language models.
     """
     from mlbench.discovery import Plugins
     from mlbench.errors import UsageError
     from mlbench.scaffold.package import write_package
-    from mlbench.scaffold.packages import BACKEND, WORKLOAD
+    from mlbench.scaffold.packages import BACKEND, ENGINE, WORKLOAD
 
+    if has_engine and is_workload:
+        raise UsageError("--engine is about backends.", hint="Leave out --engine, or --workload.")
     plugins = Plugins.discover()
     known = plugins.workloads if is_workload else plugins.backends
     if name in known:
         origin = plugins.origin(name, "workload" if is_workload else "backend")
         kind = "workload" if is_workload else "backend"
         raise UsageError(f"{origin} brings a {kind} {name!r}.", hint="Choose another name.")
-    folder = write_package(WORKLOAD if is_workload else BACKEND, name, into)
+    folder = write_package(WORKLOAD if is_workload else ENGINE if has_engine else BACKEND, name, into)
     echo_line(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}. Next:")
     echo_line(f"  pip install -e {folder if folder.is_absolute() else f'./{folder}'}")
     echo_line(f"  mlbench {'check' if is_workload else 'plugin check'} {name}")

@@ -32,11 +32,11 @@ class PackageKind:
     """What a package brings."""
 
     noun: str
-    """``backend``; also the folder of its templates."""
+    """``backend`` or ``workload``."""
     example: str
     """A name that a user might give."""
     files: Mapping[str, str]
-    """The template of each file; ``{module}`` in a file's name is the module's."""
+    """The template of each file, below this folder; ``{module}`` in a file's name is the module's."""
 
 
 def write_package(kind: PackageKind, name: str, parent: Path) -> Path:
@@ -53,7 +53,7 @@ def write_package(kind: PackageKind, name: str, parent: Path) -> Path:
     try:
         fresh = Path(tempfile.mkdtemp(prefix=".mlbench-", dir=parent))
         for file, template in kind.files.items():
-            _write(fresh / file.format_map(words), f"{kind.noun}/{template}", words)
+            _write(fresh / file.format_map(words), template, words)
         fresh.chmod(0o755)  # mkdtemp's is 0o700
         os.replace(fresh, folder)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What can be begun: a backend, or a workload."""
+"""What can be begun: a backend, one with an engine of its own, or a workload."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ BACKEND = PackageKind(
     noun="backend",
     example="my-npu",
     files={
-        "{module}.py": "module.py.template",
-        "test_{module}.py": "test.py.template",
-        "pyproject.toml": "pyproject.toml.template",
-        "README.md": "README.md.template",
+        "{module}.py": "backend/module.py.template",
+        "test_{module}.py": "backend/test.py.template",
+        "pyproject.toml": "backend/pyproject.toml.template",
+        "README.md": "backend/README.md.template",
     },
 )
+
+ENGINE = PackageKind(
+    noun="backend",
+    example="my-llm",
+    files={
+        "{module}.py": "engine/module.py.template",
+        "test_{module}.py": "engine/test.py.template",
+        "pyproject.toml": "backend/pyproject.toml.template",
+        "README.md": "engine/README.md.template",
+    },
+)
+"""A backend whose runtime serves language models itself."""
 
 _MODULES = ("__init__", "workload", "dataset", "graphs", "program", "accuracy", "mini_profile")
 
@@ -21,12 +33,12 @@ WORKLOAD = PackageKind(
     noun="workload",
     example="my-task",
     files={
-        **{f"{{module}}/{each}.py": f"package/{each}.py.template" for each in _MODULES},
-        "{module}/mini/mini.toml": "mini/mini.toml",
-        "{module}/mini/weights.safetensors": "mini/weights.safetensors",
-        "recipe.py": "recipe.py.template",
-        "test_{module}.py": "test.py.template",
-        "pyproject.toml": "pyproject.toml.template",
-        "README.md": "README.md.template",
+        **{f"{{module}}/{each}.py": f"workload/package/{each}.py.template" for each in _MODULES},
+        "{module}/mini/mini.toml": "workload/mini/mini.toml",
+        "{module}/mini/weights.safetensors": "workload/mini/weights.safetensors",
+        "recipe.py": "workload/recipe.py.template",
+        "test_{module}.py": "workload/test.py.template",
+        "pyproject.toml": "workload/pyproject.toml.template",
+        "README.md": "workload/README.md.template",
     },
 )

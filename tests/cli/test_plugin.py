@@ -29,9 +29,10 @@ def test_a_new_backend_is_a_package_with_its_test_and_nothing_else(tmp_path):
     assert done.stdout.splitlines()[1:] == [f"  pip install -e {folder}", "  mlbench plugin check my-npu"]
 
 
-def test_the_new_package_follows_the_style_of_the_built_in_ones(tmp_path):
+def test_new_packages_follow_the_style_of_the_built_in_ones(tmp_path):
     pytest.importorskip("ruff")
     plugin("new", "my-npu", "--into", tmp_path)
+    plugin("new", "my-llm", "--engine", "--into", tmp_path)
     (tmp_path / "ruff.toml").write_text('line-length = 120\nlint.select = ["E", "F", "B", "UP", "RUF"]\n')
     for command in (["check"], ["format", "--check"]):
         ran = subprocess.run(

@@ -99,10 +99,18 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, flags=re.DOTALL)
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Return the module of a new backend with an engine of its own."""
+    folder = tmp_path_factory.mktemp("begun")
+    CliRunner().invoke(main, ["plugin", "new", "my-llm", "--engine", "--into", str(folder)])
+    return folder / "mlbench_my_llm" / "mlbench_my_llm.py"
+
+
 @pytest.mark.parametrize("block", [*blocks("python"), *blocks("toml")], ids=lambda block: block.strip().splitlines()[0])
-def test_every_piece_of_code_in_the_tutorial_is_a_piece_of_the_example(block):
-    files = ("mlbench_openvino.py", "test_mlbench_openvino.py", "pyproject.toml")
-    assert any(block.strip("\n") in (EXAMPLE / name).read_text() for name in files)
+def test_every_piece_of_code_in_the_tutorial_is_a_piece_of_the_example_or_of_what_is_begun(block, begun):
+    files = [EXAMPLE / name for name in ("mlbench_openvino.py", "test_mlbench_openvino.py", "pyproject.toml")]
+    assert any(block.strip("\n") in file.read_text() for file in (*files, begun))
 
 
 def test_the_tutorial_shows_the_whole_example_but_its_imports():
@@ -116,6 +124,8 @@ def test_the_tutorial_shows_what_beginning_a_backend_prints(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     printed = CliRunner().invoke(main, ["plugin", "new", "my-npu"]).stdout
     assert textwrap.indent(f"$ mlbench plugin new my-npu\n{printed}", "    ") in TUTORIAL
+    printed = CliRunner().invoke(main, ["plugin", "new", "my-llm", "--engine"]).stdout
+    assert textwrap.indent(f"$ mlbench plugin new my-llm --engine\n{printed}", "    ") in TUTORIAL
 
 
 def test_the_tutorial_explains_every_check_and_no_other():
