@@ -101,6 +101,7 @@ def test_each_sample_is_given_its_own_answer(model):
         reply = asked(engine, samples)
     assert given(reply, samples) == [[first + 1, first + 2, first + 3, END] for first in range(10, 40)]
     assert [reply.token_counts[id_] for id_ in samples.ids] == [4] * 30
+    assert [reply.first_reports[id_] for id_ in samples.ids] == [[first + 1] for first in range(10, 40)]
     assert engine.events == ["open", "close"]
 
 
@@ -226,8 +227,12 @@ def test_what_comes_behind_the_end_is_dropped_and_the_stream_is_closed(model):
         finally:
             engine.events.append("stream closed")
 
+    def kept(engine):  # else Python closes it, as nothing refers to it any more
+        engine.stream = running_on(engine)
+        return engine.stream
+
     samples = samples_of(50)
-    with Counting(model, running_on) as engine:
+    with Counting(model, kept) as engine:
         reply = asked(engine, samples)
     assert given(reply, samples) == [[7, END]]
     assert engine.events == ["open", "stream closed", "close"]
