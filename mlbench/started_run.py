@@ -70,7 +70,7 @@ class StartedRun:
     @classmethod
     def now(cls, request: ResolvedRequest, plugins: Plugins, place: LanePlace | None = None) -> Self:
         """Return the facts of a run that begins now, in the thread of its lane where it has one."""
-        created = datetime.now(UTC)
+        created, started_ns = datetime.now(UTC), time.monotonic_ns()  # together: what follows takes seconds at times
         versions = {} if request.has_nodes else dict(plugins.probe(request.backend).versions)
         environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
@@ -81,7 +81,7 @@ class StartedRun:
             modules=modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
             run_id=run_id,
             created=created,
-            started_ns=time.monotonic_ns(),
+            started_ns=started_ns,
             environment=environment,
             versions=versions,
             ceilings=None if request.has_nodes or place else load_ceilings(environment),

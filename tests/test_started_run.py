@@ -1,11 +1,15 @@
 """What is known of a run before it is measured, in its record."""
 
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from mlbench import started_run
 from mlbench.discovery import Plugins
 from mlbench.execution.failures import Failure, FailureKind
+from mlbench.records.environment import observe_environment
 from mlbench.requests import RunRequest, resolve
 from mlbench.started_run import StartedRun
 
@@ -28,3 +32,17 @@ def test_a_record_has_the_versions_of_the_libraries_that_its_backend_names(plugi
     for environment in (started.environment, record.environment):  # before the run and after it
         assert environment.libraries["acme-runtime"] == "3.6.1"
     assert "numpy" in record.environment.libraries
+
+
+def test_a_slow_look_at_the_machine_counts_as_part_of_the_run(plugins, tmp_path, monkeypatch):
+    def observe_slowly():
+        time.sleep(0.2)
+        return observe_environment()
+
+    monkeypatch.setattr(started_run, "observe_environment", observe_slowly)
+    request = RunRequest(workload="resnet50", backend="null", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    measured = datetime.now(UTC)
+    crash = Failure(kind=FailureKind.CRASH, message="SIGSEGV", stage="warm-up", log_tail="")
+    record = started.record(crash, tmp_path / "log.txt", {})
+    assert record.duration_ns >= (measured - record.created).total_seconds() * 1e9

@@ -204,7 +204,8 @@ def answer_about(what: str, engine: Engine, observe: Callable[[], RuntimeFacts])
 class LineReply(Reply):
     """Sends the answers of one test unchecked: they are checked on the receiving side.
 
-    What cannot be sent is a failed sample, said at once; nothing is raised into the engine.
+    What cannot be sent is a failed sample, said at once. Nothing is raised into the engine, not even where the other
+    side is gone: who receives from it ends the engine.
     """
 
     def __init__(self, line: MessageSink, test: int) -> None:
@@ -237,11 +238,11 @@ class LineReply(Reply):
 
     def give_up(self, samples: Samples, reason: str) -> None:
         """Send why those of these samples fail that are still open."""
-        self._line.send("give_up", [numbers(samples.ids)], test=self._test, reason=reason)
+        self._send_if_connected("give_up", [numbers(samples.ids)], reason=reason)
 
     def invalidate(self, reason: str) -> None:
         """Send why the run does not count."""
-        self._line.send("invalidate", test=self._test, reason=one_line(reason))
+        self._send_if_connected("invalidate", reason=one_line(reason))
 
     def _complete(
         self, samples: Samples, outputs: np.ndarray | Sequence[np.ndarray], token_counts: Sequence[int] | None
@@ -259,8 +260,6 @@ class LineReply(Reply):
         self._send("complete", samples, [*counts, *arrays], is_one=is_one, has_counts=bool(counts))
 
     def _refuse(self, method: str, samples: Samples, error: BaseException) -> None:
-        if isinstance(error, OSError):  # the other side is gone
-            raise error
         logger.exception("%s() raised", method)
         try:
             self._send("fail", samples, reason=f"{method}() raised {describe_error(error)}")
@@ -269,4 +268,10 @@ class LineReply(Reply):
 
     def _send(self, kind: str, samples: Samples, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
         keys = numbers(samples.ids), numbers(samples.indices)
-        self._line.send(kind, [*keys, *arrays], test=self._test, **facts)
+        self._send_if_connected(kind, [*keys, *arrays], **facts)
+
+    def _send_if_connected(self, kind: str, arrays: Sequence[np.ndarray] = (), **facts: Any) -> None:
+        try:
+            self._line.send(kind, arrays, test=self._test, **facts)
+        except OSError as error:
+            logger.debug("%s was not sent, the other side is gone: %s", kind, error)

@@ -1,10 +1,12 @@
 """What an instance sends for replies that its engine gets wrong: a failed sample with the reason, at once."""
 
+import socket
+
 import numpy as np
 import pytest
 
 from mlbench import Samples
-from mlbench.execution.instances.messages import numbers
+from mlbench.execution.instances.messages import Line, numbers
 from mlbench.execution.instances.serving import LineReply
 
 SAMPLES = Samples(range(40, 42), [3, 8], None)
@@ -74,6 +76,20 @@ def test_nothing_is_raised_into_an_engine_that_answers_what_are_no_samples(sent)
     reply.first_token([1], OUTPUTS)
     reply.fail(object(), "why")
     assert sent == []
+
+
+def test_nothing_is_raised_into_an_engine_whose_client_is_gone():
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours:
+        reply = LineReply(Line(ours), 1)
+        reply.first_token(SAMPLES, OUTPUTS)
+        reply.complete(SAMPLES, OUTPUTS, [2, 3])
+        reply.fail(SAMPLES, "why")
+        reply.give_up(SAMPLES, "why")
+        reply.invalidate("why")
+        with pytest.raises(OSError, match="Broken pipe"):
+            Line(ours).send("complete")
 
 
 def test_sound_replies_are_sent_as_they_are(sent):
