@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from independent_checker import Outcome, read_tree
 from real_runs import ARCHIVES, DETAIL, PLUGIN, REPLIES, audit_folders, logged, unpack, with_values
 from tree_building import build, change, refused
 from whole_tree import DATACENTER, EDGE, SYSTEM, base, write
@@ -58,7 +59,7 @@ def run_in(place, scenario="Offline"):
 
 
 @pytest.mark.parametrize(("category", "models"), [("datacenter", DATACENTER), ("edge", EDGE)])
-def test_runs_of_the_official_setup_make_entries_that_both_checkers_accept(place, category, models):
+def test_runs_of_the_official_setup_make_entries_that_all_checkers_accept(place, category, models):
     models = stored(models)
     folder = place(*{base(model) for model in models})
     done = build(folder, "--category", category)
@@ -68,6 +69,9 @@ def test_runs_of_the_official_setup_make_entries_that_both_checkers_accept(place
     assert built == {model: set(scenarios) for model, scenarios in models.items()}
     checked, count = check_tree(folder / "tree"), sum(map(len, models.values()))
     assert (checked.accepted, checked.accepted_officially) == (count, count)
+    reading = read_tree(folder / "tree")
+    assert [*map(str, reading.findings)] == []
+    assert [result.outcome for result in reading.results] == [Outcome.ACCEPTED] * count
     made = {(folder / "results").joinpath(each.name, f"performance/{DETAIL}").read_bytes() for each in runs(folder)}
     assert {each.read_bytes() for each in results.rglob(f"performance/run_1/{DETAIL}")} <= made
 
