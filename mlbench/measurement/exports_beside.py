@@ -33,7 +33,7 @@ def exports_beside(job: Job, model: Model) -> Iterator[None]:
     """Have the first export in this block start a process that exports the model's other graphs, the last one first.
 
     It ends with the block. None is started where it would gain nothing, or need a large model in memory twice: for a
-    single graph, on one core, and for full models.
+    single graph, on one core, and for full models. Where it cannot be started, the run exports all graphs.
     """
     if len(model.graphs) == 1 or job.variant.profile is not Profile.MINI or len(physical_cores()) == 1:
         yield
@@ -42,8 +42,11 @@ def exports_beside(job: Job, model: Model) -> Iterator[None]:
 
     def start() -> None:
         if not started:
-            started.append(SideProcess(__name__))
-            started[0].line.sendall(json.dumps(asdict(job.spec)).encode() + b"\n")
+            try:
+                started.append(SideProcess(__name__))
+                started[0].line.sendall(json.dumps(asdict(job.spec)).encode() + b"\n")
+            except OSError as error:  # no memory or processes are left, or it has ended already
+                logger.warning("graphs are exported one after another: %s", error)
 
     with watch_exports(start):
         try:
@@ -61,7 +64,7 @@ def export_last_first(spec: Mapping[str, Any]) -> None:
     for graph in reversed(list(job.workload.model(job.variant).graphs.values())):
         try:
             graph.onnx()
-        except Exception:
+        except Exception:  # whatever an exporter or a workload raises
             logger.exception("%s is left to the run", graph.name)
             return
 

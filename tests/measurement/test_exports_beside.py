@@ -1,12 +1,18 @@
 """Exports side by side, in real runs of a workload with two graphs from an empty cache."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from mlbench import Profile
+from mlbench.execution import onnx_export
+from mlbench.measurement import exports_beside
 
 PLUGIN = '''
 import os
@@ -130,3 +136,18 @@ def test_a_graph_that_is_not_exported_there_is_exported_by_the_run(run, way):
     assert exports[-1] == "mlbench.execution.onnx_export: exporting second to ONNX"
     if BESIDE in exports:  # unless the run was faster
         assert ("second is left to the run" in log) is (way == "fail")
+
+
+def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog):
+    def refuse(module):
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(exports_beside, "SideProcess", refuse)
+    monkeypatch.setattr(exports_beside, "physical_cores", lambda: [0, 1])
+    job = SimpleNamespace(variant=SimpleNamespace(profile=Profile.MINI))
+    with exports_beside.exports_beside(job, SimpleNamespace(graphs={"one": None, "two": None})):
+        (begins,) = onnx_export._watchers
+        begins()
+        begins()
+    assert "one after another" in caplog.text
+    assert onnx_export._watchers == []
