@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import DataError, Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, load_weights, read_torchscript, verify_file
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, load_weights, verify_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,6 +118,8 @@ def official_state(file: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
         DataError: the file is missing, has another checksum, or does not hold the weights.
     """
     import torch
+
+    from mlbench.toolkit import read_torchscript
 
     verify_file(file, md5=md5, what="weights file")
     if file.suffix == ".ptc":
