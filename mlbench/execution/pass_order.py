@@ -7,6 +7,7 @@ the order in which first tokens, or else answers, arrive shows it.
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OF_A_PASS = 512
-"""Number of samples taken from each pass; all pairs of two passes are compared."""
+"""Most samples taken from each pass; all pairs of two passes are compared."""
+
+_PAIRS = 1 << 24
+"""Most pairs in all: of a query that covers the dataset a thousand times, fewer samples of each pass are taken."""
 
 _FEWEST = 16
 """Fewest samples of a pass to compare; with fewer, chance would decide."""
@@ -70,7 +74,8 @@ class OrderedEngine(Engine):
         if len(parts) < 2 or not begun.keys() >= set(ids):
             return None
         together = max(noted.most_at_a_time(), capacity.in_flight if capacity else 0)
-        chosen = [_choose_samples(part, [begun[ids[place]] for place in part], together) for part in parts]
+        most = max(_FEWEST, min(_OF_A_PASS, math.isqrt(_PAIRS // len(parts))))
+        chosen = [_choose_samples(part, [begun[ids[place]] for place in part], together, most) for part in parts]
         wanted = sorted({indices[place] for part in chosen for place, _ in part})
         if not wanted:
             return None
@@ -113,11 +118,11 @@ def _columns(part: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(ranks), np.array(lengths)
 
 
-def _choose_samples(part: range, ranks: Sequence[int], together: int) -> list[tuple[int, int]]:
+def _choose_samples(part: range, ranks: Sequence[int], together: int, most: int) -> list[tuple[int, int]]:
     """Return positions and ranks of some samples of a pass, without those that may run beside the next pass."""
     begun = sorted(zip(part, ranks, strict=True), key=lambda each: each[1])
     begun = begun[: max(0, len(begun) - together)]
-    return begun if len(begun) <= _OF_A_PASS else random.Random(part.start).sample(begun, _OF_A_PASS)
+    return begun if len(begun) <= most else random.Random(part.start).sample(begun, most)
 
 
 class _NotedReply(Reply):

@@ -83,6 +83,13 @@ def test_an_engine_that_sorts_across_passes_is_seen_whichever_end_it_begins_with
     assert seen(InOrder(sorted_across, at_a_time=30, says_first=says_first)) > 0.9
 
 
+def test_of_a_query_with_many_passes_some_samples_of_each_are_enough(monkeypatch):
+    monkeypatch.setattr("mlbench.execution.pass_order._PAIRS", PASSES * 40**2)
+    assert seen(InOrder(sorted_across)) == 1
+    assert seen(InOrder(as_it_came)) == seen(InOrder(sorted_within)) == 0
+    assert seen(InOrder(mixed)) < 0.1
+
+
 @pytest.mark.parametrize("order", [as_it_came, sorted_within])
 def test_an_engine_that_goes_pass_by_pass_is_not(order):
     assert seen(InOrder(order)) == 0
