@@ -29,6 +29,13 @@ DETAIL = "mlperf_log_detail.txt"
 _LATENCY = re.compile(r"result_(?:(.+)_ns|(time_to_output_token_(?:min|max|mean)))")
 """Percentiles, least, greatest and mean of all that LoadGen times; all are nanoseconds, three without saying so."""
 
+_NUMBER = "(0|[1-9][0-9]{0,17})"
+_REPLY = re.compile(
+    f'{{ "seq_id" : {_NUMBER}, "qsl_idx" : {_NUMBER}, "data" : "([0-9A-F]*)"'
+    f'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : {_NUMBER})? }},?'
+)
+"""A reply as LoadGen writes it, to the space: of a log with 400,000 of them JSON's reader takes five times as long."""
+
 _COUNTS = {
     "result_query_count": "queries",
     "result_overlatency_query_count": "late_queries",
@@ -296,18 +303,28 @@ def _latencies(values: Mapping[str, Any]) -> dict[str, int]:
 
 def _reply(entry: str) -> LoggedReply | None:
     """Return the reply of a line; None where it is not one."""
+    if written := _REPLY.fullmatch(entry):
+        _, index, data, token_data, token_count = written.groups()
+        return _decode(int(index), data, token_data, None if token_count is None else int(token_count))
     try:
         fields = parse_json(entry.removesuffix(","))
         index, token_data, token_count = fields["qsl_idx"], fields.get("token_data"), fields.get("token_count")
         if type(index) is not int or type(token_count) not in (int, type(None)):
             return None
+        return _decode(index, fields["data"], token_data, token_count)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _decode(index: int, data: str, token_data: str | None, token_count: int | None) -> LoggedReply | None:
+    try:
         return LoggedReply(
             index=index,
-            data=bytes.fromhex(fields["data"]),
+            data=bytes.fromhex(data),
             token_data=None if token_data is None else bytes.fromhex(token_data),
             token_count=token_count,
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValueError:
         return None
 
 

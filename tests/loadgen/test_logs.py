@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import json
+import re
 import struct
 import sys
 import tracemalloc
@@ -200,6 +201,43 @@ def test_token_counts_come_with_the_replies():
 
 def test_a_log_without_first_tokens_has_none():
     assert {reply.token_data for reply in read_accuracy(LOGS / "server.accuracy.json")} == {None}
+
+
+def read_or_problem(path):
+    try:
+        return read_accuracy(path)
+    except DataError as error:
+        return error.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (" : ", ":"),
+        ("{ ", "{"),
+        ('"qsl_idx" : ', '"qsl_idx" : 0'),
+        ('"qsl_idx" : ', '"qsl_idx" : -'),
+        ('"qsl_idx" : ', f'"qsl_idx" : {10**20}'),
+        ('"qsl_idx"', '"index"'),
+        ('"data" : "', '"data" : "0'),
+        ('"data" : "', '"data" : "g0'),
+        ('"data" : "', '"data" : "a b '),
+        ('"token_count" : ', '"token_count" : 1.'),
+        (" }", ' , "qsl_idx" : 5 }'),
+        (" },", " }],"),
+        (" },", " };"),
+        ("", ""),
+    ],
+)
+def test_lines_as_loadgen_writes_them_are_read_as_json_is(tmp_path, monkeypatch, change):
+    """The quick reader of such a line and the one of any JSON say the same."""
+    for log in LOGS.glob("*.accuracy.json"):
+        path = tmp_path / log.name
+        path.write_text(log.read_text().replace(*change))
+        quick = read_or_problem(path)
+        with monkeypatch.context() as patch:
+            patch.setattr("mlbench.loadgen.logs._REPLY", re.compile("(?!)"))
+            assert quick == read_or_problem(path)
 
 
 def test_a_log_read_reply_by_reply_is_the_log_read_at_once():
