@@ -51,6 +51,7 @@ _ACCURACY_SPEED = 20
 _ACCURACY_S = 1.0  # in which a language model's accuracy test sends its samples
 _USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which rate is held
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
+_MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a third of a kilobyte
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
 _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
@@ -202,14 +203,18 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
     served_per_s = share * pace.sustained_per_s
     offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, max(_GUESSED_MOST_QPS, _OFFLINE_MARGIN * seen_qps))
     is_offline = limits.offline_min_samples is not None
-    margin = 1 if limits.equal_issue else _STREAM_MARGIN  # for equal issue LoadGen sends all queries that it prepared
+    min_duration_ms = load.min_duration_ms or limits.min_duration_ms
+    expected_ns = pace.fastest_ns
+    if not limits.equal_issue:  # there LoadGen sends all queries that it prepared
+        shortest_ns = 2 * min_duration_ms * 1_000_000 // _MOST_QUERIES
+        expected_ns = min(expected_ns, max(expected_ns // _STREAM_MARGIN, shortest_ns))
     return dataclasses.replace(
         load,
-        min_duration_ms=load.min_duration_ms or limits.min_duration_ms,
+        min_duration_ms=min_duration_ms,
         min_query_count=load.min_query_count or limits.offline_min_samples or limits.min_query_count,
         performance_sample_count=load.performance_sample_count or limits.performance_sample_count,
         target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
-        expected_latency_ns=load.expected_latency_ns or max(_LEAST_QUERY_NS, pace.fastest_ns // margin),
+        expected_latency_ns=load.expected_latency_ns or max(_LEAST_QUERY_NS, expected_ns),
     )
 
 

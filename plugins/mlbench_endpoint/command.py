@@ -42,7 +42,7 @@ def _results_folder() -> Path:
     return Path(os.environ.get("MLBENCH_RESULTS") or "results")
 
 
-@click.command("bench-endpoint")
+@click.command("bench-endpoint", short_help="Put one load after another on a server, and show what each came to.")
 @click.argument("url")
 @click.option("--model", default="", help="What the server calls the model.  [default: the only one that it has]")
 @click.option(

@@ -42,6 +42,12 @@ def test_a_stream_has_queries_to_spare_but_where_loadgen_sends_all_of_them(workl
     assert measure._fill_load(LoadSettings(), limits, pace_of()).expected_latency_ns == expected_ns
 
 
+@pytest.mark.parametrize(("fastest_ns", "expected_ns"), [(340_000, 300_000), (200_000, 200_000)])
+def test_a_fast_stream_of_ten_minutes_has_fewer_to_spare(fastest_ns, expected_ns):
+    """LoadGen prepares what 1,200 s would take: four million queries are 1.3 GB; at 85 us it would be 14 million."""
+    assert chosen(SINGLE_STREAM, pace_of(fastest_ns=fastest_ns)).expected_latency_ns == expected_ns
+
+
 def test_no_query_is_expected_to_take_less_than_loadgen_itself_does():
     """LoadGen prepares each query in a microsecond: for 0.1 us each, two seconds of a test would take 40 to prepare."""
     assert chosen(SINGLE_STREAM, pace_of(fastest_ns=400)).expected_latency_ns == 1000
