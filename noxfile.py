@@ -25,10 +25,8 @@ RESOLVE = (
 
 QUICK = "not slow and not gpu and not data"
 
-GIB = 1 << 30
-MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-SIDE_BY_SIDE = ("-n", str(max(1, min(6, MEMORY // (5 * GIB // 2)))), "--dist", "worksteal")
-"""More processes than the two cores that are expected, as many tests wait; each takes up to 2.5 GiB."""
+SIDE_BY_SIDE = ("-n", "4", "--dist", "worksteal")
+"""More processes than the two cores that are expected, as many tests wait; six take longer than four."""
 
 TEST_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": ""}
 """Threads that spin while they wait keep other tests from working; without bytecode each process compiles all anew."""

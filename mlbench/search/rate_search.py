@@ -32,6 +32,13 @@ _MORE = 4
 
 _DOWN, _UP = 0.985, 1.012
 _LARGEST_DROP, _MOST_UP, _MOST_RAISES = 0.8, 1.05, 3
+_PATIENT = 2
+"""So many full runs that fail in a row lower the rate by what was seen; after them each step is twice the last."""
+
+_WIDE = 1.1
+"""Between a rate that was shown and one that failed, as a ratio: what lies in the middle may hold as well. A machine
+that was slow for a moment fails several rates in a row, each far below the last."""
+
 _GROWTH, _SHRINKAGE = 1.25, 0.75
 _NARROW = 1.2
 """Between the ends of a bracket, as a ratio."""
@@ -202,23 +209,28 @@ class RateSearch:
 
     def _full_step(self, probes: list[Observation], runs: list[Observation]) -> RateTrial | Found | NotFound:
         """Return what follows from the full runs: they are looked at one after another, as they were made."""
-        rate_per_s, failed_per_s, raises = self._aim(probes), math.inf, 0
+        rate_per_s, failed_per_s, raises, failures = self._aim(probes), math.inf, 0, 0
         valid: list[Observation] = []
         proven: Found | None = None
         for number, run in enumerate(runs, 1):
             if not run.is_valid:
                 if proven:
                     return proven
-                failed_per_s = rate_per_s
+                failed_per_s, failures = rate_per_s, failures + 1
                 aimed_per_s = self._aim([*probes, *runs[:number]])
-                rate_per_s = _rounded(max(_LARGEST_DROP * failed_per_s, min(_DOWN * failed_per_s, aimed_per_s)))
+                down = _DOWN ** (2 ** max(0, failures - _PATIENT))
+                rate_per_s = _rounded(max(_LARGEST_DROP * failed_per_s, min(down * failed_per_s, aimed_per_s)))
                 valid = []
                 continue
             valid.append(run)
+            failures = 0
             if len(valid) > 1:
                 proven = Found(rate_per_s=rate_per_s, runs=tuple(valid))
                 aimed_per_s = self._aim([*probes, *runs[:number]])
-                higher_per_s = _rounded(rate_per_s * min(_MOST_UP, aimed_per_s / rate_per_s))
+                higher_per_s = min(_MOST_UP * rate_per_s, aimed_per_s)
+                if _WIDE * rate_per_s < failed_per_s < math.inf:
+                    higher_per_s = max(higher_per_s, math.sqrt(rate_per_s * failed_per_s))
+                higher_per_s = _rounded(higher_per_s)
                 is_too_high = higher_per_s >= failed_per_s or higher_per_s > self.most_per_s
                 is_worth_it = higher_per_s >= _UP * rate_per_s and self._has_room(valid)
                 if not is_worth_it or is_too_high or raises == _MOST_RAISES:

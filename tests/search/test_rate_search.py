@@ -153,6 +153,22 @@ def test_a_system_with_an_edge_is_tuned_near_it_where_runs_beyond_it_differ():
     assert found.rate_per_s > 0.85 * 2868
 
 
+def test_where_full_runs_failed_far_below_each_other_the_middle_is_tried_too():
+    """ResNet-50 on a machine that was slower for some seconds, as measured: the search had ended at 3,844."""
+    failed = {6745: 0.39, 6006: 0.36, 4805: 0.11}
+
+    def answer(trial):
+        if not trial.is_full:
+            return observe(trial, 0.35 if trial.rate_per_s > 6700 else 0.0)
+        late = next((late for rate_per_s, late in failed.items() if trial.rate_per_s >= rate_per_s), 0.0)
+        return observe(trial, late, is_valid=not late)
+
+    smoke = Goal(percentile=0.99, full_s=2, full_queries=838, probe_s=2, probe_queries=838)
+    trials, found = drive(RateSearch(goal=smoke, start_per_s=6620), answer)
+    assert 0.9 * 4805 < found.rate_per_s < 4805
+    assert sum(trial.is_full for trial in trials) <= 12
+
+
 def test_a_system_that_is_never_in_time_has_no_rate():
     _, ended = drive(RateSearch(goal=GOAL, start_per_s=700), lambda trial: observe(trial, 1.0))
     assert isinstance(ended, NotFound)
