@@ -26,7 +26,7 @@ RESOLVE = (
 QUICK = "not slow and not gpu and not data"
 
 SIDE_BY_SIDE = ("-n", "4", "--dist", "worksteal")
-"""More processes than the two cores that are expected, as many tests wait; six take longer than four."""
+"""More processes than the two cores that are expected: many tests wait."""
 
 TEST_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": ""}
 """Threads that spin while they wait keep other tests from working; without bytecode each process compiles all anew."""

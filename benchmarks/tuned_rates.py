@@ -21,10 +21,10 @@ BY_DEFAULT, AGAIN = 3, 5
 
 
 def ask(*words: object) -> Any:
-    """Return what a command says with ``--json``; a run that is INVALID is an answer too."""
-    done = subprocess.run([*MLBENCH, *map(str, words), "--json"], capture_output=True, text=True, check=False)
+    """Return what a command says with ``--json``, its progress on stderr; an INVALID run is an answer too."""
+    done = subprocess.run([*MLBENCH, *map(str, words), "--json"], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 1):
-        raise SystemExit(done.stderr)
+        raise SystemExit(done.returncode)
     return json.loads(done.stdout)
 
 
@@ -39,10 +39,11 @@ def row(workload: str, backend: str, results: str) -> str:
         return f"| {workload} | | none found | | | {took_s:.0f} s |"
     again = ask("run", workload, *server, "--set", f"load.target_qps={rate}", "--repeat", AGAIN, "--tag", "tuned")
     rates = [run["load"]["target_qps"] for run in default]
-    said = f"{statistics.median(rates):,.4g}/s ({min(rates):,.4g} to {max(rates):,.4g})"
+    usual = statistics.median(rates)
+    valid = sum(bool(run["verdict"] and run["verdict"]["is_valid"]) for run in again)
     return (
-        f"| {workload} | {said} | {rate:,.4g}/s | {rate / statistics.median(rates):.2f} "
-        f"| {sum(run['verdict']['is_valid'] for run in again)} of {len(again)} | {took_s:.0f} s |"
+        f"| {workload} | {usual:,.4g}/s ({min(rates):,.4g} to {max(rates):,.4g}) | {rate:,.4g}/s "
+        f"| {rate / usual:.2f} | {valid} of {len(again)} | {took_s:.0f} s |"
     )
 
 

@@ -205,7 +205,7 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
     is_offline = limits.offline_min_samples is not None
     min_duration_ms = load.min_duration_ms or limits.min_duration_ms
     expected_ns = pace.fastest_ns
-    if not limits.equal_issue:  # there LoadGen sends all queries that it prepared
+    if not limits.equal_issue:  # for that LoadGen sends all queries that it prepared
         shortest_ns = 2 * min_duration_ms * 1_000_000 // _MOST_QUERIES
         expected_ns = min(expected_ns, max(expected_ns // _STREAM_MARGIN, shortest_ns))
     return dataclasses.replace(

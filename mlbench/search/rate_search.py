@@ -227,10 +227,7 @@ class RateSearch:
             if len(valid) > 1:
                 proven = Found(rate_per_s=rate_per_s, runs=tuple(valid))
                 aimed_per_s = self._aim([*probes, *runs[:number]])
-                higher_per_s = min(_MOST_UP * rate_per_s, aimed_per_s)
-                if _WIDE * rate_per_s < failed_per_s < math.inf:
-                    higher_per_s = max(higher_per_s, math.sqrt(rate_per_s * failed_per_s))
-                higher_per_s = _rounded(higher_per_s)
+                higher_per_s = _higher(rate_per_s, aimed_per_s, failed_per_s)
                 is_too_high = higher_per_s >= failed_per_s or higher_per_s > self.most_per_s
                 is_worth_it = higher_per_s >= _UP * rate_per_s and self._has_room(valid)
                 if not is_worth_it or is_too_high or raises == _MOST_RAISES:
@@ -290,6 +287,14 @@ class RateSearch:
             is_full=is_full,
             end_at_late_share=allowed if is_full else _REJECTED * self.goal.allowance,
         )
+
+
+def _higher(rate_per_s: float, aimed_per_s: float, failed_per_s: float) -> float:
+    """Return the rate to try above one that was shown: the one aimed at, or far below one that failed the middle."""
+    higher_per_s = min(_MOST_UP * rate_per_s, aimed_per_s)
+    if _WIDE * rate_per_s < failed_per_s < math.inf:
+        higher_per_s = max(higher_per_s, math.sqrt(rate_per_s * failed_per_s))
+    return _rounded(higher_per_s)
 
 
 def _rounded(rate_per_s: float) -> float:

@@ -30,7 +30,7 @@ found = {}
 for package in packages:
     importlib.import_module(package)
     assert f"{package}.workload" in sys.modules
-    found[package] = [name for name in heavy if name in sys.modules]
+    found[package] = [each for each in heavy if each in sys.modules]
 print(json.dumps(found))
 """
 OPEN = """
@@ -43,7 +43,7 @@ for name in names:
     workload = Plugins.discover().workload(name)
     variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)
     assert workload.dataset(variant).count and workload.model(variant).graphs
-    found[name] = [name for name in heavy if name in sys.modules]
+    found[name] = [each for each in heavy if each in sys.modules]
 print(json.dumps(found))
 """
 
