@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import mlbench
 from mlbench import toolkit
-from mlbench.cli import COMMANDS, main
+from mlbench.cli import COMMANDS, SHORT_HELP, main
 from mlbench.cli.examples import EXAMPLES
 from mlbench.cli.sections import SECTIONS
 from mlbench.contracts.hookspecs import OWN_COMMANDS
@@ -43,6 +43,13 @@ def test_help_lists_every_command_with_its_line_and_those_of_plugins_apart(monke
         section = done.output.partition(f"{title}:\n")[2].partition("\n\n")[0]
         assert all(f"  {name}" in section and line in section for name, line in commands.items()), title
     assert "From plugins:\n  idle  Wait for work.\n" in done.output
+
+
+def test_no_line_of_a_plugins_command_is_cut():
+    found = Plugins.discover_commands().commands
+    lines = {name: command.get_short_help_str(SHORT_HELP) for name, command in found.items()}
+    assert "bench-endpoint" in lines
+    assert not [name for name, line in lines.items() if line.endswith("...")]
 
 
 def test_help_imports_no_command():
