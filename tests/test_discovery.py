@@ -8,9 +8,9 @@ import threading
 import pytest
 from click.testing import CliRunner
 
-from mlbench import PluginError, Precision, UsageError
+from mlbench import PluginError
 from mlbench.cli import main
-from mlbench.discovery import Plugins, guard, nearest, plugins
+from mlbench.discovery import Plugins, guard, plugins
 from mlbench.installed import find_installed
 
 RIGHT = """
@@ -64,22 +64,6 @@ def test_the_built_in_plugins_are_found_through_their_entry_points():
 def test_a_strangers_backend_is_found(install):
     install("quick", RIGHT)
     assert Plugins.discover().best_backend().name == "quick"
-
-
-def test_the_best_backend_for_a_precision_is_one_that_offers_it():
-    pytest.importorskip("onnxruntime")
-    plugins = Plugins.discover()
-    assert plugins.best_backend(Precision.INT8).name == "onnxruntime"
-    assert plugins.best_backend(Precision.BF16).name == "pytorch"
-
-
-def test_a_backend_of_negative_rank_runs_only_when_it_is_named():
-    plugins = Plugins.discover()
-    plugins.backends = {"null": plugins.backend("null")}
-    with pytest.raises(PluginError, match="no backend is available here"):
-        plugins.best_backend()
-    with pytest.raises(PluginError, match="no backend offers int8 here"):
-        plugins.best_backend(Precision.INT8)
 
 
 def with_class(line):
@@ -443,16 +427,3 @@ def test_two_plugins_under_one_name_are_a_row_and_neither_is_used(install):
     assert "two plugins bring 'quick': fast and quick" in broken_rows(plugins)["quick"].reason
     with pytest.raises(PluginError, match="uninstall one"):
         plugins.backend("quick")
-
-
-def test_an_unknown_name_suggests_the_nearest():
-    with pytest.raises(UsageError, match=r"unknown backend 'pytroch'\. Did you mean 'pytorch'\?"):
-        Plugins.discover().backend("pytroch")
-
-
-def test_a_name_like_no_other_lists_what_there_is():
-    assert nearest("zzz", ["bert", "resnet50"]) == "There are: bert, resnet50."
-
-
-def test_scenarios_are_known_in_any_case():
-    assert Plugins.discover().scenario("singlestream").name == "SingleStream"

@@ -1,0 +1,35 @@
+"""Which plugin is used: the one that was named, or the best that runs here."""
+
+import pytest
+
+from mlbench import PluginError, Precision, UsageError
+from mlbench.discovery import Plugins, nearest
+
+
+def test_the_best_backend_for_a_precision_is_one_that_offers_it():
+    pytest.importorskip("onnxruntime")
+    plugins = Plugins.discover()
+    assert plugins.best_backend(Precision.INT8).name == "onnxruntime"
+    assert plugins.best_backend(Precision.BF16).name == "pytorch"
+
+
+def test_a_backend_of_negative_rank_runs_only_when_it_is_named():
+    plugins = Plugins.discover()
+    plugins.backends = {"null": plugins.backend("null")}
+    with pytest.raises(PluginError, match="no backend is available here"):
+        plugins.best_backend()
+    with pytest.raises(PluginError, match="no backend offers int8 here"):
+        plugins.best_backend(Precision.INT8)
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(UsageError, match=r"unknown backend 'pytroch'\. Did you mean 'pytorch'\?"):
+        Plugins.discover().backend("pytroch")
+
+
+def test_a_name_like_no_other_lists_what_there_is():
+    assert nearest("zzz", ["bert", "resnet50"]) == "There are: bert, resnet50."
+
+
+def test_scenarios_are_known_in_any_case():
+    assert Plugins.discover().scenario("singlestream").name == "SingleStream"
