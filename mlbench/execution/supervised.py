@@ -89,10 +89,10 @@ class SupervisedProcess:
         try:
             request = ForkRequest(function=function, environment=environment, folder=os.getcwd())
             return server.start(request, descriptors) if server else None
-        except OSError:
-            logger.warning(
-                "a run's process is a new interpreter and no fork of one with %s", ", ".join(modules), exc_info=True
-            )
+        except OSError as error:
+            level = logging.INFO if server and server.refuses() else logging.WARNING  # the first is as it should be
+            message = "a run's process is a new interpreter and no fork of one with %s: %s"
+            logger.log(level, message, ", ".join(modules), error)
             return None
 
     def _spawn(self, function: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
