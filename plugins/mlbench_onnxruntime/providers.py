@@ -25,6 +25,9 @@ INDEXED = {
 MEMORY = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
 """Where a provider's tensors lie, if not in the CPU's memory."""
 
+EXACT = {"CUDAExecutionProvider": {"use_tf32": "0"}}
+"""Options without which a provider computes fp32 in a lower precision; the user's own are preferred."""
+
 BEHIND = {"TensorrtExecutionProvider": "CUDAExecutionProvider"}
 """The fallback provider on the same device."""
 
@@ -51,13 +54,14 @@ class Place:
 
     def providers_with(self, options: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
         """Return `providers` with further options, of which those of `options` are preferred."""
-        chain = [(self.provider, {**self._numbered(self.provider), **options, **dict(self.options)})]
+        chain = [(self.provider, {**self._usual(self.provider), **options, **dict(self.options)})]
         if behind := BEHIND.get(self.provider):
-            chain.append((behind, self._numbered(behind)))
+            chain.append((behind, self._usual(behind)))
         return chain
 
-    def _numbered(self, provider: str) -> dict[str, str]:
-        return {INDEXED[provider]: str(self.device)} if provider in INDEXED else {}
+    def _usual(self, provider: str) -> dict[str, str]:
+        number = {INDEXED[provider]: str(self.device)} if provider in INDEXED else {}
+        return {**number, **EXACT.get(provider, {})}
 
 
 def usable_place(name: str, device: int, options: Mapping[str, str]) -> Place:

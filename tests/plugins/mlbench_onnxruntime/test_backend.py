@@ -169,9 +169,17 @@ def test_a_providers_options_and_number_reach_it_and_what_stands_behind_it():
     place = Place(provider="TensorrtExecutionProvider", device=2, options=(("trt_builder_optimization_level", "5"),))
     assert place.providers == [
         ("TensorrtExecutionProvider", {"device_id": "2", "trt_builder_optimization_level": "5"}),
-        ("CUDAExecutionProvider", {"device_id": "2"}),
+        ("CUDAExecutionProvider", {"device_id": "2", "use_tf32": "0"}),
     ]
     assert Place(provider="CPUExecutionProvider").providers == [("CPUExecutionProvider", {})]
+
+
+def test_fp32_on_a_gpu_is_fp32_unless_the_user_says_otherwise():
+    """TF32 is ONNX Runtime's default there: products of 10 bits of mantissa."""
+    (cuda,) = Place(provider="CUDAExecutionProvider").providers
+    assert cuda == ("CUDAExecutionProvider", {"device_id": "0", "use_tf32": "0"})
+    (asked,) = Place(provider="CUDAExecutionProvider", options=(("use_tf32", "1"),)).providers
+    assert asked[1]["use_tf32"] == "1"
 
 
 def test_tensorrt_gets_the_shapes_that_will_come(product: Path):
