@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from mlbench import Dim, TensorSpec  # noqa: E402
 from mlbench.toolkit import ModuleGraph, TorchOptions  # noqa: E402
 from mlbench.toolkit.torch_backend import cuda_graphs  # noqa: E402
-from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedCalls  # noqa: E402
+from mlbench.toolkit.torch_backend.batch_sizes import has_batches  # noqa: E402
+from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedBatches, ReplayedCalls  # noqa: E402
 from mlbench.toolkit.torch_backend.executable import TorchExecutable  # noqa: E402
 
 
@@ -126,6 +127,111 @@ def test_what_cannot_be_recorded_runs_as_usual(recorder):
 
     calls, state = ReplayedCalls(add_up, refuse), [torch.zeros(4)]
     assert [calls([numbers(1)], state)[0].item() for _ in range(5)] == [2, 4, 6, 8, 10]
+
+
+def test_a_module_that_cannot_be_recorded_is_given_up_after_three_combinations_of_shapes():
+    tried = []
+
+    def refuse(compute, beside):
+        tried.append(compute)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    calls, state = ReplayedCalls(add_up, refuse), [torch.zeros(9)]
+    for size in range(1, 9):
+        for _ in range(4):
+            calls([torch.ones(size)], state)
+    assert len(tried) == 3
+    assert state[0].tolist() == [32, 28, 24, 20, 16, 12, 8, 4, 0]
+
+
+class Rows:
+    """Computes twice each row, and notes how many rows it was given."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, tensors):
+        self.sizes.append(len(tensors[0]))
+        return [tensors[0] * 2, tensors[0].sum(1)]
+
+
+@pytest.fixture
+def warm(recorder):
+    """Batches of 1, 2, 4 and 8 rows that came twice, as in warming up, and what computed them."""
+    rows = Rows()
+    calls = ReplayedBatches(rows, recorder)
+    for size in (1, 2, 4, 8):
+        for _ in range(2):
+            calls([torch.full((size, 3), 7.0)])
+    rows.sizes.clear()
+    return calls, rows
+
+
+def test_a_batch_is_computed_by_the_recording_of_its_size_or_of_the_next_larger_one(warm, recorder):
+    calls, rows = warm
+    for size in (5, 8, 1, 3, 2, 7, 6, 4):
+        given = torch.arange(3.0 * size).view(size, 3) + size
+        doubled, sums = calls([given])
+        assert doubled.tolist() == (given * 2).tolist()
+        assert sums.tolist() == given.sum(1).tolist()
+    assert rows.sizes == []
+    assert len(recorder.tapes) == 4
+
+
+def test_a_batch_that_would_fill_no_more_than_half_of_a_recording_or_none_runs_as_usual_until_it_comes_again(recorder):
+    rows = Rows()
+    calls = ReplayedBatches(rows, recorder)
+    for _ in range(2):
+        calls([torch.ones(8, 3)])
+    rows.sizes.clear()
+    for size in (4, 9, 5):
+        (doubled, _) = calls([torch.full((size, 3), float(size))])
+        assert doubled.tolist() == [[2.0 * size] * 3] * size
+    assert rows.sizes == [4, 9]
+    calls([torch.ones(4, 3)])
+    calls([torch.ones(3, 3)])
+    assert rows.sizes == [4, 9, 4]  # the last was the recording's
+    assert recorder.beside == [None, recorder.tapes[0]]
+
+
+def test_batches_that_cannot_be_recorded_run_as_usual_and_no_other_size_is_tried():
+    tried, rows = [], Rows()
+
+    def refuse(compute, beside):
+        tried.append(compute)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    calls = ReplayedBatches(rows, refuse)
+    for size in (2, 2, 2, 4, 4, 3):
+        assert calls([torch.ones(size, 3)])[1].tolist() == [3.0] * size
+    assert len(tried) == 1
+    assert rows.sizes == [2, 2, 2, 4, 4, 3]
+
+
+BATCH = Dim(name="batch", smallest=1, usual=2, largest=8)
+TOKENS = Dim(name="tokens", smallest=1, usual=2, largest=8)
+MANY = Dim(name="batch", smallest=1, usual=2048, largest=16_384)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [
+        ([(BATCH, 3, 224)], [(BATCH, 10)], True),
+        ([(BATCH, 3), (BATCH,)], [(BATCH, 10), (BATCH, 4)], True),
+        ([(BATCH, TOKENS)], [(BATCH, 2)], False),  # each length would be recorded for itself
+        ([(BATCH, 3)], [(BATCH, TOKENS)], False),
+        ([(BATCH, 3), (1,)], [(BATCH, 10)], False),  # a tensor of all rows
+        ([(BATCH, 3)], [(10,)], False),  # of all rows, too: a sum
+        ([(2, 3)], [(2, 3)], False),
+        ([(MANY, 3)], [(MANY, 1)], False),  # large batches take longer than starting them
+    ],
+)
+def test_batches_are_recorded_where_calls_differ_in_nothing_but_a_small_number_of_rows(inputs, outputs, expected):
+    def specs(shapes):
+        return tuple(TensorSpec(name=f"t{number}", shape=shape, dtype="float32") for number, shape in enumerate(shapes))
+
+    graph = ModuleGraph("graph", inputs=specs(inputs), outputs=specs(outputs), build=Experts, fingerprint="graph")
+    assert has_batches(graph) is expected
 
 
 class Machine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from mlbench.errors import first_line
+from mlbench.toolkit.torch_backend.batch_sizes import BatchSizes
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +24,12 @@ MOST_KNOWN = 1024
 
 _BEFORE_RECORDING = 2
 """Calls with the same shapes that run as usual first: recording pays only for repeated shapes."""
+
+_MOST_REFUSED = 3
+"""As many combinations of shapes that cannot be recorded, with none that can, and no other one is tried."""
+
+_RECORDING = threading.Lock()
+"""Held while a call is recorded: workers record one after the other."""
 
 Tensors = Sequence[torch.Tensor]
 
@@ -78,8 +86,10 @@ class CudaRecorder:
             self._stream = self._stream or torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
             graph = torch.cuda.CUDAGraph()
             pool = beside.graph.pool() if isinstance(beside, _CudaRecording) else None
+            # by default what another worker's thread does on the GPU meanwhile would end the recording
+            recorded = torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local")
             try:
-                with torch.cuda.graph(graph, pool=pool, stream=self._stream):
+                with _RECORDING, recorded:
                     outputs = compute()
             except RuntimeError:
                 torch.cuda.synchronize(self.device)
@@ -121,6 +131,8 @@ class ReplayedCalls:
         self._separate = separate
         self._state: Tensors = ()
         self._known: OrderedDict[tuple[torch.Size, ...], _Shapes] = OrderedDict()
+        self._refused = 0
+        self._has_recorded = False
 
     def __call__(self, inputs: Tensors, state: Tensors) -> Tensors:
         """Compute the outputs; the next call may overwrite them."""
@@ -133,7 +145,7 @@ class ReplayedCalls:
         if len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
         known.calls += 1
-        if known.calls > _BEFORE_RECORDING and not known.recording and not known.is_refused:
+        if known.calls > _BEFORE_RECORDING and not known.recording and self._may_record(known):
             self._start_recording(known, inputs)
         if known.recording:
             for fixed, given in zip(known.inputs, inputs, strict=True):
@@ -144,6 +156,9 @@ class ReplayedCalls:
             known.compute = self._separate()
         return (known.compute or self._compute)([*inputs, *state])
 
+    def _may_record(self, known: _Shapes) -> bool:
+        return not known.is_refused and (self._has_recorded or self._refused < _MOST_REFUSED)
+
     def _start_recording(self, known: _Shapes, inputs: Tensors) -> None:
         """Record a call of these shapes, unless it cannot be recorded; make room for it before."""
         recorded = [shapes for shapes, each in self._known.items() if each.recording]
@@ -153,7 +168,63 @@ class ReplayedCalls:
         fixed, compute = [tensor.clone() for tensor in inputs], known.compute or self._compute
         try:
             known.recording = self._record(lambda: compute([*fixed, *self._state]), beside)
-            known.inputs = fixed
+            known.inputs, self._has_recorded = fixed, True
         except RuntimeError as error:
             logger.info("a call cannot be recorded, and runs as usual: %s", first_line(error))
             known.is_refused, known.compute = True, None
+            self._refused += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A recorded call of a batch."""
+
+    inputs: Tensors
+    recording: Recording
+
+
+class ReplayedBatches:
+    """Calls whose tensors have one row for each sample, and rows do not depend on each other.
+
+    Starting the kernels of a small batch takes longer than running them. A call is recorded when a batch of its size
+    comes for the second time, as all powers of two do in warming up. A smaller batch is computed by the recording of
+    the next larger one, if that has less than twice its rows: what its other rows hold is left from earlier calls.
+    """
+
+    def __init__(self, compute: Compute, record: Recorder) -> None:
+        """Store what makes a call, and what records one."""
+        self._compute = compute
+        self._record = record
+        self._seen: set[int] = set()
+        self._sizes = BatchSizes()
+        self._batches: dict[int, _Batch] = {}
+        self._is_refused = False
+
+    def __call__(self, inputs: Tensors) -> Tensors:
+        """Compute the outputs; the next call may overwrite them."""
+        rows = len(inputs[0])
+        size = self._sizes.serving(rows) or self._recorded(inputs)
+        if not size:
+            return self._compute(inputs)
+        batch = self._batches[size]
+        for fixed, given in zip(batch.inputs, inputs, strict=True):
+            fixed[:rows].copy_(given)
+        batch.recording.replay()
+        return [tensor[:rows] for tensor in batch.recording.outputs]
+
+    def _recorded(self, inputs: Tensors) -> int:
+        """Record a call, if its size came before, and return that; 0 if it did not, or cannot be recorded."""
+        size = len(inputs[0])
+        if size not in self._seen or self._is_refused or len(self._sizes) >= MOST_RECORDED:
+            self._seen.add(size)
+            return 0
+        fixed, beside = [tensor.clone() for tensor in inputs], next(iter(self._batches.values()), None)
+        try:
+            recording = self._record(lambda: self._compute(fixed), beside.recording if beside else None)
+        except RuntimeError as error:
+            logger.info("batches cannot be recorded, and run as usual: %s", first_line(error))
+            self._is_refused = True
+            return 0
+        self._batches[size] = _Batch(fixed, recording)
+        self._sizes.add(size)
+        return size

@@ -11,6 +11,8 @@ import torch
 
 from mlbench.contracts.graph import Graph, TensorSpec
 from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
+from mlbench.toolkit.torch_backend.batch_sizes import has_batches
+from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedBatches
 from mlbench.toolkit.torch_backend.matrix_weights import matrix_weights
 
 if TYPE_CHECKING:
@@ -87,10 +89,18 @@ class TorchModule:
 class TorchExecutable(TorchModule):
     """A module without state as a callable of NumPy arrays."""
 
+    def __init__(
+        self, module: torch.nn.Module, graph: Graph, device: torch.device, dtype: torch.dtype, options: TorchOptions
+    ) -> None:
+        super().__init__(module, graph, device, dtype, options)
+        replays = device.type == "cuda" and options.cuda_graphs and not options.compile and has_batches(graph)
+        self._replayed = ReplayedBatches(self.compute, CudaRecorder(device)) if replays else None
+
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in the dtypes of their specs, in memory of their own."""
         with self.current_device():
-            return self.named(self.compute(self.placed(inputs)))
+            placed = self.placed(inputs)
+            return self.named(self._replayed(placed) if self._replayed else self.compute(placed))
 
 
 def _lower_weights(module: torch.nn.Module, dtype: torch.dtype) -> None:

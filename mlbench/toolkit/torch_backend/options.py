@@ -28,4 +28,5 @@ class TorchOptions:
     channels_last: Annotated[bool, Tunable((False, True))] = True
     """Keep images with their channels innermost, where an input's layout says that it holds images."""
     cuda_graphs: bool = True
-    """On a GPU, record calls of graphs with state (a language model's decode steps), and replay them."""
+    """On a GPU, record calls that come again, and replay them: batches, of graphs of which nothing else varies from
+    call to call, and calls of graphs with state (a language model's decode steps)."""

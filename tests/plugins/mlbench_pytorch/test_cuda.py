@@ -1,12 +1,15 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
 from mlbench_pytorch.backend import PyTorch
 
-from mlbench import UsageError
+from mlbench import Dim, TensorSpec, UsageError
 from mlbench.conformance import GraphBackendConformance
 from mlbench.conformance.known_state import Trial
 from mlbench.conformance.subject import Subject
 from mlbench.contracts.precision import Precision
-from mlbench.toolkit import TorchOptions
+from mlbench.toolkit import ModuleGraph, TorchOptions
 
 torch = pytest.importorskip("torch")
 
@@ -53,3 +56,65 @@ def test_a_recording_on_the_second_gpu_sees_each_calls_inputs_and_state():
 def test_instances_share_the_gpu_that_is_named_by_its_number():
     named = PyTorch().with_options(TorchOptions(device="cuda:0"))
     assert named.instance(1, 2).device() == torch.device("cuda", 0)
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten()
+        )
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+@pytest.fixture(scope="module")
+def images():
+    batch = Dim(name="batch", smallest=1, usual=4, largest=16)
+    weights = Network().state_dict()
+
+    def network():
+        made = Network().eval()
+        made.load_state_dict(weights)
+        return made
+
+    return ModuleGraph(
+        "images",
+        inputs=(TensorSpec(name="images", shape=(batch, 3, 16, 16), dtype="float32", layout="NCHW"),),
+        outputs=(TensorSpec(name="features", shape=(batch, 2048), dtype="float32"),),
+        build=network,
+        fingerprint="images",
+    )
+
+
+def batches(seed):
+    generator = np.random.default_rng(seed)
+    sizes = [1, 1, 2, 2, 4, 4, 8, 8, *generator.integers(1, 9, 40)]
+    return [generator.standard_normal((size, 3, 16, 16), dtype=np.float32) for size in sizes]
+
+
+def test_recorded_batches_of_all_sizes_answer_as_those_that_run_as_usual(images):
+    kept, usual = (
+        PyTorch().with_options(TorchOptions(device="cuda", cuda_graphs=graphs)).compile(images, Precision.FP32)
+        for graphs in (True, False)
+    )
+    answers = [(kept({"images": batch})["features"], usual({"images": batch})["features"]) for batch in batches(0)]
+    for found, expected in answers:  # all of them after the last call: no answer lies where a later one is written
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert sorted(kept._replayed._batches) == [1, 2, 4, 8]
+
+
+def test_workers_record_and_replay_side_by_side_and_each_gets_its_own_answers(images):
+    backend = PyTorch().with_options(TorchOptions(device="cuda"))
+    usual = PyTorch().with_options(TorchOptions(device="cuda", cuda_graphs=False)).compile(images, Precision.FP32)
+
+    def work(number):
+        executable = backend.compile(images, Precision.FP32)
+        return [executable({"images": batch})["features"] for batch in batches(number)]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(work, range(4)))
+    for number, found in enumerate(answers):
+        for answer, batch in zip(found, batches(number), strict=True):
+            np.testing.assert_allclose(answer, usual({"images": batch})["features"], rtol=1e-4, atol=1e-5)
