@@ -95,16 +95,20 @@ class OnnxRuntime(GraphBackend):
         options = self.options
         place = usable_place(options.provider, options.device, options.provider_options)
         file = self._file(graph, precision)
+        may_fuse = place.provider == CPU and options.optimization in FUSING
         if graph.state:
             from mlbench_onnxruntime.attention import with_fused_attention
             from mlbench_onnxruntime.stateful import StatefulSession
 
-            may_fuse = place.provider == CPU and options.optimization in FUSING
             fused = with_fused_attention(file, graph) if may_fuse else file
             session = self._session(fused, graph, place)
             return StatefulSession(session, graph, fused, place, takes_first_rows=fused != file)
         from mlbench_onnxruntime.stateless import BoundSession, HostSession
 
+        if may_fuse and precision is Precision.FP32:
+            from mlbench_onnxruntime.convolutions import with_split_convolutions
+
+            file = with_split_convolutions(file, graph)
         session = self._session(file, graph, place)
         return HostSession(session, graph) if place.memory == "cpu" else BoundSession(session, graph, place)
 
