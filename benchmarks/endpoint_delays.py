@@ -86,7 +86,7 @@ def measured(port: int, rate_per_s: float, folder: Path) -> tuple[dict[str, floa
     }
     chosen = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     what = ["run", "llama2-70b", "--backend", "endpoint", "--scenario", "Server", "--no-accuracy", "--json"]
-    command = [sys.executable, "-c", "from mlbench.cli import main; main()", *what, "--results", str(folder), *chosen]
+    command = [sys.executable, "-m", "mlbench", *what, "--results", str(folder), *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     records = [json.loads(path.read_text()) for path in folder.glob("*/record.json")]
     if not records or not records[0]["result"]:

@@ -30,7 +30,7 @@ WORKLOAD = "resnet50"
 
 def mlbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command line to its end."""
-    command = [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "mlbench", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -113,9 +113,10 @@ def job_of(workload: str, folder: str, network: NetworkSpec | None = None) -> Jo
 def node(workload: str, folder: Path, *more: str) -> Iterator[NetworkSpec]:
     """Start ``mlbench serve`` on loopback, and return how it is reached."""
     token = folder / "token"
-    program = "from mlbench.cli import main; main()"
     words = ["serve", workload, "--backend", "null", "--listen", f"{LOOPBACK}:0", "--token-file", str(token)]
-    with subprocess.Popen([sys.executable, "-c", program, *words, *more], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "mlbench", *words, *more], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         address = process.stdout.readline().rsplit(" ", 1)[1].rstrip(".\n")
         try:

@@ -113,7 +113,7 @@ SCENARIOS = {name: scenario_facts(name) for name in LOAD_PATTERNS}
 def seconds(*command: str) -> float:
     """Return how long a command of mlbench takes, start included."""
     started = time.perf_counter()
-    run = [sys.executable, "-c", "from mlbench.cli import main; main()", *command]
+    run = [sys.executable, "-m", "mlbench", *command]
     subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
 

@@ -38,7 +38,7 @@ accuracy = false
 settings = {{ "load.min_duration_ms" = 100, "load.stage_timeout_s" = 300 }}
 """
 Kind = tuple[str, str, str, int]
-COMMAND = [sys.executable, "-P", "-c", "from mlbench.cli import main; main()"]
+COMMAND = [sys.executable, "-P", "-m", "mlbench"]
 
 
 def mlbench(suite: Path, results: Path) -> subprocess.Popen[bytes]:

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-MLBENCH = (sys.executable, "-c", "from mlbench.cli import main; main()")
+MLBENCH = (sys.executable, "-m", "mlbench")
 WORKLOADS = ("resnet50", "retinanet", "bert", "dlrm-v2", "gptj", "llama2-70b", "mixtral-8x7b", "stable-diffusion-xl")
 BY_DEFAULT, AGAIN = 3, 5
 

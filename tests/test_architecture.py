@@ -84,6 +84,7 @@ ROOMS = {
         "tuning",
     },
     "conformance": {"discovery", "execution", "loadgen", "scoring", "setting_descriptions", "toolkit", "tuning"},
+    "__main__": {"cli"},
     "cli": {
         "auditing",
         "cluster",

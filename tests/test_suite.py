@@ -234,8 +234,8 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
     file, results = suite_file(QUICK), tmp_path / "results"
     command = [
         sys.executable,
-        "-c",
-        "from mlbench.cli import main; main()",
+        "-m",
+        "mlbench",
         "run",
         "--suite",
         str(file),
@@ -265,7 +265,7 @@ def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(su
 def test_two_processes_that_make_one_suite_in_one_folder_make_each_run_once(suite_file, tmp_path):
     file, results = suite_file(QUICK), tmp_path / "results"
     arguments = ["run", "--suite", str(file), "--results", str(results), "--json"]
-    command = [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "mlbench", *arguments]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _ in range(2)]
     printed = [json.loads(process.communicate()[0]) for process in both]
     stored = sorted(folder.name for folder in runs_in(results))

@@ -123,7 +123,7 @@ def mlbench(installed):
     """Return a function that runs a command of mlbench where the workloads are installed."""
 
     def run(*arguments, **variables):
-        command = [sys.executable, "-c", "from mlbench.cli import main; main()", *map(str, arguments)]
+        command = [sys.executable, "-m", "mlbench", *map(str, arguments)]
         return subprocess.run(command, env=installed | variables, capture_output=True, text=True, check=False)
 
     return run

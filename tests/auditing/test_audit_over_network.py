@@ -15,7 +15,7 @@ from mlbench.errors import UsageError
 from mlbench.records.job_spec import NetworkSpec
 from mlbench.records.run_record import RunRecord
 
-MLBENCH = [sys.executable, "-c", "from mlbench.cli import main; main()"]
+MLBENCH = [sys.executable, "-m", "mlbench"]
 SERVED = ("brief", "--backend", "null", "--set", "backend.service_ms=2")
 NAMES = ("north", "south")
 STORED = Path(__file__).parents[1] / "data/records/nodes/resnet50-onnxruntime-Offline-network.json"

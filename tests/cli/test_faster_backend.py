@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-MLBENCH = [sys.executable, "-c", "from mlbench.cli import main; main()"]
+MLBENCH = [sys.executable, "-m", "mlbench"]
 
 
 @pytest.fixture

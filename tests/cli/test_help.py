@@ -35,6 +35,13 @@ def test_every_command_is_in_one_section():
     assert sorted(listed) == sorted(files) == sorted(OWN_COMMANDS) == sorted(COMMANDS)
 
 
+def test_a_module_starts_the_command_under_its_name():
+    said = subprocess.run(
+        [sys.executable, "-m", "mlbench", "show", "--help"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.startswith("Usage: mlbench show ")
+
+
 def test_help_lists_every_command_with_its_line_and_those_of_plugins_apart(monkeypatch):
     outside = Plugins(commands={"idle": click.Command("idle", short_help="Wait for work.")})
     monkeypatch.setattr(Plugins, "discover_commands", classmethod(lambda cls: outside))

@@ -39,7 +39,7 @@ def mlbench(begun, tmp_path_factory, pip_install):
     environment = {**os.environ, "PYTHONPATH": str(target), "MLBENCH_RESULTS": str(target / "results")}
 
     def run(*arguments):
-        command = [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments]
+        command = [sys.executable, "-m", "mlbench", *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     return run

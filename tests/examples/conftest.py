@@ -20,7 +20,7 @@ def mlbench(with_the_plugin):
     """Return a function that runs a command of mlbench where the module's example is installed."""
 
     def run(*arguments):
-        command = [sys.executable, "-c", "from mlbench.cli import main; main()", *arguments]
+        command = [sys.executable, "-m", "mlbench", *arguments]
         return subprocess.run(command, env=with_the_plugin, capture_output=True, text=True, check=False)
 
     return run

@@ -23,7 +23,6 @@ FORMS = (
     *("resnet50", "retinanet", "bert", "unet3d", "dlrm_v2", "gptj", "llama2_70b", "mixtral_8x7b"),
     "stable_diffusion_xl",
 )
-FETCH = "from mlbench.cli import main; main()"
 
 
 def contents(data):
@@ -50,7 +49,7 @@ def test_a_fetch_of_all_nine_that_is_killed_at_random_moments_ends_with_the_same
         environment = os.environ | {"MLBENCH_DATA": str(data)}
         words = ["fetch", *names, "--from", str(downloads)]
         return subprocess.Popen(
-            [sys.executable, "-c", FETCH, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-m", "mlbench", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
 
     with fetch(tmp_path / "whole") as unharmed:

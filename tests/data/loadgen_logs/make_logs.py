@@ -34,7 +34,7 @@ from mlbench.records.run_record import RunRecord, read
 
 HERE = Path(__file__).parent
 MACHINE = "bench-1"
-MLBENCH = (sys.executable, "-c", "from mlbench.cli import main; main()")
+MLBENCH = (sys.executable, "-m", "mlbench")
 TRIES = 3
 """How often a run or test is made until it passes: a busy machine makes one late or slow now and then."""
 BETWEEN_STARTS_S = 2.0

@@ -24,7 +24,7 @@ from typing import Any
 HERE = Path(__file__).parent
 
 MACHINE = "bench-1"
-MLBENCH = (sys.executable, "-c", "from mlbench.cli import main; main()")
+MLBENCH = (sys.executable, "-m", "mlbench")
 ON_NODES = ("-network", "-cluster")
 """How the names of runs end that two nodes answered."""
 NODES = ("north", "south")
