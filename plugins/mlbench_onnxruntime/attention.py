@@ -18,6 +18,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from mlbench import DECODE, NEXT, Graph
 from mlbench.toolkit import build_once, onnx_identity
+from mlbench_onnxruntime.rewriting import replace_nodes
 
 ROWS = "rows"
 """The name of the dimension of tokens there."""
@@ -87,7 +88,7 @@ def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
     for node in graph.node:
         if node.output[0] not in written:
             nodes += fused.get(node.output[0], [node])
-    _replace_nodes(graph, nodes)
+    replace_nodes(model, nodes)
     for value in (*graph.input, *graph.output):
         if value.name in state or value.name in written:
             value.type.tensor_type.shape.dim[0].dim_param = ROWS
@@ -173,15 +174,3 @@ def _fuse_layer(graph: GraphProto, layer: _Attention, shape: Sequence[int]) -> l
         ),
         reshape(name["flat_output"], "flat_output", made),
     ]
-
-
-def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    """Replace a graph's nodes, removing those whose results are unused."""
-    used = {value.name for value in graph.output}
-    kept: list[NodeProto] = []
-    for node in reversed(nodes):
-        if not used.isdisjoint(node.output):
-            kept.append(node)
-            used.update(node.input)
-    del graph.node[:]
-    graph.node.extend(reversed(kept))

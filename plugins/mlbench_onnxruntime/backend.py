@@ -106,9 +106,9 @@ class OnnxRuntime(GraphBackend):
         from mlbench_onnxruntime.stateless import BoundSession, HostSession
 
         if may_fuse and precision is Precision.FP32:
-            from mlbench_onnxruntime.convolutions import with_split_convolutions
+            from mlbench_onnxruntime.rewriting import with_cpu_operators
 
-            file = with_split_convolutions(file, graph)
+            file = with_cpu_operators(file, graph)
         session = self._session(file, graph, place)
         return HostSession(session, graph) if place.memory == "cpu" else BoundSession(session, graph, place)
 

@@ -14,14 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from mlbench import Graph
-from mlbench.toolkit import build_once, onnx_identity
-
-VOLUME_AXES = 5
-"""Batch, channels, depth, height and width."""
+from mlbench_onnxruntime.rewriting import infer_shapes
 
 OPSET = 18
 """The first with ``Col2Im``."""
@@ -45,25 +40,12 @@ class _Convolution(NamedTuple):
     """Height and width of the output."""
 
 
-def with_split_convolutions(file: Path, graph: Graph) -> Path:
-    """Return a graph's file with its narrow convolutions of volumes split by depth, kept in the cache; or as it is."""
-    if all(len(spec.shape) != VOLUME_AXES for spec in graph.inputs):
-        return file  # without reading it, which may be large
-    model = onnx.load(file, load_external_data=False)
-    if not _find_convolutions(model):
-        return file
-    is_large = any(map(onnx.external_data_helper.uses_external_data, model.graph.initializer))
-
-    def fill(folder: Path) -> None:
-        onnx.external_data_helper.load_external_data_for_model(model, os.fspath(file.parent))
-        split_convolutions(model)
-        onnx.save(model, folder / file.name, save_as_external_data=is_large, location=f"{file.name}.data")
-
-    return build_once("split_convolutions", [onnx_identity(graph, file), Path(__file__).read_text()], fill) / file.name
-
-
-def split_convolutions(model: ModelProto) -> int:
+def split_convolutions(model: ModelProto, folder: Path) -> int:
     """Split the narrow convolutions of volumes by depth, and return how many.
+
+    Args:
+        model: one for ONNX Runtime on a CPU; changed.
+        folder: where weights lie that are not inside the model.
 
     One convolution of the planes gives what each depth of the kernel makes of a plane, as channels: several times the
     rows in the matrix product, and as many times less to gather. ``Col2Im`` adds them up where they belong.
@@ -72,7 +54,7 @@ def split_convolutions(model: ModelProto) -> int:
     nodes: list[NodeProto] = []
     for node in model.graph.node:
         convolution = found.get(node.output[0])
-        nodes += _split(model.graph, convolution) if convolution else [node]
+        nodes += _split(model.graph, convolution, folder) if convolution else [node]
     del model.graph.node[:]
     model.graph.node.extend(nodes)  # weights that no node reads any more are dropped when the file is loaded
     return len(found)
@@ -86,13 +68,11 @@ def _find_convolutions(model: ModelProto) -> Sequence[_Convolution]:
     narrow = [node for node in model.graph.node if node.op_type == "Conv" and _is_narrow(node, weights)]
     if not narrow:
         return []
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    values = (*inferred.input, *inferred.output, *inferred.value_info)
-    shapes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in values}
+    shapes = infer_shapes(model)
     found = []
     for node in narrow:
         before, after = (shapes.get(name, [])[2:] for name in (node.input[0], node.output[0]))
-        if before and after and math.prod(before + after):  # a size of 0 is unknown
+        if before and after and math.prod((*before, *after)):  # a size of 0 is unknown
             bias = weights[node.input[2]] if len(node.input) > 2 else None
             plane = (after[1], after[2])
             found.append(_Convolution(node, weights[node.input[1]], bias, (before[0], after[0]), plane))
@@ -114,9 +94,9 @@ def _is_narrow(node: NodeProto, weights: Mapping[str, TensorProto]) -> bool:
     return bool(is_plain and first == spread == 1 and pads[0] == pads[3] < kernel[0])
 
 
-def _split(graph: GraphProto, found: _Convolution) -> list[NodeProto]:
+def _split(graph: GraphProto, found: _Convolution, folder: Path) -> list[NodeProto]:
     """Return the nodes that replace a convolution, and add their constants to the graph."""
-    weight = numpy_helper.to_array(found.weight)
+    weight = _values(found.weight, folder)
     outputs, inputs, depth, height, width = weight.shape
     told = {each.name: helper.get_attribute_value(each) for each in found.node.attribute}
     front, *pads = told.get("pads", [0] * 6)
@@ -132,7 +112,7 @@ def _split(graph: GraphProto, found: _Convolution) -> list[NodeProto]:
     }
     if found.bias is not None:  # to the depth that adds to its own plane, and so once to each
         bias = np.zeros((outputs, depth), np.float32)
-        bias[:, edge] = numpy_helper.to_array(found.bias)
+        bias[:, edge] = _values(found.bias, folder)
         constants["bias"] = bias.reshape(-1)
     made = found.node.output[0]
     name = {part: f"{made}_split_{part}" for part in (*constants, "planes", "flat", "sum")}
@@ -151,3 +131,10 @@ def _split(graph: GraphProto, found: _Convolution) -> list[NodeProto]:
         ),
         helper.make_node("Reshape", [name["sum"], name["shape"]], [made]),
     ]
+
+
+def _values(tensor: TensorProto, folder: Path) -> np.ndarray:
+    copy = TensorProto()
+    copy.CopyFrom(tensor)  # what is read from beside the file stays in the tensor, and would be written there again
+    values: np.ndarray = numpy_helper.to_array(copy, os.fspath(folder))
+    return values

@@ -1,11 +1,13 @@
 """Convolutions of volumes split by depth, against torch."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from mlbench_onnxruntime.backend import OnnxRuntime
-from mlbench_onnxruntime.convolutions import split_convolutions, with_split_convolutions
+from mlbench_onnxruntime.convolutions import split_convolutions
+from mlbench_onnxruntime.rewriting import with_cpu_operators
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph
@@ -60,7 +62,7 @@ def convolution(*, inputs=4, outputs=6, kernel=(3, 3, 3), has_bias=False, sides=
 
 def computed_by_torch(model, x: np.ndarray) -> np.ndarray:
     tensors = {each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy()) for each in model.graph.initializer}
-    (node,) = model.graph.node
+    node = model.graph.node[0]
     told = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
     return torch.nn.functional.conv3d(
         torch.from_numpy(x),
@@ -104,7 +106,7 @@ def test_a_narrow_convolution_of_volumes_gives_the_same_split_by_depth(case, bat
 
     model, x = convolution(**CASES[case]), drawn(batch)
     expected = computed_by_torch(model, x)
-    assert split_convolutions(model) == 1
+    assert split_convolutions(model, Path()) == 1
     assert [node.op_type for node in model.graph.node] == ["Conv", "Reshape", "Col2Im", "Reshape"]
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(["y"], {"x": x})[0], expected, atol=1e-4)
@@ -114,7 +116,7 @@ def test_a_narrow_convolution_of_volumes_gives_the_same_split_by_depth(case, bat
 def test_any_other_convolution_is_left_as_it_is(case):
     model = convolution(**OTHERS[case])
     before = model.SerializeToString()
-    assert split_convolutions(model) == 0
+    assert split_convolutions(model, Path()) == 0
     assert model.SerializeToString() == before
 
 
@@ -131,21 +133,29 @@ def test_convolutions_are_split_in_fp32_where_sessions_may_rewrite_graphs(
     backend = backend.with_options(replace(backend.options, threads=1, optimization=optimization))
     found = backend.compile(FileGraph(tmp_path / "convolution.onnx"), precision)({"x": x})["y"]
     np.testing.assert_allclose(found, computed_by_torch(model, x), atol=0.05 if precision is Precision.FP16 else 1e-4)
-    assert (cache / "split_convolutions").exists() == is_split
+    assert any(cache.glob("rewritten/*/convolution.onnx")) == is_split
 
 
-def test_weights_beside_a_file_stay_beside_it(cache, tmp_path):
+def test_weights_beside_a_file_are_shared_with_the_file_that_is_made_of_it(cache, tmp_path):
     model, x = convolution(**CASES["padded"]), drawn(2)
-    expected, file = computed_by_torch(model, x), tmp_path / "convolution.onnx"
+    model.graph.node[0].output[0] = "z"
+    model.graph.node.append(onnx.helper.make_node("Add", ["z", "added"], ["y"]))
+    added = np.random.default_rng(9).standard_normal((6, *SIDES), dtype=np.float32)
+    expected, file = computed_by_torch(model, x) + added, tmp_path / "convolution.onnx"
+    model.graph.initializer.append(onnx.numpy_helper.from_array(added, "added"))
     onnx.save(model, file, save_as_external_data=True, location="weights", size_threshold=0)
-    graph = FileGraph(file)
-    changed = with_split_convolutions(file, graph)
-    stored = onnx.load(changed, load_external_data=False).graph.initializer
-    assert any(map(onnx.external_data_helper.uses_external_data, stored))
-    np.testing.assert_allclose(OnnxRuntime().compile(graph, Precision.FP32)({"x": x})["y"], expected, atol=1e-4)
+    before = (tmp_path / "weights").read_bytes()
+    changed = with_cpu_operators(file, FileGraph(file))
+    assert changed != file
+    assert (changed.parent / "weights").samefile(tmp_path / "weights")
+    np.testing.assert_allclose(
+        OnnxRuntime().compile(FileGraph(file), Precision.FP32)({"x": x})["y"], expected, atol=1e-4
+    )
+    assert (tmp_path / "weights").read_bytes() == before
 
 
-def test_a_graph_of_no_volumes_is_not_read(tmp_path):
-    graph = FileGraph(tmp_path / "missing.onnx")
-    graph.inputs = (replace(graph.inputs[0], shape=(1, 4, 6, 7)),)
-    assert with_split_convolutions(tmp_path / "missing.onnx", graph) == tmp_path / "missing.onnx"
+def test_a_file_without_anything_to_replace_is_used_as_it_is(cache, tmp_path):
+    file = tmp_path / "convolution.onnx"
+    onnx.save(convolution(**OTHERS["strided in depth"]), file)
+    assert with_cpu_operators(file, FileGraph(file)) == file
+    assert with_cpu_operators(file, FileGraph(file)) == file
