@@ -121,6 +121,7 @@ ALWAYS = {
     "documents",
     "engine_statistics",
     "errors",
+    "field_docs",
     "lazy_names",
     "folders",
     "installed",
