@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import math
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from mlbench.field_docs import read_field_docs
 from mlbench.tuning import CORE_TEMPLATES, fields_of
 
 if TYPE_CHECKING:
@@ -54,7 +51,8 @@ class SettingGroup:
 
 
 def first_sentence(text: str) -> str:
-    """Return a text up to the end of its first sentence."""
+    """Return a text up to the end of its first sentence, on one line."""
+    text = " ".join(text.split())
     return text.partition(". ")[0].removesuffix(".") + "." if text else ""
 
 
@@ -66,7 +64,7 @@ def describe_group(prefix: str, template: Any, reader: str) -> SettingGroup:
         reader=reader,
         source=f"{kind.__module__}.{kind.__qualname__}",
         settings=tuple(
-            _describe(key, wanted, default, texts.get(key.removeprefix(f"{prefix}."), ""))
+            _describe(key, wanted, default, " ".join(texts.get(key.removeprefix(f"{prefix}."), "").split()))
             for key, (wanted, default) in fields_of({prefix: template})
         ),
     )
@@ -78,22 +76,6 @@ def describe_all(backends: Mapping[str, Backend], workloads: Mapping[str, Worklo
     groups += [describe_group("backend", each.options, f"backend {name}") for name, each in backends.items()]
     groups += [describe_group("workload", each.options, f"workload {name}") for name, each in workloads.items()]
     return [group for group in groups if group.settings]
-
-
-def read_field_docs(kind: type) -> dict[str, str]:
-    """Return the docstrings below the fields of a class and of those it inherits from, each as one line of text."""
-    return {name: text for each in reversed(kind.__mro__) for name, text in _own_docs(each)}
-
-
-def _own_docs(kind: type) -> Iterator[tuple[str, str]]:
-    try:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    except (OSError, TypeError, SyntaxError, ValueError):  # there is no source, or not of one class
-        return
-    for field, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                yield name, " ".join(text.split())
 
 
 def _describe(key: str, wanted: Any, default: Any, text: str) -> SettingDescription:

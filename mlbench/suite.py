@@ -30,6 +30,7 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import first_problem, read_toml
 from mlbench.errors import DataError, UsageError
+from mlbench.field_docs import json_schema_of
 from mlbench.records.run_folder import Claim, TakenError
 from mlbench.records.run_names import names_in
 from mlbench.records.run_record import RunRecord, read
@@ -59,7 +60,7 @@ Names = Annotated[list[str], BeforeValidator(_as_list)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SuiteEntry(_Part):
@@ -313,7 +314,7 @@ def _kind(run: RunRequest | RunRecord) -> tuple[str, ...]:
 
 def schema_text() -> str:
     """Return the JSON Schema of suite files."""
-    return json.dumps(Suite.model_json_schema(), indent=2) + "\n"
+    return json_schema_of(Suite, "validation")
 
 
 if __name__ == "__main__":

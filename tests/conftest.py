@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.execution.compile_cache import build_once
 from mlbench.records.environment import observe_environment
 from mlbench.records.node_record import NodeRecord, ReachedNodeRecord
 from mlbench.records.run_record import RunRecord
@@ -162,13 +163,15 @@ def reached(node):
 
 
 @pytest.fixture(scope="session")
-def one_run(tmp_path_factory):
-    """A run of the null backend, made once; zeros are not the right labels, so it is not accurate."""
-    results = tmp_path_factory.mktemp("runs")
-    request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--results", str(results)]
-    done = CliRunner().invoke(main, request)
-    assert done.exit_code == 1, done.output
-    (folder,) = results.iterdir()
+def one_run(cache):
+    """A run of the null backend, made once for all processes; zeros are not the right labels, so it is not accurate."""
+
+    def make(results):
+        request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--results", str(results)]
+        done = CliRunner().invoke(main, request)
+        assert done.exit_code == 1, done.output
+
+    (folder,) = build_once("one_run", "", make).glob("2*")
     return folder
 
 

@@ -122,6 +122,7 @@ ALWAYS = {
     "documents",
     "engine_statistics",
     "errors",
+    "field_docs",
     "lazy_names",
     "folders",
     "installed",

@@ -106,7 +106,8 @@ def _results(context: click.Context) -> Path:
 
 def _keys(context: click.Context) -> Iterator[tuple[str, str]]:
     """Yield each key once, with the first sentence on it."""
-    from mlbench.setting_descriptions import first_sentence, read_field_docs
+    from mlbench.field_docs import read_field_docs
+    from mlbench.setting_descriptions import first_sentence
     from mlbench.tuning import fields_of
 
     seen = set()

@@ -77,7 +77,7 @@ class Export:
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class TensorDocument(_Document):

@@ -15,7 +15,7 @@ from mlbench.rules.tiers import RunLimits
 class _RebuiltPart(BaseModel):
     """Frozen; values from a log may be of any kind, as they are to be compared with the record's."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class RebuiltRule(RuleRecord):

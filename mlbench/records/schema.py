@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from mlbench.field_docs import json_schema_of
 from mlbench.records.run_record import RunRecord
 
 SCHEMA_FILE = Path(__file__).with_name("run_record.schema.json")
@@ -12,7 +12,7 @@ SCHEMA_FILE = Path(__file__).with_name("run_record.schema.json")
 
 def schema_text() -> str:
     """Return the schema of what is stored, as JSON."""
-    return json.dumps(RunRecord.model_json_schema(mode="serialization"), indent=2) + "\n"
+    return json_schema_of(RunRecord, "serialization")
 
 
 if __name__ == "__main__":

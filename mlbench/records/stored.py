@@ -19,9 +19,7 @@ from mlbench.runtime_facts import runtime_from_json, runtime_to_json
 class Stored(BaseModel):
     """Frozen, without undeclared fields; can be created from any object with the same attributes."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", from_attributes=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True, allow_inf_nan=False)
 
 
 def _null_for_no_number(value: Any) -> Any:

@@ -12,7 +12,7 @@ from mlbench.requests import combinations
 from mlbench.rules.entry_demand import EntryDemand
 from mlbench.rules.official import Category
 
-NULL = ("--backend", "null", "--scenario", "SingleStream")
+NULL = ("--backend", "null", "--scenario", "SingleStream", "--set", "backend.delay_ms=1")
 
 
 def cli(*arguments):
@@ -72,6 +72,7 @@ workload = "resnet50"
 backend = "null"
 scenario = "SingleStream"
 division = "open"
+settings = { "backend.delay_ms" = 1 }
 """)
     first, second = (cli("run", "--suite", suite, "--results", tmp_path / "results", "--json") for _ in range(2))
     assert (first.exit_code, second.exit_code) == (0, 0), first.output
