@@ -29,6 +29,7 @@ CASES = {
 OTHERS = {
     "few inputs": {"inputs": 1},
     "many outputs": {"inputs": 64, "outputs": 64},
+    "much to add up": {"inputs": 32, "outputs": 32, "sides": (128, 128, 128)},
     "strided in depth": {"strides": [2, 1, 1]},
     "dilated in depth": {"dilations": [2, 1, 1]},
     "padded on one side": {"pads": [1, 0, 0, 0, 0, 0]},
