@@ -256,8 +256,13 @@ def test_latencies_at_different_rates_are_not_divided(stored_run):
         at_a_rate(stored_run, "resnet50-pytorch-Server", number, backend, target_qps)
         for number, (backend, target_qps) in enumerate({"pytorch": 20.0, "onnxruntime": 40.0}.items())
     ]
-    (row,) = rows_of(speedup_table(of(*runs)))
+    assert speedup_table(of(*runs)) is None
+    offline = [
+        stored_run("resnet50-pytorch-Offline", 2 + number, backend=each.backend) for number, each in enumerate(runs)
+    ]
+    (row,) = rows_of(speedup_table(of(*runs, *offline)))
     assert (row["Server"].text, row["Server"].detail) == (DASH, "at other rates")
+    assert row["Offline"].text == "1.00 \N{MULTIPLICATION SIGN}"
 
 
 def test_a_language_model_has_a_ratio_for_the_first_token_and_one_for_the_others(stored_run):

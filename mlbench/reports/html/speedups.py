@@ -27,7 +27,7 @@ def speedup_table(summary: Summary) -> HtmlTable | None:
         base, *others = by_series
         for series in others:
             cells = _cells(by_series[base], by_series[series])
-            if cells:
+            if any(cell.order is not None for cell in cells.values()):  # of a curve all points have rates of their own
                 shown = [cells.get(name, NOTHING) for name in summary.scenarios]
                 rows.append([workload, TableCell(series, detail=f"against {base}"), *shown])
     if not rows:

@@ -154,7 +154,7 @@ def accuracy_figure(combinations: Sequence[Combination], palette: Palette) -> Fi
     space = 0.06 * (high - low)
     share = (
         altair.X("share:Q")
-        .title("percent of the reference model's score; | target")
+        .title("% of the reference's score; | target")
         .scale(domain=[low - space, high + space], nice=False)
         .axis(tickCount=5)
     )
