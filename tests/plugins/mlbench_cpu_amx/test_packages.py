@@ -24,13 +24,6 @@ pytestmark = [
 WIDTH = 256
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def doubling_graph() -> ModuleGraph:
     """y = 2 x, as a matrix product large enough for oneDNN."""
 
