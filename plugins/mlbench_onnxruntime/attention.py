@@ -18,7 +18,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from mlbench import DECODE, NEXT, Graph
 from mlbench.toolkit import build_once, onnx_identity
-from mlbench_onnxruntime.rewriting import replace_nodes
+from mlbench_onnxruntime.nodes import replace_nodes
 
 ROWS = "rows"
 """The name of the dimension of tokens there."""

@@ -106,7 +106,7 @@ class OnnxRuntime(GraphBackend):
         from mlbench_onnxruntime.stateless import BoundSession, HostSession
 
         if may_fuse and precision is Precision.FP32:
-            from mlbench_onnxruntime.rewriting import with_cpu_operators
+            from mlbench_onnxruntime.cpu_operators import with_cpu_operators
 
             file = with_cpu_operators(file, graph)
         session = self._session(file, graph, place)

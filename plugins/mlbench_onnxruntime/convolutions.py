@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from mlbench_onnxruntime.rewriting import infer_shapes
+from mlbench_onnxruntime.nodes import infer_shapes
 
 OPSET = 18
 """The first with ``Col2Im``."""

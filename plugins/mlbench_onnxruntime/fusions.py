@@ -13,7 +13,7 @@ import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from mlbench_onnxruntime.rewriting import infer_shapes, is_outside, replace_nodes
+from mlbench_onnxruntime.nodes import infer_shapes, is_outside, replace_nodes
 
 DOMAIN = "com.microsoft"
 """ONNX Runtime's own operators."""

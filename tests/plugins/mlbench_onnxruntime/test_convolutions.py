@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_onnxruntime.convolutions import split_convolutions
-from mlbench_onnxruntime.rewriting import with_cpu_operators
+from mlbench_onnxruntime.cpu_operators import with_cpu_operators
 
 from mlbench import Dim, Precision, TensorSpec
 from mlbench.toolkit import ModuleGraph
