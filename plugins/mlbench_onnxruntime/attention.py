@@ -18,13 +18,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from mlbench import DECODE, NEXT, Graph
 from mlbench.toolkit import build_once, onnx_identity
-from mlbench_onnxruntime.nodes import replace_nodes
+from mlbench_onnxruntime.nodes import DOMAIN, import_domain, replace_nodes, sources
 
 ROWS = "rows"
 """The name of the dimension of tokens there."""
-
-DOMAIN = "com.microsoft"
-"""ONNX Runtime's own operators."""
 
 
 def with_fused_attention(file: Path, graph: Graph) -> Path:
@@ -44,7 +41,7 @@ def with_fused_attention(file: Path, graph: Graph) -> Path:
         onnx.external_data_helper.load_external_data_for_model(model, os.fspath(file.parent))
         onnx.save(model, folder / file.name, save_as_external_data=is_large, location=f"{file.name}.data")
 
-    return build_once("fused_attention", [onnx_identity(graph, file), Path(__file__).read_text()], fill) / file.name
+    return build_once("fused_attention", [onnx_identity(graph, file), sources("attention.py")], fill) / file.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +89,7 @@ def fuse_attention(model: ModelProto, state: Collection[str]) -> bool:
     for value in (*graph.input, *graph.output):
         if value.name in state or value.name in written:
             value.type.tensor_type.shape.dim[0].dim_param = ROWS
-    if all(opset.domain != DOMAIN for opset in model.opset_import):  # a quantised file may have it
-        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    import_domain(model)
     return True
 
 

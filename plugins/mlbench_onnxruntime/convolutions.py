@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from mlbench_onnxruntime.nodes import infer_shapes
+from mlbench_onnxruntime.nodes import infer_shapes, replace_nodes
 
 OPSET = 18
 """The first with ``Col2Im``."""
@@ -58,8 +58,7 @@ def split_convolutions(model: ModelProto, folder: Path) -> int:
     for node in model.graph.node:
         convolution = found.get(node.output[0])
         nodes += _split(model.graph, convolution, folder) if convolution else [node]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)  # weights that no node reads any more are dropped when the file is loaded
+    replace_nodes(model, nodes)  # weights that no node reads any more are dropped when the file is loaded
     return len(found)
 
 

@@ -13,12 +13,10 @@ from mlbench import Graph
 from mlbench.toolkit import build_once, onnx_identity
 from mlbench_onnxruntime.convolutions import split_convolutions
 from mlbench_onnxruntime.fusions import fuse_operators
+from mlbench_onnxruntime.nodes import sources
 
 PLACE = "location"
 """The key under which a tensor names the file that its values lie in."""
-
-SOURCES = ("cpu_operators.py", "nodes.py", "convolutions.py", "fusions.py")
-"""The modules that decide what is written."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +42,8 @@ def with_cpu_operators(file: Path, graph: Graph) -> Path:
                 _share(file.parent / name, folder / name)
             onnx.save(model, folder / file.name)
 
-    sources = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in SOURCES]
-    made = build_once("rewritten", [onnx_identity(graph, file), onnx.__version__, sources], fill) / file.name
+    texts = sources("cpu_operators.py", "convolutions.py", "fusions.py")
+    made = build_once("rewritten", [onnx_identity(graph, file), onnx.__version__, texts], fill) / file.name
     return made if made.exists() else file
 
 

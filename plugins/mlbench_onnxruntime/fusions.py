@@ -13,10 +13,7 @@ import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from mlbench_onnxruntime.nodes import infer_shapes, is_outside, replace_nodes
-
-DOMAIN = "com.microsoft"
-"""ONNX Runtime's own operators."""
+from mlbench_onnxruntime.nodes import DOMAIN, import_domain, infer_shapes, is_outside, replace_nodes
 
 REARRANGING = frozenset({"Mul", "Reshape", "Transpose"})
 """What lies between a projection and the products of attention."""
@@ -46,8 +43,7 @@ def fuse_operators(model: ModelProto) -> int:
     if fused:
         nodes = [fused.get(node.output[0], node) for node in model.graph.node]
         replace_nodes(model, nodes)
-        if all(opset.domain != DOMAIN for opset in model.opset_import):
-            model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+        import_domain(model)
     return len(fused)
 
 

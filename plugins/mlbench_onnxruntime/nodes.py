@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
+
+DOMAIN = "com.microsoft"
+"""ONNX Runtime's own operators."""
 
 LARGE = 1024
 """Bytes; no tensor of more decides a shape."""
@@ -44,3 +48,14 @@ def replace_nodes(model: ModelProto, nodes: Sequence[NodeProto]) -> None:
             used.update(node.input)
     del model.graph.node[:]
     model.graph.node.extend(reversed(kept))
+
+
+def import_domain(model: ModelProto) -> None:
+    """Let a model have operators of ONNX Runtime's own; a quantised one may have them already."""
+    if all(opset.domain != DOMAIN for opset in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+
+
+def sources(*names: str) -> list[str]:
+    """Return the texts of modules of this plugin, and of this one: what is made by them is kept under them."""
+    return [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in (*names, "nodes.py")]

@@ -1,5 +1,6 @@
 """Convolutions of volumes split by depth, against torch."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from mlbench_onnxruntime.convolutions import split_convolutions
 from mlbench_onnxruntime.cpu_operators import with_cpu_operators
 
 from mlbench import Dim, Precision, TensorSpec
-from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit import OnnxFileGraph
 
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
@@ -75,19 +76,15 @@ def computed_by_torch(model, x: np.ndarray) -> np.ndarray:
     ).numpy()
 
 
-class FileGraph(ModuleGraph):
-    """A graph that is an ONNX file already, so that nothing needs to be exported."""
-
-    def __init__(self, file) -> None:
-        batch = Dim(name="batch", smallest=1, usual=2, largest=8)
-        super().__init__(
-            "convolution",
-            inputs=(TensorSpec(name="x", shape=(batch, 4, *SIDES), dtype="float32"),),
-            outputs=(TensorSpec(name="y", shape=(batch, 6, *SIDES), dtype="float32"),),
-            build=None,
-            fingerprint="convolution",
-        )
-        self.onnx = lambda: file
+def graph_of(file: Path) -> OnnxFileGraph:
+    batch = Dim(name="batch", smallest=1, usual=2, largest=8)
+    return OnnxFileGraph(
+        "convolution",
+        file,
+        md5=hashlib.md5(file.read_bytes()).hexdigest(),
+        inputs=(TensorSpec(name="x", shape=(batch, 4, *SIDES), dtype="float32"),),
+        outputs=(TensorSpec(name="y", shape=(batch, 6, *SIDES), dtype="float32"),),
+    )
 
 
 @pytest.fixture
@@ -132,7 +129,7 @@ def test_convolutions_are_split_in_fp32_where_sessions_may_rewrite_graphs(
     onnx.save(model, tmp_path / "convolution.onnx")
     backend = OnnxRuntime()
     backend = backend.with_options(replace(backend.options, threads=1, optimization=optimization))
-    found = backend.compile(FileGraph(tmp_path / "convolution.onnx"), precision)({"x": x})["y"]
+    found = backend.compile(graph_of(tmp_path / "convolution.onnx"), precision)({"x": x})["y"]
     np.testing.assert_allclose(found, computed_by_torch(model, x), atol=0.05 if precision is Precision.FP16 else 1e-4)
     assert any(cache.glob("rewritten/*/convolution.onnx")) == is_split
 
@@ -146,11 +143,11 @@ def test_weights_beside_a_file_are_shared_with_the_file_that_is_made_of_it(cache
     model.graph.initializer.append(onnx.numpy_helper.from_array(added, "added"))
     onnx.save(model, file, save_as_external_data=True, location="weights", size_threshold=0)
     before = (tmp_path / "weights").read_bytes()
-    changed = with_cpu_operators(file, FileGraph(file))
+    changed = with_cpu_operators(file, graph_of(file))
     assert changed != file
     assert (changed.parent / "weights").samefile(tmp_path / "weights")
     np.testing.assert_allclose(
-        OnnxRuntime().compile(FileGraph(file), Precision.FP32)({"x": x})["y"], expected, atol=1e-4
+        OnnxRuntime().compile(graph_of(file), Precision.FP32)({"x": x})["y"], expected, atol=1e-4
     )
     assert (tmp_path / "weights").read_bytes() == before
 
@@ -158,5 +155,5 @@ def test_weights_beside_a_file_are_shared_with_the_file_that_is_made_of_it(cache
 def test_a_file_without_anything_to_replace_is_used_as_it_is(cache, tmp_path):
     file = tmp_path / "convolution.onnx"
     onnx.save(convolution(**OTHERS["strided in depth"]), file)
-    assert with_cpu_operators(file, FileGraph(file)) == file
-    assert with_cpu_operators(file, FileGraph(file)) == file
+    assert with_cpu_operators(file, graph_of(file)) == file
+    assert with_cpu_operators(file, graph_of(file)) == file
