@@ -2,4 +2,5 @@
 
 from mlbench.cli import main
 
-main(prog_name="mlbench")
+if __name__ == "__main__":
+    main(prog_name="mlbench")

@@ -76,6 +76,8 @@ class Graph(ABC):
 
     name: str
     inputs: tuple[TensorSpec, ...]
+    """Where all inputs and outputs have one varying first axis in common, its rows do not depend on each other: a
+    backend may compute them in any company, and among rows that it added."""
     outputs: tuple[TensorSpec, ...]
     state: tuple[TensorSpec, ...] = ()
     """Tensors that live on the device between calls and that a call updates in place (a key-value cache).

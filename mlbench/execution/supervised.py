@@ -90,7 +90,8 @@ class SupervisedProcess:
             request = ForkRequest(function=function, environment=environment, folder=os.getcwd())
             return server.start(request, descriptors) if server else None
         except OSError as error:
-            level = logging.INFO if server and server.refuses() else logging.WARNING  # the first is as it should be
+            # some modules can only be imported by each run itself: no fault, unlike a server that ended
+            level = logging.INFO if server and server.refuses() else logging.WARNING
             message = "a run's process is a new interpreter and no fork of one with %s: %s"
             logger.log(level, message, ", ".join(modules), error)
             return None

@@ -223,6 +223,7 @@ MANY = Dim(name="batch", smallest=1, usual=2048, largest=16_384)
         ([(BATCH, 3), (1,)], [(BATCH, 10)], False),  # a tensor of all rows
         ([(BATCH, 3)], [(10,)], False),  # of all rows, too: a sum
         ([(2, 3)], [(2, 3)], False),
+        ([()], [(BATCH, 3)], False),
         ([(MANY, 3)], [(MANY, 1)], False),  # large batches take longer than starting them
     ],
 )

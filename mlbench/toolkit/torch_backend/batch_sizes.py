@@ -13,14 +13,10 @@ MOST_ROWS = 1024
 def has_batches(graph: Graph) -> bool:
     """Return whether calls differ in nothing but the number of rows, the same in all tensors, and have few of them."""
     shapes = [spec.shape for spec in (*graph.inputs, *graph.outputs)]
-    rows = shapes[0][0]
-    varying = {size for shape in shapes for size in shape[1:] if isinstance(size, Dim)}
-    return (
-        isinstance(rows, Dim)
-        and rows.largest <= MOST_ROWS
-        and all(shape[:1] == (rows,) for shape in shapes)
-        and not varying
-    )
+    rows = shapes[0][0] if shapes[0] else None
+    varying = [size for shape in shapes for size in shape[1:] if isinstance(size, Dim)]
+    is_shared = all(shape[:1] == (rows,) for shape in shapes)
+    return isinstance(rows, Dim) and rows.largest <= MOST_ROWS and is_shared and not varying
 
 
 class BatchSizes:

@@ -204,7 +204,7 @@ class ReplayedBatches:
         """Compute the outputs; the next call may overwrite them."""
         rows = len(inputs[0])
         size = self._sizes.serving(rows) or self._recorded(inputs)
-        if not size:
+        if size is None:
             return self._compute(inputs)
         batch = self._batches[size]
         for fixed, given in zip(batch.inputs, inputs, strict=True):
@@ -212,19 +212,19 @@ class ReplayedBatches:
         batch.recording.replay()
         return [tensor[:rows] for tensor in batch.recording.outputs]
 
-    def _recorded(self, inputs: Tensors) -> int:
-        """Record a call, if its size came before, and return that; 0 if it did not, or cannot be recorded."""
+    def _recorded(self, inputs: Tensors) -> int | None:
+        """Record a call, if its size came before, and return that; None if it did not, or cannot be recorded."""
         size = len(inputs[0])
         if size not in self._seen or self._is_refused or len(self._sizes) >= MOST_RECORDED:
             self._seen.add(size)
-            return 0
+            return None
         fixed, beside = [tensor.clone() for tensor in inputs], next(iter(self._batches.values()), None)
         try:
             recording = self._record(lambda: self._compute(fixed), beside.recording if beside else None)
         except RuntimeError as error:
             logger.info("batches cannot be recorded, and run as usual: %s", first_line(error))
             self._is_refused = True
-            return 0
+            return None
         self._batches[size] = _Batch(fixed, recording)
         self._sizes.add(size)
         return size
