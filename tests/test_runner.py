@@ -10,10 +10,7 @@ from click.testing import CliRunner
 
 from mlbench import EngineStatistics, RuntimeFacts
 from mlbench.cli import main
-from mlbench.discovery import Plugins
 from mlbench.records.run_record import RunRecord, read
-from mlbench.requests import RunRequest, resolve
-from mlbench.runner import run_benchmark
 
 pytestmark = pytest.mark.slow
 
@@ -436,23 +433,3 @@ def test_random_weights_make_no_claim_of_accuracy(mlbench, tmp_path, workload):
     assert record.verdict.is_accurate is None
     assert "random weights have no accuracy to claim" in record.verdict.not_applied["accuracy"]
     assert done.exit_code == (0 if record.verdict.is_valid else 1)
-
-
-def test_a_run_has_the_settings_that_its_request_was_resolved_with(tmp_path, monkeypatch):
-    system = tmp_path / "system.toml"
-    monkeypatch.setenv("MLBENCH_SETTINGS", str(system))
-    system.write_text("[[settings]]\nbackend.delay_ms = 1.0\n")
-    plugins = Plugins.discover()
-    request = RunRequest(
-        workload="resnet50",
-        backend="null",
-        scenario="SingleStream",
-        wants_accuracy=False,
-        overrides={"load.min_duration_ms": "50"},
-        results=tmp_path / "results",
-    )
-    resolved = resolve(request, plugins)
-    system.write_text("[[settings]]\nbackend.delay_ms = 2.0\n")
-    record = run_benchmark(resolved, plugins)
-    assert record.settings["backend.delay_ms"].value == 1.0
-    assert record.settings["backend.delay_ms"].layer == f"system {system}"

@@ -11,6 +11,7 @@ from mlbench.discovery import Plugins
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.records.environment import observe_environment
 from mlbench.requests import RunRequest, resolve
+from mlbench.runner import run_benchmark
 from mlbench.started_run import StartedRun
 
 
@@ -46,3 +47,24 @@ def test_a_slow_look_at_the_machine_counts_as_part_of_the_run(plugins, tmp_path,
     crash = Failure(kind=FailureKind.CRASH, message="SIGSEGV", stage="warm-up", log_tail="")
     record = started.record(crash, tmp_path / "log.txt", {})
     assert record.duration_ns >= (measured - record.created).total_seconds() * 1e9
+
+
+@pytest.mark.slow
+def test_a_run_has_the_settings_that_its_request_was_resolved_with(tmp_path, monkeypatch):
+    system = tmp_path / "system.toml"
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(system))
+    system.write_text("[[settings]]\nbackend.delay_ms = 1.0\n")
+    plugins = Plugins.discover()
+    request = RunRequest(
+        workload="resnet50",
+        backend="null",
+        scenario="SingleStream",
+        wants_accuracy=False,
+        overrides={"load.min_duration_ms": "50"},
+        results=tmp_path / "results",
+    )
+    resolved = resolve(request, plugins)
+    system.write_text("[[settings]]\nbackend.delay_ms = 2.0\n")
+    record = run_benchmark(resolved, plugins)
+    assert record.settings["backend.delay_ms"].value == 1.0
+    assert record.settings["backend.delay_ms"].layer == f"system {system}"
