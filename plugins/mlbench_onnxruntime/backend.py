@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -152,7 +153,7 @@ class OnnxRuntime(GraphBackend):
         import onnxruntime
 
         settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = self.options.threads
+        settings.intra_op_num_threads = self.options.threads or _default_threads()
         settings.inter_op_num_threads = 1
         settings.graph_optimization_level = getattr(
             onnxruntime.GraphOptimizationLevel, LEVELS[self.options.optimization]
@@ -170,6 +171,16 @@ class OnnxRuntime(GraphBackend):
         check_placement(place, graph.name, found)
         self._operators[graph.name] = {name: sum(kinds.values()) for name, kinds in found.items()}
         return session
+
+
+def _default_threads() -> int:
+    """Return how many threads a session has where none is set: 0, ONNX Runtime's own choice, on a whole machine.
+
+    It counts the machine's cores and binds a thread to each, whichever of them this process may use: under ``taskset``
+    its threads would run on the cores of others. A number that is given binds none.
+    """
+    is_whole = not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) == os.cpu_count()
+    return 0 if is_whole else cores_each(1)
 
 
 def _further_options(place: Place, graph: Graph, path: Path) -> Mapping[str, str]:

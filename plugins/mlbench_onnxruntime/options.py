@@ -23,7 +23,8 @@ class OnnxRuntimeOptions:
     provider_options: Mapping[str, str] = field(default_factory=dict)
     """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
-    """Threads per operator; 0: one per physical core, shared out among ``execution.workers``."""
+    """Threads per operator; 0: one per physical core that the process may use, shared out among
+    ``execution.workers``."""
     optimization: Annotated[Literal["none", "basic", "extended", "all"], Tunable(("basic", "extended", "all"))] = "all"
     """How far a session rewrites the graph when it loads."""
     spinning: Annotated[bool, Tunable((False, True))] = False

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +71,29 @@ def backend(**options) -> OnnxRuntime:
 
 def inputs(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (8, 4)).astype(np.float32)
+
+
+ON_ONE_PROCESSOR = """
+import os, sys, time
+from pathlib import Path
+allowed = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {allowed})
+import onnxruntime
+from mlbench_onnxruntime.backend import OnnxRuntime
+from mlbench import Precision
+from mlbench.toolkit import OnnxFileGraph
+made = OnnxRuntime().compile(OnnxFileGraph("product", Path(sys.argv[1]), md5="", inputs=(), outputs=()), Precision.FP32)
+time.sleep(0.3)  # a thread binds itself once it has begun
+threads = os.listdir("/proc/self/task")
+print(set().union(*(os.sched_getaffinity(int(thread)) for thread in threads)) - {allowed})
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor")
+def test_a_session_stays_on_the_processors_that_its_process_may_use(product: Path):
+    """ONNX Runtime's own choice of threads binds one to each core of the machine, also under ``taskset``."""
+    command = [sys.executable, "-c", ON_ONE_PROCESSOR, str(product)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("name", ["cpu", "CPU", "CPUExecutionProvider"])
