@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import shutil
 import time
@@ -55,6 +56,10 @@ _MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a 
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
 _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
+_LONG_OFFLINE_MARGIN = (
+    1.1  # on top of LoadGen's own tenth: a trial was seen to say too much, and half of ten minutes is long
+)
+_LONG_MS = 60_000
 _GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
@@ -201,9 +206,10 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
     """
     share = _USUAL_SHARE if load.server_load == "auto" else load.server_load
     served_per_s = share * pace.sustained_per_s
-    offered_per_s = min(_OFFLINE_MARGIN * pace.rate_per_s, max(_GUESSED_MOST_QPS, _OFFLINE_MARGIN * seen_qps))
-    is_offline = limits.offline_min_samples is not None
     min_duration_ms = load.min_duration_ms or limits.min_duration_ms
+    margin = _LONG_OFFLINE_MARGIN if min_duration_ms >= _LONG_MS else _OFFLINE_MARGIN
+    offered_per_s = min(margin * pace.rate_per_s, max(_GUESSED_MOST_QPS, margin * seen_qps))
+    is_offline = limits.offline_min_samples is not None
     expected_ns = pace.fastest_ns
     if not limits.equal_issue:  # for that LoadGen sends all queries that it prepared
         shortest_ns = 2 * min_duration_ms * 1_000_000 // _MOST_QUERIES
@@ -265,36 +271,46 @@ class _Tests:
     def drive_performance(
         self, pace: SpeedEstimate, section: AbstractContextManager[object]
     ) -> tuple[Traffic, LoadSettings, OrderedEngine | None]:
-        """Measure; if LoadGen ran out of samples early, measure again at the observed speed, a few times at most.
+        """Measure; measure again, a few times at most, where the settings that mlbench chose were wrong.
 
         LoadGen prepares its samples beforehand, by an estimated rate, and a trial on a busy machine estimates too low;
-        so does a short test whose first query was slow. A rate given by the user is kept. A test with invalid replies
-        is never repeated: the next one might hide them.
+        so does a short test whose first query was slow. In Server the rate that a probe held may be too high for the
+        whole test. What the user gave is kept. A test with invalid replies is never repeated: the next one might hide
+        them.
         """
-        given = self._with_held_rate(pace)
-        load = _fill_load(given, self.limits, pace)
-        for left in reversed(range(_MOST_TESTS)):
+        search = RateBracket(self.job, self.model, self.limits, self.ready, self.channel)
+        load = _fill_load(self.job.load, self.limits, pace)
+        if search.is_needed:
+            load = dataclasses.replace(load, target_qps=search.find_rate(pace, load))
+        for tests in itertools.count(1):
             traffic, ordered = self._measured(load, section)
-            detail = read_detail(self.job.folder / Mode.PERFORMANCE / DETAIL)
-            pace = _with_observed_speed(pace, detail, self.job.scenario)
-            seen_qps = samples_per_s(detail, self.job.scenario) or 0.0
-            again = _fill_load(given, self.limits, pace, seen_qps=seen_qps)
-            settings = self.job.scenario.pattern.settings
-            is_same_test = all(getattr(again, name) == getattr(load, name) for name in settings)
-            if not left or traffic.faults or detail.values.get("result_min_duration_met") or is_same_test:
+            if traffic.faults:
                 break
-            logger.info("too few samples for %d ms: again, with %s", load.min_duration_ms, again)
-            shutil.rmtree(self.job.folder / Mode.PERFORMANCE)
+            if search.is_needed:
+                again = search.lower_after(load, pace, tests)
+            else:
+                again, pace = self._with_more_samples(load, pace, tests)
+            if again is None:
+                break
             load = again
         return traffic, load, ordered
 
-    def _with_held_rate(self, pace: SpeedEstimate) -> LoadSettings:
-        """Return the job's load settings, with a rate where the run has to find one."""
-        search = RateBracket(self.job, self.model, self.limits, self.ready, self.channel)
-        if not search.is_needed:
-            return self.job.load
-        rate_per_s = search.find_rate(pace, _fill_load(self.job.load, self.limits, pace))
-        return dataclasses.replace(self.job.load, target_qps=rate_per_s)
+    def _with_more_samples(
+        self, load: LoadSettings, pace: SpeedEstimate, tests: int
+    ) -> tuple[LoadSettings | None, SpeedEstimate]:
+        """Return what to test next where LoadGen ran out of samples, None where it did not, and the speed seen."""
+        folder = self.job.folder / Mode.PERFORMANCE
+        detail = read_detail(folder / DETAIL)
+        pace = _with_observed_speed(pace, detail, self.job.scenario)
+        seen_qps = samples_per_s(detail, self.job.scenario) or 0.0
+        again = _fill_load(self.job.load, self.limits, pace, seen_qps=seen_qps)
+        settings = self.job.scenario.pattern.settings
+        is_same_test = all(getattr(again, name) == getattr(load, name) for name in settings)
+        if tests >= _MOST_TESTS or detail.values.get("result_min_duration_met") or is_same_test:
+            return None, pace
+        logger.info("too few samples for %d ms: again, with %s", load.min_duration_ms, again)
+        shutil.rmtree(folder)
+        return again, pace
 
     def prompt_lengths(self, indices: Sequence[int]) -> list[int]:
         """Return the prompt lengths of a language model's samples, in tokens; loads the samples."""

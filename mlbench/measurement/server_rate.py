@@ -13,10 +13,11 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.channel import Channel
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.drive import drive
-from mlbench.loadgen.logs import DETAIL, read_detail
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.running_engine import RunningEngine, repeat_trial
+from mlbench.rules.early_stopping import queries_needed
 from mlbench.rules.tiers import RunLimits
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,9 @@ _SHARE = 0.6
 _MOST_SINGLE = 4.0
 """First rate at most, in rates of one sample at a time: a second says little of what a queue of thousands does."""
 _LOWER = 0.6
+_MOST_TESTS = 3
+"""A probe is shorter than the test, and may see nothing of what comes once in a few seconds. Where the whole test shows
+that its rate is not held, it is made again at a lower one; a busy machine must not keep it going for ever."""
 _LEAST_SINGLE = 0.25
 """Lowest rate, in rates of one sample at a time: there no queue grows, and what is late has met a pause of the machine,
 which a lower rate does not help. It would only make the run longer."""
@@ -82,6 +86,28 @@ class RateBracket:
             rate_per_s, least_per_s, lambda tried_per_s: self._is_held(replace(load, target_qps=tried_per_s))
         )
 
+    def lower_after(self, load: LoadSettings, pace: SpeedEstimate, tests: int) -> LoadSettings | None:
+        """Return what to test next where a performance test met too much that was late; its logs become a probe's.
+
+        Args:
+            load: of that test, whose logs are in the run's folder.
+            pace: the engine's, which sets the least rate.
+            tests: how many there were so far.
+
+        Returns:
+            The same with a lower rate; None where the rate was held, or is the least that is tried, or the test was the
+            last, or had too few queries to show either.
+        """
+        tested, least_per_s = self.job.folder / Mode.PERFORMANCE, _LEAST_SINGLE * pace.sustained_per_s
+        is_last = tests >= _MOST_TESTS or load.target_qps <= least_per_s
+        if is_last or not _is_late(read_detail(tested / DETAIL), self.job.scenario.percentile):
+            return None
+        lower = replace(load, target_qps=max(_LOWER * load.target_qps, least_per_s))
+        logger.info("too many were late in a test at %.4g/s: again, at %.4g/s", load.target_qps, lower.target_qps)
+        shutil.rmtree(self.job.folder / STAGE, ignore_errors=True)
+        tested.rename(self.job.folder / STAGE)
+        return lower
+
     def _is_held(self, load: LoadSettings) -> bool:
         """Return whether a probe at a rate holds it; one whose latencies grow is made again, longer."""
         probe = _probe_of(load)
@@ -129,6 +155,15 @@ def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], 
         logger.info("a rate of %.4g/s was not held", rate_per_s)
         rate_per_s *= _LOWER
     return least_per_s
+
+
+def _is_late(detail: DetailLog, percentile: float | None) -> bool:
+    """Return whether LoadGen found too many late in a test that had enough queries to be valid."""
+    values = detail.values
+    if values.get("result_perf_constraints_met") is False:
+        return True
+    is_enough = percentile is not None and values.get("result_query_count", 0) >= queries_needed(0, percentile)
+    return is_enough and values.get("early_stopping_met") is False
 
 
 def is_growing(latencies_ns: Sequence[int]) -> bool:

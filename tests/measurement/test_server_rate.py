@@ -1,8 +1,12 @@
 """The rate of a Server run that was given none: under real LoadGen, over engines of known speed."""
 
 import queue
+import shutil
 import threading
 import time
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,10 +17,12 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER
-from mlbench.measurement import server_rate
+from mlbench.measurement import measure, server_rate
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.server_rate import RateBracket, hold_rate
 from mlbench.rules.tiers import Tier, limits_of
+
+DATA = Path(__file__).parents[1] / "data" / "loadgen"
 
 
 class Numbers(Dataset):
@@ -53,7 +59,7 @@ class AtOnce(Engine):
 MODEL = Model(name="one", graphs={}, program=One(), weights_fingerprint="none")
 
 
-SPEC = SimpleNamespace(network=None)
+SPEC = SimpleNamespace(network=None, audit=None)
 
 
 def search_of(engine, folder, *, limit_ms=60_000, scenario=SERVER, **load):
@@ -248,3 +254,81 @@ def test_a_probe_lasts_a_second_and_longer_where_that_is_too_few_queries(qps, qu
 
 def test_a_long_run_has_longer_probes():
     assert server_rate._probe_of(LoadSettings(min_duration_ms=600_000, target_qps=100)).min_query_count == 600
+
+
+class LateAtFirst(Delayed):
+    """Answers its first samples each a tenth of a second after it came, and all others at once."""
+
+    def __init__(self, slow):
+        super().__init__()
+        self.slow = slow
+
+    def submit(self, samples, reply):
+        self.slow -= len(samples)
+        (Delayed if self.slow >= 0 else AtOnce).submit(self, samples, reply)
+
+
+def performance_test_of(engine, folder, **load):
+    """Drive a performance test at a rate that a probe held, of 600/s, whose limit is 50 ms.
+
+    Returns:
+        What it sent, and its log.
+    """
+    search = search_of(engine, folder, limit_ms=50, **load)
+    tests = measure._Tests(search.job, MODEL, Numbers(), search.limits, search.channel, search.ready)
+    _, load, _ = tests.drive_performance(pace_of(1000, 200), nullcontext())
+    return load, read_detail(folder / "performance" / "mlperf_log_detail.txt").values
+
+
+@pytest.fixture
+def every_probe_holds(monkeypatch):
+    monkeypatch.setattr(RateBracket, "_is_held", lambda search, load: True)
+
+
+SHORT = {"min_duration_ms": 300, "min_query_count": 459, "performance_sample_count": 40}
+
+
+@pytest.mark.usefixtures("every_probe_holds")
+@pytest.mark.parametrize(
+    ("slow", "rate_per_s", "valid"),
+    [(0, 600, "VALID"), (100, 360, "VALID"), (10**6, 216, "INVALID")],
+    ids=["held", "late once", "late every time"],
+)
+def test_a_test_at_a_rate_that_only_a_probe_held_is_made_again_at_a_lower_one(tmp_path, slow, rate_per_s, valid):
+    """From 600/s: 360, then 216; a fourth test is not made. The logs of the one before are kept as the last probe's."""
+    load, logged = performance_test_of(LateAtFirst(slow), tmp_path, **SHORT)
+    assert (load.target_qps, logged["result_validity"]) == (pytest.approx(rate_per_s), valid)
+    assert logged["requested_server_target_qps"] == pytest.approx(rate_per_s)
+    kept = tmp_path / "rate" / "mlperf_log_detail.txt"
+    if slow:
+        before = read_detail(kept).values
+        assert before["requested_server_target_qps"] == pytest.approx(rate_per_s / 0.6)
+        assert before["result_validity"] == "INVALID"
+    else:
+        assert not kept.exists()
+
+
+@pytest.mark.usefixtures("every_probe_holds")
+def test_a_rate_that_was_given_is_tested_once(tmp_path):
+    load, logged = performance_test_of(LateAtFirst(100), tmp_path, target_qps=500.0, **SHORT)
+    assert (load.target_qps, logged["result_validity"]) == (500, "INVALID")
+
+
+@pytest.mark.parametrize(
+    ("log", "rate_per_s"),
+    [("server", None), ("server_overloaded", 360), ("server_tokens", None), ("server_too_few", None)],
+)
+def test_a_lower_rate_follows_from_lateness_alone(tmp_path, log, rate_per_s):
+    """A test of too few queries cannot become valid, whatever its rate."""
+    (tmp_path / "performance").mkdir()
+    shutil.copy(DATA / f"{log}.detail.txt", tmp_path / "performance" / "mlperf_log_detail.txt")
+    load = replace(LOAD, target_qps=600.0)
+    lower = search_of(AtOnce(), tmp_path).lower_after(load, pace_of(1000, 200), 1)
+    assert (lower and lower.target_qps) == (rate_per_s and pytest.approx(rate_per_s))
+
+
+def test_no_rate_is_lowered_below_what_a_queue_explains(tmp_path):
+    """200 a second one at a time: at a quarter of that, what is late has met a pause."""
+    (tmp_path / "performance").mkdir()
+    shutil.copy(DATA / "server_overloaded.detail.txt", tmp_path / "performance" / "mlperf_log_detail.txt")
+    assert search_of(AtOnce(), tmp_path).lower_after(replace(LOAD, target_qps=50.0), pace_of(1000, 200), 1) is None
