@@ -67,6 +67,22 @@ def measure_speed(
     Raises:
         InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
     """
+    alone = measure_single_queries(engine, samples, query_size, timeout_s, budget_s=budget_s)
+    many = min(8 * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
+    if many <= query_size:
+        return alone
+    together = samples.at([position % len(samples) for position in range(many)])
+    return dataclasses.replace(alone, rate_per_s=many / (_answer_ns(engine, together, timeout_s) / 1e9))
+
+
+def measure_single_queries(
+    engine: Engine, samples: Samples, query_size: int, timeout_s: float, *, budget_s: float = BUDGET_S
+) -> SpeedEstimate:
+    """Time queries of ``query_size`` samples, one after another, for about ``budget_s``; the rate is theirs.
+
+    Raises:
+        InvalidRunError: as `measure_speed`.
+    """
     latencies_ns: list[int] = []
     started_s = time.monotonic()
     while _is_too_few(len(latencies_ns), time.monotonic() - started_s, budget_s):
@@ -74,12 +90,7 @@ def measure_speed(
         query = samples.at([(first + offset) % len(samples) for offset in range(query_size)])
         latencies_ns.append(_answer_ns(engine, query, timeout_s))
     fastest_ns, latency_ns = min(latencies_ns), sorted(latencies_ns)[len(latencies_ns) // 2]
-    many = max(query_size, min(8 * len(samples), int(budget_s * 1e9 / latency_ns * query_size)))
-    together_ns = latency_ns
-    if many > query_size:
-        together = samples.at([position % len(samples) for position in range(many)])
-        together_ns = _answer_ns(engine, together, timeout_s)
-    return SpeedEstimate(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=many / (together_ns / 1e9))
+    return SpeedEstimate(latency_ns=latency_ns, fastest_ns=fastest_ns, rate_per_s=query_size / (latency_ns / 1e9))
 
 
 def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Samples, timeout_s: float) -> SpeedEstimate:

@@ -21,7 +21,12 @@ from mlbench.errors import InvalidRunError
 from mlbench.execution.engine_choice import contain_refusals, engine_of
 from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
-from mlbench.execution.speed_estimate import SpeedEstimate, measure_saturated_speed, measure_speed
+from mlbench.execution.speed_estimate import (
+    SpeedEstimate,
+    measure_saturated_speed,
+    measure_single_queries,
+    measure_speed,
+)
 from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.loadgen.network import Network
@@ -192,7 +197,9 @@ def repeat_trial(ready: RunningEngine, job: Job, model: Model, pace: SpeedEstima
 def _trial(
     engine: Engine, samples: Samples, job: Job, model: Model, *, is_saturation_known: bool = False
 ) -> SpeedEstimate:
-    pace = measure_speed(engine, samples, job.scenario.query_size(job.load), job.load.stall_timeout_s)
+    # no crowd comes to a stream, and its batch would take memory that the run does not need
+    measure = measure_single_queries if job.scenario.waits_for_answers else measure_speed
+    pace = measure(engine, samples, job.scenario.query_size(job.load), job.load.stall_timeout_s)
     is_rate_given = job.scenario.sends_rate and job.load.target_qps
     is_rate_share = job.scenario.sends_rate and job.load.server_load != "auto"  # of what this trial measures
     is_needed = not (job.scenario.waits_for_answers or is_rate_given) and (is_rate_share or not is_saturation_known)

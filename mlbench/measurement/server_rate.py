@@ -25,8 +25,9 @@ logger = logging.getLogger(__name__)
 STAGE = "rate"
 """The stage of a run, and the folder of its last probe's logs."""
 
-_SHARE = 0.6
-"""First rate, as a share of the most samples per second that were seen."""
+_SHARE, _LONG_SHARE = 0.6, 0.8
+"""First rate, as a share of the most samples per second that were seen; the second one where the first makes a run
+long."""
 _MOST_SINGLE = 4.0
 """First rate at most, in rates of one sample at a time: a second says little of what a queue of thousands does."""
 _LOWER = 0.6
@@ -49,7 +50,8 @@ _PROBE_S, _PROBE_SHARE = 1.0, 0.01
 _FEWEST_QUERIES, _FEWEST_SLOW, _MOST_QUERIES = 64, 8, 20_000
 _LONGEST_S = 10.0
 _LONG_RUN = 3.0
-"""A test that takes so many times its least duration is worth another look at the engine's speed."""
+"""A test that takes so many times its least duration is long: worth another look at the engine's speed, and a first
+rate nearer to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,21 @@ class RateBracket:
             load: of the performance test, with its least duration and count filled in.
         """
         rate_per_s = _first_rate(pace)
-        is_long = load.min_query_count / rate_per_s > _LONG_RUN * load.min_duration_ms / 1000
+        is_long = self._is_long(load, rate_per_s)
         is_by_trial = not pace.is_tested or rate_per_s < _SHARE * _most_per_s(pace)
         if is_long and is_by_trial:  # or was the machine busy just then?
             pace = repeat_trial(self.ready, self.job, self.model, pace)
             rate_per_s = max(rate_per_s, _first_rate(pace))
+        if pace.is_tested and self._is_long(load, rate_per_s):
+            rate_per_s = max(rate_per_s, _first_rate(pace, _LONG_SHARE))
         least_per_s = min(rate_per_s, _LEAST_SINGLE * pace.sustained_per_s)
         return hold_rate(
             rate_per_s, least_per_s, lambda tried_per_s: self._is_held(replace(load, target_qps=tried_per_s))
         )
+
+    @staticmethod
+    def _is_long(load: LoadSettings, rate_per_s: float) -> bool:
+        return load.min_query_count / rate_per_s > _LONG_RUN * load.min_duration_ms / 1000
 
     def lower_after(self, load: LoadSettings, pace: SpeedEstimate, tests: int) -> LoadSettings | None:
         """Return what to test next where a performance test met too much that was late; its logs become a probe's.
@@ -177,8 +185,8 @@ def is_growing(latencies_ns: Sequence[int]) -> bool:
     return statistics.median(latencies_ns[-third:]) > _GROWTH * statistics.median(latencies_ns[:third])
 
 
-def _first_rate(pace: SpeedEstimate) -> float:
-    return min(_SHARE * _most_per_s(pace), _MOST_SINGLE * pace.sustained_per_s)
+def _first_rate(pace: SpeedEstimate, share: float = _SHARE) -> float:
+    return min(share * _most_per_s(pace), _MOST_SINGLE * pace.sustained_per_s)
 
 
 def _most_per_s(pace: SpeedEstimate) -> float:

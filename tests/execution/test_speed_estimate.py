@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import Engine, InvalidRunError, Samples
 from mlbench.execution import speed_estimate
-from mlbench.execution.speed_estimate import measure_speed
+from mlbench.execution.speed_estimate import measure_single_queries, measure_speed
 
 
 class Clock:
@@ -96,3 +96,10 @@ def test_a_smaller_budget_bounds_both_parts(clock):
     engine = Timed(clock, 0.01)
     measure_speed(engine, samples(64), 1, timeout_s=1, budget_s=0.25)
     assert [len(query) for query in engine.queries] == [1] * 25 + [25]
+
+
+def test_without_a_crowd_single_queries_alone_are_timed(clock):
+    engine = Timed(clock, 0.1)
+    found = measure_single_queries(engine, samples(64), 2, timeout_s=1)
+    assert {len(query) for query in engine.queries} == {2}
+    assert found.rate_per_s == pytest.approx(2 / 0.1)

@@ -11,7 +11,7 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import GenerationStatistics, SteadyCounts
 from mlbench.execution import speed_estimate
 from mlbench.execution.speed_estimate import SpeedEstimate
-from mlbench.loadgen.scenarios import OFFLINE, SERVER, SINGLE_STREAM
+from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement import measure, running_engine
 from mlbench.measurement.running_engine import RunningEngine, repeat_slow_trial
@@ -265,3 +265,23 @@ def test_a_language_models_speed_with_many_samples_is_looked_for_where_nothing_e
     pace = running_engine.warm_up(ready, job, model, **shown)
     assert len(asked) == crowds
     assert (pace.saturated_per_s, pace.is_tested) == (shown.get("known_per_s"), "known_per_s" in shown)
+
+
+@pytest.mark.parametrize(("scenario", "largest"), [(SINGLE_STREAM, 1), (MULTI_STREAM, 8), (OFFLINE, 200)])
+def test_a_stream_is_not_warmed_up_with_more_samples_at_once_than_come(engine, monkeypatch, scenario, largest):
+    """5 ms a query: 200 in the second that the crowd of Offline takes."""
+    asked = []
+    submit = engine.submit
+
+    def count(samples, reply):
+        asked.append(len(samples))
+        submit(samples, reply)
+
+    monkeypatch.setattr(Steady, "warm_up", lambda engine, samples: None, raising=False)
+    monkeypatch.setattr(engine, "submit", count)
+    ready, job = (
+        SimpleNamespace(engine=engine, dataset=Numbers()),
+        SimpleNamespace(scenario=scenario, load=LoadSettings()),
+    )
+    running_engine.warm_up(ready, job, SimpleNamespace(program=None))
+    assert max(asked) == largest

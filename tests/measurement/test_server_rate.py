@@ -205,7 +205,7 @@ def test_a_slow_trial_is_repeated_before_a_run_is_made_long_by_it(tmp_path, monk
 def test_a_rate_that_follows_from_a_whole_test_alone_is_not_tried_again(
     tmp_path, monkeypatch, single_per_s, is_saturated, again
 ):
-    """Ten at once, of which three fifths are six a second, and a run of minutes either way."""
+    """Ten at once, of which four fifths are eight a second, since a run of minutes follows either way."""
     trials = []
 
     def repeat_trial(ready, job, model, pace):
@@ -216,7 +216,7 @@ def test_a_rate_that_follows_from_a_whole_test_alone_is_not_tried_again(
     monkeypatch.setattr(RateBracket, "_is_held", lambda search, load: True)
     pace = pace_of(1, single_per_s).with_seen(10, is_saturated=is_saturated)
     found = search_of(AtOnce(), tmp_path).find_rate(pace, LOAD)
-    assert found == pytest.approx(4 if again else 6)
+    assert found == pytest.approx(4 if again else 8)
     assert len(trials) == again
 
 
