@@ -8,6 +8,7 @@ import sys
 import pytest
 
 MLBENCH = [sys.executable, "-m", "mlbench"]
+NO_SWEEP = ["--set", "execution.batch=8"]
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def run(tmp_path, cache):
     results = tmp_path / "results"
 
     def run(*options):
-        words = [*MLBENCH, "run", "resnet50", "--scenario", "Offline", "--results", str(results)]
+        words = [*MLBENCH, "run", "resnet50", "--scenario", "Offline", *NO_SWEEP, "--results", str(results)]
         known = {**os.environ, "MLBENCH_CACHE": str(cache), "COLUMNS": "200"}
         done = subprocess.run([*words, *options], env=known, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
