@@ -9,17 +9,36 @@ Source: MLPerf Inference v4.1 rules, appendix Early Stopping; LoadGen's early_st
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from mlbench.rules.official import EARLY_STOPPING_CONFIDENCE
 
+_NOTHING = 1e-17
+"""The part of a sum that a number of 64 bits does not show."""
+
 
 def _is_enough(queries: int, misses: int, percentile: float) -> bool:
     """Return whether this few misses among this many queries are significant; monotonic in the queries."""
-    from scipy.special import bdtr
-
     # 1 - 0.9 is a little below 0.1 and 1 - 0.99 a little above 0.01: rounding keeps the decimal that is meant
-    return bool(bdtr(misses, queries, round(1 - percentile, 12)) < round(1 - EARLY_STOPPING_CONFIDENCE, 12))
+    chance, most = round(1 - percentile, 12), round(1 - EARLY_STOPPING_CONFIDENCE, 12)
+    return misses < queries * chance and _chance_of_at_most(misses, queries, chance) < most
+
+
+def _chance_of_at_most(misses: int, queries: int, chance: float) -> float:
+    """Return how likely at most so many misses are, fewer than the mean: the binomial distribution, summed downward.
+
+    `scipy.special.bdtr` says the same. Importing it takes longer than all else that judging a run does.
+    """
+    ways = math.lgamma(queries + 1) - math.lgamma(misses + 1) - math.lgamma(queries - misses + 1)
+    term = math.exp(ways + misses * math.log(chance) + (queries - misses) * math.log1p(-chance))
+    total = term
+    for count in range(misses, 0, -1):
+        term *= count * (1 - chance) / ((queries - count + 1) * chance)
+        total += term
+        if term < _NOTHING * total:
+            break
+    return total
 
 
 @cache

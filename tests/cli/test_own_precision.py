@@ -56,7 +56,9 @@ def swept(tmp_path_factory):
         patch.setenv("PYTHONPATH", str(PLUGIN))
         choices = ("--precision", "fp32", "--precision", "int4-awq", "--power", "none")
         short = ("--set", "load.min_duration_ms=200", "--set", "execution.batch=8")
-        done = run("run", "resnet50", "--backend", "awq", "--scenario", "Offline", *choices, *short, "--results", folder)
+        done = run(
+            "run", "resnet50", "--backend", "awq", "--scenario", "Offline", *choices, *short, "--results", folder
+        )
     return folder, done
 
 

@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from scipy.special import bdtr
 
 from mlbench.loadgen.logs import read_detail
-from mlbench.rules.early_stopping import queries_needed
+from mlbench.rules import early_stopping
+from mlbench.rules.early_stopping import misses_allowed, queries_needed
 
 LOGS = Path(__file__).parents[1] / "data" / "loadgen"
 
@@ -45,3 +47,18 @@ def test_an_estimate_discards_as_many_latencies_as_loadgen_says(log, percentile)
 @pytest.mark.parametrize(("percentile", "least"), [(0.90, 64), (0.99, 662)])
 def test_an_estimate_needs_64_queries_or_662(percentile, least):
     assert queries_needed(1, percentile) == least
+
+
+@pytest.mark.parametrize("chance", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("queries", [64, 1000, 24_576, 270_336, 10**7])
+def test_the_chance_of_few_misses_is_that_of_the_binomial_distribution(queries, chance):
+    most = int(queries * chance)
+    for misses in {0, most // 2, most - most // 20, most - 1} - {-1}:
+        found = early_stopping._chance_of_at_most(misses, queries, chance)
+        assert found == pytest.approx(bdtr(misses, queries, chance), rel=1e-6, abs=1e-300)
+
+
+@pytest.mark.parametrize("queries", [500, 5000, 270_336])
+def test_of_all_misses_that_queries_may_have_the_most_are_allowed_and_no_more(queries):
+    allowed = misses_allowed(queries, 0.99)
+    assert bdtr(allowed, queries, 0.01) < 0.01 <= bdtr(allowed + 1, queries, 0.01)
