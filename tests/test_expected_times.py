@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlbench import Profile
 from mlbench.expected_times import KnownTimes, cost_of, newest_runs
 from mlbench.records.expected_cost import Basis
 from mlbench.requests import RunRequest
@@ -38,9 +39,17 @@ def test_a_kind_that_was_never_made_is_guessed_by_runs_of_its_workload_then_by_o
     assert (times.expect(BERT).seconds, times.expect(BERT).basis) == (23.5, Basis.SIMILAR)
 
 
-def test_where_no_run_of_the_tier_was_made_only_its_least_duration_is_known(a_run):
+def test_where_no_run_of_the_tier_was_made_a_mini_run_is_guessed_by_those_of_another_machine(a_run):
+    """Smoke measures for 2 s; 50 runs took 873 s there."""
     times = KnownTimes([took(a_run, 700, tier="valid")])
-    assert (times.expect(OFFLINE).seconds, times.expect(OFFLINE).basis) == (2, Basis.NOTHING)  # smoke measures for 2 s
+    assert times.expect(OFFLINE).basis is Basis.ELSEWHERE
+    assert times.expect(OFFLINE).seconds == pytest.approx(873 / 50, rel=0.05)
+
+
+def test_of_a_full_model_that_was_never_run_only_the_least_duration_is_known(a_run):
+    times = KnownTimes([took(a_run, 700)])
+    full = RunRequest(workload="resnet50", backend="pytorch", scenario="Offline", profile=Profile.FULL)
+    assert (times.expect(full).seconds, times.expect(full).basis) == (2, Basis.NOTHING)
 
 
 def test_a_run_is_not_expected_to_be_shorter_than_it_was_asked_to_measure(a_run):
@@ -53,7 +62,7 @@ def test_a_run_is_not_expected_to_be_shorter_than_it_was_asked_to_measure(a_run)
 def test_a_failed_run_says_nothing_of_how_long_one_takes(a_run):
     failure = {"kind": "crash", "message": "", "stage": "compile", "log_tail": ""}
     times = KnownTimes([took(a_run, 1, status="failed", failure=failure, result=None, verdict=None)])
-    assert times.expect(OFFLINE).basis is Basis.NOTHING
+    assert times.expect(OFFLINE).basis is Basis.ELSEWHERE
 
 
 def test_a_run_without_accuracy_is_not_expected_to_take_as_long_as_one_with_it(a_run):

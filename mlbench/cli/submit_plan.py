@@ -143,7 +143,8 @@ def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
 
 def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterator[str]:
     """Yield what each category has, and what the runs and the compliance tests take."""
-    from mlbench.records.expected_cost import Basis
+    from mlbench.records.expected_cost import ExpectedTime
+    from mlbench.reports.preflight import spell_time
     from mlbench.reports.units import plural, rough_time
     from mlbench.submission.planning import least_time_of_tests_s, owed_tests
 
@@ -152,9 +153,8 @@ def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterat
             served = sum(bool(each.run) for each in of)
             yield f"{category}: {served} of {len(of)} entries have a run."
     if times:
-        words = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.NOTHING: "more than"}
-        word, seconds = words[max(each.basis for each in times)], sum(each.seconds for each in times)
-        yield f"{plural(len(times), 'run')} missing: {word} {rough_time(seconds)}."
+        together = ExpectedTime(seconds=sum(each.seconds for each in times), basis=max(each.basis for each in times))
+        yield f"{plural(len(times), 'run')} missing: {spell_time(together)}."
     yield f"{plural(len(owed_tests(plan)), 'compliance test')}: more than {rough_time(least_time_of_tests_s(plan))}."
 
 

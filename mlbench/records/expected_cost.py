@@ -14,7 +14,9 @@ class Basis(IntEnum):
     """Earlier runs of the same workload, backend, scenario, profile, tier, weights and precision."""
     SIMILAR = 2
     """Runs of the same profile and tier, of the same workload where there are any."""
-    NOTHING = 3
+    ELSEWHERE = 3
+    """No such run here: runs of mini models on another machine, a small one."""
+    NOTHING = 4
     """No such run: only the least duration of the tier is counted, and a run takes longer than that."""
 
 
@@ -37,6 +39,8 @@ class ExpectedCost:
     runs: int
     similar_runs: int
     """Runs of a kind that was never made here, guessed by others of their tier and profile."""
+    elsewhere_runs: int
+    """Runs with nothing to go by here, guessed by what others took on another machine."""
     unknown_runs: int
     """Runs with nothing to go by; of them only the least duration is counted."""
     time: ExpectedTime

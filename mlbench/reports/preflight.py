@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
 from mlbench.reports.units import plural, rough_time
 
-_WORDS = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.NOTHING: "more than"}
+_WORDS = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.ELSEWHERE: "perhaps", Basis.NOTHING: "more than"}
 
 
 def spell_time(time: ExpectedTime) -> str:
-    """Return a duration with how well it is known: ``about 14 min``, ``roughly 14 min``, ``more than 2 min``."""
+    """Return a duration with how well it is known: ``about 14 min``, ``roughly``, ``perhaps``, ``more than 2 min``."""
     return f"{_WORDS[time.basis]} {rough_time(time.seconds)}"
 
 
@@ -29,10 +29,14 @@ def preflight(cost: ExpectedCost, *, done: int, lanes: int = 1) -> str:
 
 
 def _bases(cost: ExpectedCost) -> Iterator[str]:
-    if same := cost.runs - cost.similar_runs - cost.unknown_runs:
+    if same := cost.runs - cost.similar_runs - cost.elsewhere_runs - cost.unknown_runs:
         yield f"{same} known from earlier runs" if same < cost.runs else "known from earlier runs"
     if cost.similar_runs:
         yield f"{cost.similar_runs} guessed from other runs of their tier"
-    if cost.unknown_runs:
-        which = "no run" if cost.unknown_runs == cost.runs else f"for {cost.unknown_runs} no run"
-        yield f"{which} of this tier was made here yet, so only the time that the tier measures for is counted"
+    for runs, basis in (
+        (cost.elsewhere_runs, "guessed by what others took on two cores of another machine"),
+        (cost.unknown_runs, "so only the time that the tier measures for is counted"),
+    ):
+        if runs:
+            which = "no run" if runs == cost.runs else f"for {runs} no run"
+            yield f"{which} of this tier was made here yet, {basis}"

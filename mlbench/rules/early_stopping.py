@@ -28,7 +28,7 @@ def _is_enough(queries: int, misses: int, percentile: float) -> bool:
 def _chance_of_at_most(misses: int, queries: int, chance: float) -> float:
     """Return how likely at most so many misses are, fewer than the mean: the binomial distribution, summed downward.
 
-    `scipy.special.bdtr` says the same. Importing it takes longer than all else that judging a run does.
+    SciPy has it as well. Importing it takes longer than all else that judging a run does.
     """
     ways = math.lgamma(queries + 1) - math.lgamma(misses + 1) - math.lgamma(queries - misses + 1)
     term = math.exp(ways + misses * math.log(chance) + (queries - misses) * math.log1p(-chance))

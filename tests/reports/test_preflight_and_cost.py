@@ -15,7 +15,14 @@ from mlbench.reports.preflight import preflight
 
 
 def expected(done=0, *, seconds=14 * 60, basis=Basis.SAME, **changes):
-    fields = {"runs": 4, "similar_runs": 0, "unknown_runs": 0, "disk_bytes": 0, "peak_memory_bytes": None}
+    fields = {
+        "runs": 4,
+        "similar_runs": 0,
+        "elsewhere_runs": 0,
+        "unknown_runs": 0,
+        "disk_bytes": 0,
+        "peak_memory_bytes": None,
+    }
     return preflight(ExpectedCost(**fields | changes, time=ExpectedTime(seconds=seconds, basis=basis)), done=done)
 
 
@@ -29,6 +36,10 @@ def test_an_estimate_says_what_it_rests_on():
     assert (
         similar
         == "4 runs to make; roughly 14 min (3 known from earlier runs, 1 guessed from other runs of their tier)."
+    )
+    assert expected(elsewhere_runs=4, basis=Basis.ELSEWHERE) == (
+        "4 runs to make; perhaps 14 min (no run of this tier was made here yet, guessed by what others took on two"
+        " cores of another machine)."
     )
     assert expected(unknown_runs=4, basis=Basis.NOTHING).startswith("4 runs to make; more than 14 min (no run of this")
 
