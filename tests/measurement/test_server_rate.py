@@ -92,14 +92,16 @@ def test_the_first_rate_is_kept_where_it_is_held(tmp_path, single_per_s, rate_pe
 
 
 class Delayed(AtOnce):
-    """Answers as many as come, each a tenth of a second after it came."""
+    """Answers as many as come, each so long after it came."""
+
+    delay_s = 0.1
 
     def __init__(self):
         self.waiting = queue.SimpleQueue()
         threading.Thread(target=self.work, daemon=True).start()
 
     def submit(self, samples, reply):
-        self.waiting.put((time.monotonic() + 0.1, samples, reply))
+        self.waiting.put((time.monotonic() + self.delay_s, samples, reply))
 
     def work(self):
         while True:
@@ -257,7 +259,9 @@ def test_a_long_run_has_longer_probes():
 
 
 class LateAtFirst(Delayed):
-    """Answers its first samples each a tenth of a second after it came, and all others at once."""
+    """Answers its first samples each a second after it came, and all others at once."""
+
+    delay_s = 1.0
 
     def __init__(self, slow):
         super().__init__()
@@ -269,12 +273,12 @@ class LateAtFirst(Delayed):
 
 
 def performance_test_of(engine, folder, **load):
-    """Drive a performance test at a rate that a probe held, of 600/s, whose limit is 50 ms.
+    """Drive a performance test at a rate that a probe held, of 600/s, whose limit is half a second.
 
     Returns:
         What it sent, and its log.
     """
-    search = search_of(engine, folder, limit_ms=50, **load)
+    search = search_of(engine, folder, limit_ms=500, **load)
     tests = measure._Tests(search.job, MODEL, Numbers(), search.limits, search.channel, search.ready)
     _, load, _ = tests.drive_performance(pace_of(1000, 200), nullcontext())
     return load, read_detail(folder / "performance" / "mlperf_log_detail.txt").values

@@ -243,7 +243,8 @@ def write_archive(name: str, files: Iterable[tuple[str, bytes]]) -> None:
 def read_archive(name: str, folder: Path) -> None:
     """Unpack an archive into a folder."""
     with tarfile.open(HERE / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2, of Debian 12, has none
+        archive.extractall(folder)
     for file in [*folder.rglob(f"*{_TEXT}")]:
         numbers = file.with_suffix(_NUMBERS)
         file.with_suffix("").write_bytes(_joined(file.read_bytes(), numbers.read_bytes()))
