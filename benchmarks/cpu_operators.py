@@ -73,6 +73,8 @@ def compare(exported: Path | bytes, rewritten: Path | bytes, inputs: Mapping[str
 @click.option("--rounds", default=30, type=click.IntRange(1), help="Calls of each file, in turns.")
 def main(workloads: tuple[str, ...], convolutions: bool, rounds: int) -> None:
     """Print milliseconds of a call."""
+    if not workloads and not convolutions:
+        raise click.UsageError("Name workloads, or ask for --convolutions.")
     for inputs, outputs, side, volumes in CONVOLUTIONS if convolutions else ():
         exported = convolution_of(inputs, outputs, side, volumes)
         x = np.random.default_rng(1).standard_normal((volumes, inputs, side, side, side), dtype=np.float32)
