@@ -22,7 +22,7 @@ NEWEST = 300
 
 _MINI_REST_S = 16.0
 """What a run of a mini model takes beyond its tier's least duration, on the mean: 50 runs took 873 s in tier `smoke` on
-two cores of a Xeon (`python3 -m nox -s demo`), and 990 s on two of an EPYC."""
+two cores of a Xeon, by their records (`python3 -m nox -s demo`)."""
 
 _KIND = ("workload", "backend", "scenario", "profile", "tier", "weights", "precision")
 _LEAST_DURATION = "load.min_duration_ms"

@@ -56,9 +56,7 @@ _MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a 
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long
 _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
-_LONG_OFFLINE_MARGIN = (
-    1.1  # on top of LoadGen's own tenth: a trial was seen to say too much, and half of ten minutes is long
-)
+_LONG_OFFLINE_MARGIN = 1.1  # on top of LoadGen's own tenth: half of ten minutes would be long
 _LONG_MS = 60_000
 _GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 

@@ -11,7 +11,7 @@ _WORDS = {Basis.SAME: "about", Basis.SIMILAR: "roughly", Basis.ELSEWHERE: "perha
 
 
 def spell_time(time: ExpectedTime) -> str:
-    """Return a duration with how well it is known: ``about 14 min``, ``roughly``, ``perhaps``, ``more than 2 min``."""
+    """Return a duration after a word for how well it is known: ``about 14 min``, ``more than 2 min``."""
     return f"{_WORDS[time.basis]} {rough_time(time.seconds)}"
 
 

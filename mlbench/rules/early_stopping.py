@@ -36,7 +36,7 @@ def _chance_of_at_most(misses: int, queries: int, chance: float) -> float:
     for count in range(misses, 0, -1):
         term *= count * (1 - chance) / ((queries - count + 1) * chance)
         total += term
-        if term < _NOTHING * total:
+        if term <= _NOTHING * total:  # both may be 0
             break
     return total
 
