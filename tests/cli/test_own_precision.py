@@ -56,9 +56,8 @@ def swept(tmp_path_factory):
         patch.setenv("PYTHONPATH", str(PLUGIN))
         choices = ("--precision", "fp32", "--precision", "int4-awq", "--power", "none")
         short = ("--set", "load.min_duration_ms=200", "--set", "execution.batch=8")
-        done = run(
-            "run", "resnet50", "--backend", "awq", "--scenario", "Offline", *choices, *short, "--results", folder
-        )
+        request = ("resnet50", "--backend", "awq", "--scenario", "Offline", *choices, *short)
+        done = run("run", *request, "--results", folder)
     return folder, done
 
 

@@ -89,9 +89,7 @@ def test_a_sample_that_is_answered_twice_invalidates_the_test(environment, token
         engine.statistics()
         assert reply.answers == {1000 + networked.TWICE: 2 * networked.TWICE, 1003: 6}
         deadline_s = time.monotonic() + 10
-        while (
-            not reply.invalidated and time.monotonic() < deadline_s
-        ):  # the second answer may come on another connection
+        while not reply.invalidated and time.monotonic() < deadline_s:  # it may come on another connection
             time.sleep(0.01)
     assert reply.invalidated == [f"node node-1 ({addresses[0]}) answered a sample twice, or one that it did not have"]
 

@@ -279,9 +279,7 @@ def test_a_stream_is_not_warmed_up_with_more_samples_at_once_than_come(engine, m
 
     monkeypatch.setattr(Steady, "warm_up", lambda engine, samples: None, raising=False)
     monkeypatch.setattr(engine, "submit", count)
-    ready, job = (
-        SimpleNamespace(engine=engine, dataset=Numbers()),
-        SimpleNamespace(scenario=scenario, load=LoadSettings()),
-    )
+    ready = SimpleNamespace(engine=engine, dataset=Numbers())
+    job = SimpleNamespace(scenario=scenario, load=LoadSettings())
     running_engine.warm_up(ready, job, SimpleNamespace(program=None))
     assert max(asked) == largest
