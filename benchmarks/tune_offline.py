@@ -1,7 +1,8 @@
 """How near the settings that ``mlbench tune`` finds in Offline are to the best of all combinations, and in what time.
 
-Searches, runs every combination once, then measures the three best of these and the found ones again in turns: the best
-of many single runs is a lucky one. Real runs, of tier smoke without an accuracy test; use a quiet machine.
+Makes a run that fills the caches, searches, runs every combination once, then measures the three best of these and the
+found ones again in turns: the best of many single runs is a lucky one. Real runs, of tier smoke without an accuracy
+test; use a quiet machine.
 
 Usage: python benchmarks/tune_offline.py RESULTS WORKLOAD... [--backend onnxruntime] [--set KEY=VALUE]...
 """
@@ -54,6 +55,7 @@ def compare(workload: str, backend: str, overrides: dict[str, str], results: Pat
         results=results,
     )
     plan = plan_settings(request, plugins)
+    rate(plan, plan.start, plugins)
     began_s = time.monotonic()
     outcome = find_settings(plan, plugins, lambda asked, what, seconds: run(asked, plugins), fresh=True)
     search_s = time.monotonic() - began_s

@@ -16,6 +16,9 @@ _PASSES = 2
 FINALISTS, REPEATS = 3, 2
 """How many settings are measured in full, the first ones among them, and how often each."""
 
+_FAR_BEHIND = 0.8
+"""Settings are not measured again after a full run worse than this part of the best one's: noise makes no such gap."""
+
 
 class KnobValues(Mapping[str, Any]):
     """A value for each knob, by the key of its setting."""
@@ -79,7 +82,7 @@ class Finalist:
 
     settings: KnobValues
     scores: tuple[float, ...]
-    """One for each repeat, as `Measure` returns them; empty if one does not count."""
+    """One for each full run, as `Measure` returns them; empty if one does not count."""
 
     @property
     def score(self) -> float:
@@ -106,15 +109,18 @@ def search_settings(knobs: Sequence[Knob], start: KnobValues, measure: Measure) 
     tried.climb(start)
     better = [each for each in tried.scores if tried.score(each) > tried.score(start)]
     finalists = (start, *sorted(better, key=tried.score, reverse=True)[: FINALISTS - 1])
-    scores: list[list[float | None]] = [[] for _ in finalists]
+    scores: dict[KnobValues, list[float]] = {settings: [] for settings in finalists}
+    left = finalists
     for repeat in range(1, REPEATS + 1):  # in turns, so that a slow minute is not all of one's
-        for settings, measured in zip(finalists, scores, strict=True):
-            measured.append(measure(SettingsTrial(settings=settings, is_full=True, repeat=repeat)))
+        for settings in left:
+            scores[settings].append(measure(SettingsTrial(settings=settings, is_full=True, repeat=repeat)) or 0.0)
+        best = max((scores[settings][-1] for settings in left), default=0.0)
+        left = tuple(settings for settings in left if scores[settings][-1] > _FAR_BEHIND * best)
     found = [
-        Finalist(settings=settings, scores=tuple(each for each in measured if each) if all(measured) else ())
-        for settings, measured in zip(finalists, scores, strict=True)
+        Finalist(settings=settings, scores=tuple(measured) if all(measured) else ())
+        for settings, measured in scores.items()
     ]
-    return sorted(found, key=lambda each: each.score, reverse=True)
+    return sorted(found, key=lambda each: (len(each.scores), each.score), reverse=True)
 
 
 @dataclass(slots=True)

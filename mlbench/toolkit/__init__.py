@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         read_text,
     )
     from mlbench.errors import first_line, printable
-    from mlbench.execution.arrays import host_array
+    from mlbench.execution.arrays import copy_rows, host_array
     from mlbench.execution.compile_cache import build_once
     from mlbench.execution.engine_choice import graph_engine
     from mlbench.execution.side_process import SideProcess
@@ -71,6 +71,7 @@ __all__ = [
     "Wall",
     "build_once",
     "check_files",
+    "copy_rows",
     "cores_each",
     "decode_image",
     "file_sha256",
@@ -112,7 +113,7 @@ _IMPORTED_WHEN_USED = {
         *("read_text",),
     ),
     "mlbench.errors": ("first_line", "printable"),
-    "mlbench.execution.arrays": ("host_array",),
+    "mlbench.execution.arrays": ("copy_rows", "host_array"),
     "mlbench.execution.compile_cache": ("build_once",),
     "mlbench.execution.engine_choice": ("graph_engine",),
     "mlbench.execution.side_process": ("SideProcess",),

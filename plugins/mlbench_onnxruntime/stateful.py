@@ -13,6 +13,7 @@ import onnx
 from onnxruntime import OrtValue
 
 from mlbench import LENGTH, NEXT, Graph
+from mlbench.toolkit import copy_rows
 from mlbench_onnxruntime.providers import Place
 from mlbench_onnxruntime.row_copies import copy_whole_rows
 
@@ -81,7 +82,7 @@ class StatefulSession:
         for spec in self._graph.state:
             axis = spec.axis_of(LENGTH)
             part = state.arrays[spec.name][(slice(None),) * axis + (slice(columns.start, columns.stop),)]
-            part[list(targets)] = part[list(sources)]
+            copy_rows(part, sources, targets)
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: OnnxState, /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own, and update the state."""

@@ -71,11 +71,34 @@ def test_no_trial_is_made_twice():
 
 
 def test_the_first_settings_are_measured_in_full_in_turns_with_the_best():
-    found, trials = search(lambda trial: product(trial.settings))
+    found, trials = search(lambda trial: product(trial.settings) ** 0.1)
     full = [trial for trial in trials if trial.is_full]
     assert [trial.repeat for trial in full] == [1] * FINALISTS + [2] * FINALISTS
     assert full[0].settings == full[FINALISTS].settings == START
     assert all(len(each.scores) == REPEATS for each in found)
+
+
+def test_settings_that_are_far_behind_in_a_full_run_are_not_measured_again():
+    found, trials = search(lambda trial: product(trial.settings))
+    assert [trial.repeat for trial in trials if trial.is_full and trial.settings == START] == [1]
+    assert [(each.settings == START, len(each.scores)) for each in found] == [(False, 2), (False, 2), (True, 1)]
+
+
+def test_one_full_run_does_not_win_over_two():
+    def score(trial):
+        if not trial.is_full:
+            return product(trial.settings)
+        return 70.0 if trial.settings == START else {1: 100.0, 2: 30.0}[trial.repeat]
+
+    found, _ = search(score)
+    assert found[0].score == 65
+    assert found[-1].scores == (70,)
+
+
+def test_where_no_full_run_counts_nothing_is_measured_again():
+    found, trials = search(lambda trial: None if trial.is_full else product(trial.settings))
+    assert sum(trial.is_full for trial in trials) == FINALISTS
+    assert {each.scores for each in found} == {()}
 
 
 def test_where_nothing_is_better_the_first_settings_stay_and_are_not_compared_with_worse_ones():

@@ -10,7 +10,7 @@ import numpy as np
 from mlbench.contracts.generation import LENGTH
 from mlbench.contracts.graph import NEXT, Array, Executable, Graph, StatefulExecutable
 from mlbench.errors import PluginError
-from mlbench.execution.arrays import check_outputs, host_array
+from mlbench.execution.arrays import check_outputs, copy_rows, host_array
 
 
 class HostState:
@@ -37,9 +37,8 @@ class HostState:
     def copy_rows(self, state: Any, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
         """Copy these columns of rows."""
         for spec in self._graph.state:
-            part = (slice(None),) * (spec.axis_of(LENGTH) - 1) + (slice(columns.start, columns.stop),)
-            tensor = state[spec.name]
-            tensor[list(targets), *part] = tensor[list(sources), *part]
+            part = (slice(None),) * spec.axis_of(LENGTH) + (slice(columns.start, columns.stop),)
+            copy_rows(state[spec.name][part], sources, targets)
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: Any, /) -> Mapping[str, Array]:
         """Compute, and keep the state that comes out."""

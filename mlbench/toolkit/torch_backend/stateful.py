@@ -10,6 +10,7 @@ import torch
 
 from mlbench.contracts.generation import LENGTH
 from mlbench.contracts.graph import Graph, TensorSpec
+from mlbench.execution.arrays import copy_rows
 from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedCalls
 from mlbench.toolkit.torch_backend.executable import TorchModule
 
@@ -49,12 +50,14 @@ class StatefulTorchExecutable(TorchModule):
 
     def copy_rows(self, state: TorchState, sources: Sequence[int], targets: Sequence[int], columns: range, /) -> None:
         """Copy these columns of rows."""
-        places = torch.tensor([sources, targets], device=self.device)
+        places = None if self.device.type == "cpu" else torch.tensor([sources, targets], device=self.device)
         with torch.inference_mode():
             for spec, tensor in zip(self._state, state, strict=True):
-                axis = spec.axis_of(LENGTH)
-                part = tensor.narrow(axis, columns.start, len(columns))
-                part[places[1]] = part[places[0]]
+                part = tensor.narrow(spec.axis_of(LENGTH), columns.start, len(columns))
+                if places is None:
+                    copy_rows(part, sources, targets)
+                else:  # in two calls, whatever the number of rows
+                    part[places[1]] = part[places[0]]
 
     def __call__(self, inputs: Mapping[str, np.ndarray], state: TorchState, /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own, and update the state."""
