@@ -66,7 +66,12 @@ class EventLoopThread:
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
         self._turn(lambda: self._loop.run_until_complete(asyncio.sleep(0)))  # they may end; none is waited for
+        self._loop.set_exception_handler(self._note_leftover)
         self._loop.close()
+
+    def _note_leftover(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Take what asyncio says of a task that did not end, when it is freed: at any later time, wherever that is."""
+        logger.info("%s: %s", self._name, context["message"])
 
     def _turn(self, run: Callable[[], object]) -> None:
         try:

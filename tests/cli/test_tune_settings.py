@@ -51,7 +51,8 @@ def test_the_answer_is_the_better_mean_of_full_runs_that_are_stored(tuned):
         key = tuple(run.settings[name].value for name in tuned.answer["settings"])
         by_settings.setdefault(key, []).append(run.result.value)
     assert max(map(sum, by_settings.values())) == sum(tuned.answer["results"])
-    assert {len(values) for values in by_settings.values()} == {2}
+    assert {len(values) for values in by_settings.values()} <= {1, 2}
+    assert len(tuned.answer["results"]) == 2
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """An engine over an asynchronous runtime that is left while requests are under way: nothing hangs, nothing is lost."""
 
 import asyncio
+import gc
+import logging
 import random
 import threading
 import time
@@ -145,3 +147,9 @@ def test_each_sample_is_completed_or_failed_once_whenever_the_engine_is_left(mod
     assert {type(each) for each in found} == {list, str}
     assert reply.first_tokens.keys() >= reply.answers.keys()
     assert not reply.late_ids
+
+
+def test_what_outlasts_its_engine_says_nothing_when_it_is_freed(model, caplog):
+    left(model, stubborn, patience_s=0.5)
+    gc.collect()
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
