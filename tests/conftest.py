@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
@@ -58,24 +58,8 @@ STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes long, in each of the processes that share the tests: none is left alone with a long one.
-
-    Each begins with an even part of the list, as ``--dist worksteal`` deals it out, and takes from others' ends later.
-    """
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    slow, quick = defaultdict(list), deque()
-    for item in items:
-        is_slow = item.get_closest_marker("slow") is not None
-        (slow[item.path] if is_slow else quick).append(item)
-    parts = [[] for _ in range(processes)]
-    for tests in slow.values():  # those of a module share what they set up
-        min(parts, key=len).extend(tests)
-    left = len(items)
-    for number, part in enumerate(parts):
-        size = left // (processes - number)
-        part.extend(quick.popleft() for _ in range(min(size - len(part), len(quick))))
-        left -= size
-    items[:] = [*(item for part in parts for item in part), *quick]
+    """Begin with what takes long: where several processes share the tests, none is left alone with a long one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_terminal_summary(terminalreporter):
