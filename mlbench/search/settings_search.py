@@ -14,10 +14,10 @@ _PASSES = 2
 """How often all knobs are gone through, as long as that changes anything."""
 
 FINALISTS, REPEATS = 3, 2
-"""How many settings are measured in full, the first ones among them, and how often each."""
+"""How many settings are measured in full, the first ones among them, and how often each at most."""
 
-_FAR_BEHIND = 0.8
-"""Settings are not measured again after a full run worse than this part of the best one's: noise makes no such gap."""
+_NEAR = 0.8
+"""Settings are measured in full again where they are better than this part of the best ones so far."""
 
 
 class KnobValues(Mapping[str, Any]):
@@ -109,18 +109,21 @@ def search_settings(knobs: Sequence[Knob], start: KnobValues, measure: Measure) 
     tried.climb(start)
     better = [each for each in tried.scores if tried.score(each) > tried.score(start)]
     finalists = (start, *sorted(better, key=tried.score, reverse=True)[: FINALISTS - 1])
-    scores: dict[KnobValues, list[float]] = {settings: [] for settings in finalists}
-    left = finalists
-    for repeat in range(1, REPEATS + 1):  # in turns, so that a slow minute is not all of one's
-        for settings in left:
-            scores[settings].append(measure(SettingsTrial(settings=settings, is_full=True, repeat=repeat)) or 0.0)
-        best = max((scores[settings][-1] for settings in left), default=0.0)
-        left = tuple(settings for settings in left if scores[settings][-1] > _FAR_BEHIND * best)
-    found = [
-        Finalist(settings=settings, scores=tuple(measured) if all(measured) else ())
-        for settings, measured in scores.items()
-    ]
-    return sorted(found, key=lambda each: (len(each.scores), each.score), reverse=True)
+    scores: dict[KnobValues, list[float | None]] = {settings: [] for settings in finalists}
+    asked = finalists
+    while asked:  # in turns, so that a slow minute is not all of one's
+        for settings in asked:
+            trial = SettingsTrial(settings=settings, is_full=True, repeat=len(scores[settings]) + 1)
+            scores[settings].append(measure(trial))
+        found = [_finalist(settings, measured) for settings, measured in scores.items()]
+        best = max(each.score for each in found)
+        asked = tuple(each.settings for each in found if each.score > _NEAR * best and len(each.scores) < REPEATS)
+    return sorted(found, key=lambda each: each.score, reverse=True)
+
+
+def _finalist(settings: KnobValues, measured: Sequence[float | None]) -> Finalist:
+    scores = tuple(each for each in measured if each)
+    return Finalist(settings=settings, scores=scores if len(scores) == len(measured) else ())
 
 
 @dataclass(slots=True)

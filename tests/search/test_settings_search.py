@@ -84,15 +84,18 @@ def test_settings_that_are_far_behind_in_a_full_run_are_not_measured_again():
     assert [(each.settings == START, len(each.scores)) for each in found] == [(False, 2), (False, 2), (True, 1)]
 
 
-def test_one_full_run_does_not_win_over_two():
+@pytest.mark.parametrize("second", [30.0, None])
+def test_settings_that_were_far_behind_are_measured_again_where_the_better_ones_fall_back(second):
     def score(trial):
         if not trial.is_full:
             return product(trial.settings)
-        return 70.0 if trial.settings == START else {1: 100.0, 2: 30.0}[trial.repeat]
+        return 70.0 if trial.settings == START else {1: 100.0, 2: second}[trial.repeat]
 
-    found, _ = search(score)
-    assert found[0].score == 65
-    assert found[-1].scores == (70,)
+    found, trials = search(score)
+    assert (found[0].settings, found[0].scores) == (START, (70.0, 70.0))
+    full = [trial for trial in trials if trial.is_full]
+    assert [trial.repeat for trial in full] == [1] * FINALISTS + [2] * FINALISTS
+    assert full[-1].settings == START
 
 
 def test_where_no_full_run_counts_nothing_is_measured_again():
