@@ -101,7 +101,7 @@ class Asking:
     """Hands the answers that a link receives to the thread that asked."""
 
     def __init__(self) -> None:
-        self._answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._answers: queue.Queue[Message | None] = queue.Queue()
         self.ended = ""
         """Why there will be no more; empty while there may be."""
 

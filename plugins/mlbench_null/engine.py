@@ -58,7 +58,7 @@ class DelayedEngine(Engine):
     def __init__(self, script: Script) -> None:
         self._script = script
         self._numbers = count()
-        self._inbox: queue.SimpleQueue[_Act | None] = queue.SimpleQueue()
+        self._inbox: queue.Queue[_Act | None] = queue.Queue()
         self._thread = threading.Thread(target=self._answer_when_due, name="mlbench-null", daemon=True)
 
     def __enter__(self) -> Self:

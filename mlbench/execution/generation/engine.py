@@ -61,7 +61,7 @@ class GenerationEngine(Engine):
         self._program = model.program
         self._plan = plan
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlbench-generation")
-        self._inbox: queue.SimpleQueue[_Query | _Flush | None] = queue.SimpleQueue()
+        self._inbox: queue.Queue[_Query | _Flush | None] = queue.Queue()
         self._cache: Cache | None = None
         self._prepared: Prepared | None = None
         self._flight: DecodeLoop | None = None

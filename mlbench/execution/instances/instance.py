@@ -43,7 +43,7 @@ class Instance:
         self._kind = FailureKind.EXIT
         self._killed = ""
         self._oom_kills = oom_kills_so_far()
-        self._answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._answers: queue.Queue[Message | None] = queue.Queue()
         self.processors = sorted(number for core in cores for number in core.processors)
         self.device = device
         self._process = SideProcess(
