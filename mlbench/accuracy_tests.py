@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from mlbench.contracts.rules import Tokens
 from mlbench.records.run_record import RunRecord
 from mlbench.requests import ResolvedRequest
 from mlbench.rules.tiers import Tier
@@ -30,17 +29,8 @@ class AccuracyTests:
 
     def add(self, request: ResolvedRequest, record: RunRecord) -> None:
         """Take in the test of a run that made its own; later runs are to repeat one that missed a target."""
-        is_own = bool(record.accuracy and record.accuracy.is_met and not record.accuracy.tested_in)
-        if is_own and _logs_first_tokens(record):
+        if record.accuracy and record.accuracy.is_met and not record.accuracy.tested_in:
             self._folders.setdefault(engine_key(request), request.results / record.run_id)
-
-
-def _logs_first_tokens(record: RunRecord) -> bool:
-    """Return whether replies of other scenarios can be checked against all that a run logged.
-
-    Where tokens are measured, Server's are checked against the first token of each, and Offline reports none.
-    """
-    return record.limits.get("tokens") != Tokens.MEASURED or not record.scenario_facts.sends_all_at_once
 
 
 def engine_key(request: ResolvedRequest) -> str:

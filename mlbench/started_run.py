@@ -216,7 +216,8 @@ def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | Non
 def modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
     """Return the modules that a run's process is forked with."""
     of_networks = workload.preload if backend.preload else ()
-    return (MEASURE.partition(":")[0], *backend.preload, *workload.preload_always, *of_networks)
+    named = (MEASURE.partition(":")[0], *backend.preload, *workload.preload_always, *of_networks)
+    return tuple(dict.fromkeys(named))
 
 
 def _storable(value: object) -> Any:

@@ -66,8 +66,8 @@ class EnginePlan:
     largest_batch: Size = 128
     """The largest batch that the sweep for ``batch`` tries."""
     sweep: Literal["kept", "anew"] = "kept"
-    """``kept``: for ``batch`` take the choice of an earlier sweep under the same conditions, where one was sure;
-    ``anew``: measure again, and keep that."""
+    """``kept``: for ``batch`` take the choice of an earlier sweep under the same conditions, where one was sure, or
+    wavered between sizes that are nearly as fast; ``anew``: measure again, and keep that."""
     max_wait_us: Annotated[int, Ge(0)] = 0
     """How long a dynamic batch waits for more samples, in microseconds."""
     workers: Annotated[Size, Tunable((1, 2, 4, 8, 16, 32), is_of_cores=True, programs="batch")] = 1

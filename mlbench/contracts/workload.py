@@ -64,7 +64,8 @@ class Workload(ABC):
     """Modules besides `Backend.preload` that building its networks loads; a backend that has none needs none of these.
     The same holds for them."""
     preload_always: Sequence[str] = ()
-    """Modules that its dataset, model or metric loads on every backend. The same holds for them."""
+    """Modules that its dataset, model or metric loads on every backend. The same holds for them. Where they load torch,
+    name it first: then runs on a backend that has torch in its ``preload`` share their imports with all others."""
     is_default: bool = True
     """Whether it is among those that run where the user names none."""
     mini_server_latency_ms: int | None = None

@@ -1,7 +1,8 @@
 """The batch size that a sweep chose, kept for the next run under the same conditions.
 
 Two sweeps on one machine do not always choose the same, and then a comparison takes a change of batch for a change of
-the code. So a choice that a sweep was sure of stays, as long as nothing that it depends on differs.
+the code. So a choice that a sweep was sure of stays, as long as nothing that it depends on differs; so does one between
+sizes that are nearly as fast, where it matters little which.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _SECOND = "%Y-%m-%dT%H:%M:%SZ"
 _MOST = 1 << 20
 """No sweep tries a larger batch: a file that holds one is damaged."""
 _OF_ENGINE = ("execution.", "backend.", "workload.")
+_NEARLY_AS_FAST = 0.9
+"""Two sizes are, if the slower one has this part of the other's rate."""
 _OF_NO_SWEEP = ("execution.sweep", "execution.batching", "execution.max_wait_us")
 """A sweep runs full batches, however those of the run are filled; see `_sorts_by_length`."""
 
@@ -101,9 +104,12 @@ class KeptBatch:
 
 
 def _is_sure(statistics: EngineStatistics) -> bool:
-    """Return whether most rounds of a sweep chose the batch."""
-    rounds = statistics.sweep_rounds or {}
-    return 2 * rounds.get(statistics.batch or 0, 0) > sum(rounds.values())
+    """Return whether most rounds of a sweep chose the batch, or all chose sizes that are nearly as fast."""
+    rounds, rates = statistics.sweep_rounds or {}, statistics.sweep_per_s
+    if 2 * rounds.get(statistics.batch or 0, 0) > sum(rounds.values()):
+        return True
+    chosen = [rates[size] for size in rounds if size in rates]
+    return len(chosen) == len(rounds) > 0 and min(chosen) >= _NEARLY_AS_FAST * max(chosen)
 
 
 def _is_size(batch: int) -> bool:

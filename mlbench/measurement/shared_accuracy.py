@@ -73,7 +73,8 @@ def read_scores(folder: Path, metric: Metric, precision: Precision, targets: Seq
     if not found:
         return None
     scores = {name: math.nan if value is None else value for name, value in found.scores.items()}
-    return assess(metric, scores, _difference_of(found.output_difference, precision), targets)
+    accuracy = assess(metric, scores, _difference_of(found.output_difference, precision), targets)
+    return replace(accuracy, line=found.line)  # the official script prints some of the scores as whole numbers
 
 
 def _difference_of(record: OutputDifferenceRecord | None, precision: Precision) -> OutputDifference | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
@@ -33,20 +34,30 @@ def token_answers(job: Job, model: Model, limits: RunLimits) -> TokenAnswers | N
     kept = read_accuracy(job.folder / Mode.PERFORMANCE / LOG)
     accuracy_log = job.folder / Mode.ACCURACY / LOG
     reference = AccuracyLog(accuracy_log) if accuracy_log.is_file() else ()
-    return found_in(kept, reference, form)
+    return found_in(kept, reference, form, is_shared=bool(job.spec.accuracy_of))
 
 
-def found_in(kept: Iterable[LoggedReply], reference: Iterable[LoggedReply], form: TokenForm) -> TokenAnswers:
-    """Return what is found in replies kept while measuring, and in the accuracy test's."""
+def found_in(
+    kept: Iterable[LoggedReply], reference: Iterable[LoggedReply], form: TokenForm, *, is_shared: bool = False
+) -> TokenAnswers:
+    """Return what is found in replies kept while measuring, and in the accuracy test's.
+
+    Args:
+        kept: of the performance test.
+        reference: of the accuracy test.
+        form: of the run's replies.
+        is_shared: the accuracy test is another run's: of a scenario, perhaps, that reports no first tokens.
+    """
     faults: list[str] = []
     cut: list[int] = []
     lengths: dict[int, int] = {}
     lengths_kept: dict[int, list[int]] = {}
     checked = 0
-    for is_reference, replies in ((False, kept), (True, reference)):
+    reference_form = replace(form, has_first=form.has_first and not is_shared)
+    for is_reference, replies, its_form in ((False, kept, form), (True, reference, reference_form)):
         for reply in replies:
             checked += 1
-            faults += [f"sample {reply.index}: {fault}" for fault in faults_of(reply, form).values()]
+            faults += [f"sample {reply.index}: {fault}" for fault in faults_of(reply, its_form).values()]
             if is_cut(reply, form):
                 cut.append(reply.index)
             if is_reference:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -296,9 +297,10 @@ def test_what_a_metric_gives_and_cannot_be_stored_ends_the_run_and_names_the_fie
         judged(Speechless())
 
 
-def tokens_found(folder, scenario, rules="llama2-70b"):
+def tokens_found(folder, scenario, rules="llama2-70b", accuracy_of=""):
     limits = official_limits(official_rules(rules), scenario)
-    return token_answers(SimpleNamespace(folder=folder, scenario=scenario), model_of(Words()), limits)
+    job = SimpleNamespace(folder=folder, scenario=scenario, spec=SimpleNamespace(accuracy_of=accuracy_of))
+    return token_answers(job, model_of(Words()), limits)
 
 
 @pytest.fixture
@@ -345,6 +347,14 @@ def test_offline_reports_no_first_tokens_and_counts_all_the_same(token_folder):
 def test_a_workload_whose_tokens_are_inferred_reports_neither(token_folder):
     keep_tokens(token_folder, WHOLE | {"token_count": 4, "token_data": "07000000"})
     assert tokens_found(token_folder, SERVER, rules="gptj").faults == []
+
+
+def test_an_accuracy_test_that_was_taken_over_need_not_have_first_tokens(token_folder):
+    keep_tokens(token_folder, WHOLE)
+    log = token_folder / "accuracy" / "mlperf_log_accuracy.json"
+    log.write_text(re.sub(r'"token_data" : "[0-9A-F]*", ', "", log.read_text()))
+    assert len(tokens_found(token_folder, SERVER).faults) == 32
+    assert tokens_found(token_folder, SERVER, accuracy_of="/runs/1").faults == []
 
 
 def test_answers_kept_while_measuring_are_looked_at_where_there_was_no_accuracy_test(token_folder):

@@ -148,6 +148,13 @@ def test_a_choice_that_rounds_disagreed_about_is_not_kept(rounds):
     assert found_by().batch is None
 
 
+@pytest.mark.parametrize(("rate", "batch"), [(540.0, 32), (530.0, None)])
+def test_a_choice_among_sizes_that_are_nearly_as_fast_is_kept(rate, batch):
+    rates = {8: 500.0, 16: rate, 32: 600.0, 64: 590.0}
+    found_by().note(BatchStatistics(batch=32, sweep_rounds={16: 2, 32: 2, 64: 2}, sweep_samples_per_s=rates))
+    assert found_by().batch == batch
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -85,6 +85,13 @@ def test_a_score_that_is_no_number_stays_none(earlier):
     assert not found.is_met
 
 
+def test_the_line_is_the_one_of_the_record_with_its_whole_numbers(earlier):
+    record = json.loads((earlier / "record.json").read_text())
+    record["accuracy"]["line"] = "{'gen_len': 5054, 'gen_num': 256}"
+    (earlier / "record.json").write_text(json.dumps(record))
+    assert read_scores(earlier, TopOne(), "fp32", TopOne.targets).line == "{'gen_len': 5054, 'gen_num': 256}"
+
+
 def test_a_record_that_is_gone_or_has_no_scores_gives_none(earlier):
     record = json.loads((earlier / "record.json").read_text())
     (earlier / "record.json").write_text(json.dumps(record | {"accuracy": None}))

@@ -51,8 +51,12 @@ class StableDiffusionXL(ProfiledWorkload):
     options = StableDiffusionXLOptions()
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload = ("diffusers.models.unets.unet_2d_condition", "transformers.modeling_utils")
-    preload_always = ("diffusers.schedulers.scheduling_euler_discrete",)
+    preload_always = (
+        "torch",
+        "diffusers.schedulers.scheduling_euler_discrete",
+        "diffusers.models.unets.unet_2d_condition",
+        "transformers.modeling_utils",
+    )
 
     def build_metric(
         self, variant: Variant, profile: JudgedProfile, dataset: Prompts, targets: tuple[Target, ...]
