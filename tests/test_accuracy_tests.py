@@ -96,8 +96,16 @@ def stored(name):
     return RunRecord.model_validate_json(STORED_RUN.with_name(f"{name}.json").read_text())
 
 
-def test_a_test_that_logged_no_first_tokens_serves_a_scenario_that_reports_them(request_of, tmp_path):
-    tests, record = AccuracyTests(), stored("mixtral-8x7b-onnxruntime-Offline")
-    tests.add(request_of(workload=record.workload), record)
-    taken = tests.with_earlier(request_of(workload=record.workload, scenario="Server")).accuracy_of
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("mixtral-8x7b-onnxruntime-Offline", "Server"),
+        ("llama2-70b-onnxruntime-Server", "Offline"),
+        ("gptj-pytorch-Offline", "Server"),
+    ],
+)
+def test_a_test_serves_whether_or_not_it_logged_first_tokens(request_of, tmp_path, name, other):
+    tests, record = AccuracyTests(), stored(name)
+    tests.add(request_of(workload=record.workload, scenario=record.scenario), record)
+    taken = tests.with_earlier(request_of(workload=record.workload, scenario=other)).accuracy_of
     assert taken == tmp_path / record.run_id

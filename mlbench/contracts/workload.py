@@ -65,7 +65,7 @@ class Workload(ABC):
     The same holds for them."""
     preload_always: Sequence[str] = ()
     """Modules that its dataset, model or metric loads on every backend. The same holds for them. Where they load torch,
-    name it first: then runs on a backend that has torch in its ``preload`` share their imports with all others."""
+    name it first, and here as well what its networks load: then runs on all backends share their imports."""
     is_default: bool = True
     """Whether it is among those that run where the user names none."""
     mini_server_latency_ms: int | None = None

@@ -33,9 +33,9 @@ _KEY = "execution.batch"
 _SECOND = "%Y-%m-%dT%H:%M:%SZ"
 _MOST = 1 << 20
 """No sweep tries a larger batch: a file that holds one is damaged."""
-_OF_ENGINE = ("execution.", "backend.", "workload.")
 _NEARLY_AS_FAST = 0.9
 """Two sizes are, if the slower one has this part of the other's rate."""
+_OF_ENGINE = ("execution.", "backend.", "workload.")
 _OF_NO_SWEEP = ("execution.sweep", "execution.batching", "execution.max_wait_us")
 """A sweep runs full batches, however those of the run are filled; see `_sorts_by_length`."""
 
@@ -76,10 +76,10 @@ class KeptBatch:
         return Job.of_spec(job.spec.with_setting(_KEY, self.batch), plugins)
 
     def note(self, statistics: EngineStatistics) -> EngineStatistics:
-        """Return an engine's statistics with where its batch comes from; keep the choice of a sweep that was sure."""
+        """Return an engine's statistics with where its batch comes from; keep what is worth keeping."""
         if self.batch is not None:
             return dataclasses.replace(statistics, sweep_made=self.made)
-        if self.file and statistics.batch and _is_sure(statistics):
+        if self.file and statistics.batch and _is_worth_keeping(statistics):
             self._store(statistics.batch)
         return statistics
 
@@ -103,7 +103,7 @@ class KeptBatch:
             logger.warning("the batch cannot be kept: %s", error)
 
 
-def _is_sure(statistics: EngineStatistics) -> bool:
+def _is_worth_keeping(statistics: EngineStatistics) -> bool:
     """Return whether most rounds of a sweep chose the batch, or all chose sizes that are nearly as fast."""
     rounds, rates = statistics.sweep_rounds or {}, statistics.sweep_per_s
     if 2 * rounds.get(statistics.batch or 0, 0) > sum(rounds.values()):

@@ -157,7 +157,6 @@ def _job(record: RunRecord, names: Mapping[str, str], folder: Path, plugins: Plu
         folder=str(folder),
         wants_accuracy=wants_accuracy,
         uncounted="no run is made",
-        accuracy_of=record.accuracy.tested_in if record.accuracy else "",
         variant=record.entry.variant if record.entry else "",
         division=record.entry.division if record.entry else "closed",
         audit=record.audit.test if record.audit else "",

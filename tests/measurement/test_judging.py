@@ -297,10 +297,9 @@ def test_what_a_metric_gives_and_cannot_be_stored_ends_the_run_and_names_the_fie
         judged(Speechless())
 
 
-def tokens_found(folder, scenario, rules="llama2-70b", accuracy_of=""):
+def tokens_found(folder, scenario, rules="llama2-70b"):
     limits = official_limits(official_rules(rules), scenario)
-    job = SimpleNamespace(folder=folder, scenario=scenario, spec=SimpleNamespace(accuracy_of=accuracy_of))
-    return token_answers(job, model_of(Words()), limits)
+    return token_answers(SimpleNamespace(folder=folder, scenario=scenario), model_of(Words()), limits)
 
 
 @pytest.fixture
@@ -309,6 +308,7 @@ def token_folder(tmp_path):
     (tmp_path / "performance").mkdir()
     (tmp_path / "accuracy").mkdir()
     shutil.copy(LOGS / "server_tokens_accuracy.accuracy.json", tmp_path / "accuracy" / "mlperf_log_accuracy.json")
+    shutil.copy(LOGS / "server_tokens_accuracy.detail.txt", tmp_path / "accuracy" / "mlperf_log_detail.txt")
     return tmp_path
 
 
@@ -349,12 +349,15 @@ def test_a_workload_whose_tokens_are_inferred_reports_neither(token_folder):
     assert tokens_found(token_folder, SERVER, rules="gptj").faults == []
 
 
-def test_an_accuracy_test_that_was_taken_over_need_not_have_first_tokens(token_folder):
+def test_an_accuracy_test_of_offline_need_not_have_first_tokens_where_the_run_has(token_folder):
     keep_tokens(token_folder, WHOLE)
     log = token_folder / "accuracy" / "mlperf_log_accuracy.json"
     log.write_text(re.sub(r'"token_data" : "[0-9A-F]*", ', "", log.read_text()))
     assert len(tokens_found(token_folder, SERVER).faults) == 32
-    assert tokens_found(token_folder, SERVER, accuracy_of="/runs/1").faults == []
+    shutil.copy(LOGS / "offline_accuracy.detail.txt", token_folder / "accuracy" / "mlperf_log_detail.txt")
+    assert tokens_found(token_folder, SERVER).faults == []
+    keep_tokens(token_folder, WHOLE | {"token_data": "07000000"})
+    assert len(tokens_found(token_folder, SERVER).faults) == 1, "of its own replies"
 
 
 def test_answers_kept_while_measuring_are_looked_at_where_there_was_no_accuracy_test(token_folder):

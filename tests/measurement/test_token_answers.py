@@ -1,7 +1,6 @@
 """What two logs say of answers that are tokens."""
 
 import struct
-from dataclasses import replace
 
 from mlbench import LoggedReply
 from mlbench.measurement.token_answers import found_in
@@ -18,7 +17,7 @@ def reply(index, *tokens, count=None):
 def test_answers_of_both_tests_are_looked_at_and_those_to_the_same_samples_set_side_by_side():
     kept = [reply(3, 5, 6, 2), reply(8, 5, 2), reply(3, 5, 2)]
     reference = [reply(8, 5, 6, 7, 2), reply(3, 5, 6, 2), reply(1, 5, 6), reply(8, 5, 2)]
-    found = found_in(kept, reference, FORM)
+    found = found_in(kept, reference, FORM, FORM)
     assert found.checked == 7
     assert found.faults == []
     assert found.cut == [1]
@@ -26,14 +25,6 @@ def test_answers_of_both_tests_are_looked_at_and_those_to_the_same_samples_set_s
 
 
 def test_a_fault_names_its_sample():
-    found = found_in([reply(3, 5, 6, 2, count=33)], (), FORM)
+    found = found_in([reply(3, 5, 6, 2, count=33)], (), FORM, FORM)
     assert found.faults == ["sample 3: token count 33 was reported for an answer of 3 tokens"]
     assert found.lengths == []
-
-
-def test_first_tokens_are_asked_for_in_a_test_of_the_runs_own_and_not_in_one_of_another_scenario():
-    without = replace(reply(3, 5, 6, 2), token_data=None)
-    fault = "sample 3: the first token reported is not that of the answer"
-    assert found_in((), [without], FORM).faults == [fault]
-    assert found_in((), [without], FORM, is_shared=True).faults == []
-    assert found_in([without], (), FORM, is_shared=True).faults == [fault], "replies of its own"

@@ -40,10 +40,7 @@ class RetinaNet(ProfiledWorkload):
     options = RetinaNetOptions()
     tuning = Path(__file__).parent / "tuning.toml"
     sources = Path(__file__).parent / "sources.toml"
-    preload_always = (
-        "torch",
-        "torchvision.models.detection.anchor_utils",
-    )
+    preload_always = ("torch", "torchvision.models.detection.anchor_utils")
     mini_server_latency_ms = 300
     """A shared processor pauses for tens of milliseconds; this tells a slow backend from a hiccup."""
 
