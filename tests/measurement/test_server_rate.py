@@ -88,7 +88,8 @@ def test_the_first_rate_is_kept_where_it_is_held(tmp_path, single_per_s, rate_pe
     assert search_of(AtOnce(), tmp_path).find_rate(pace_of(1000, single_per_s), LOAD) == pytest.approx(rate_per_s)
     logged = read_detail(tmp_path / "rate" / "mlperf_log_detail.txt").values
     assert logged["requested_server_target_qps"] == pytest.approx(rate_per_s)
-    assert logged["result_query_count"] == pytest.approx(rate_per_s, abs=1), "a second of it"
+    seconds = logged["result_query_count"] / rate_per_s
+    assert min(abs(seconds - wanted) for wanted in (1, 2)) < 0.01, "a second of it, or two after a busy moment"
 
 
 class Delayed(AtOnce):

@@ -116,10 +116,8 @@ print(json.dumps(runtime_to_json(backend.observe())))
 
 
 @pytest.mark.skipif(list_available(machine_flags())[:1] != ["amx"], reason="needs a CPU with AMX")
-@pytest.mark.parametrize(
-    ("isa", "is_amx", "precision"),
-    [("amx", True, Precision.BF16), ("amx", True, Precision.INT8), ("avx512", False, Precision.BF16)],
-)
+@pytest.mark.parametrize("precision", [Precision.BF16, Precision.INT8])
+@pytest.mark.parametrize(("isa", "is_amx"), [("amx", True), ("avx512", False)])
 def test_the_kernels_that_ran_are_of_the_instruction_set_asked_for(isa: str, is_amx: bool, precision: Precision):
     if precision not in CpuAmx().probe().precisions:
         pytest.skip(f"cpu_amx does not offer {precision} here")
