@@ -241,7 +241,7 @@ def _make(plan: RunPlan, plugins: Plugins, on_record: OnRecord | None = None) ->
 
     def make(request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord:
         claim = plan.shared.claim(request) if plan.shared else None
-        record = run_benchmark(request, plugins, claim=claim, place=place)
+        record = run_benchmark(request, plugins, claim=claim, place=place, later=plan.requests[number:])
         if on_record:
             with handing_over:
                 on_record(record)

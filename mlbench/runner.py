@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -37,19 +37,21 @@ _asking_plugins = threading.Lock()
 logger = logging.getLogger(__name__)
 
 
-def run_benchmark(
+def run_benchmark(  # noqa: PLR0913 - a run among others
     request: ResolvedRequest,
     plugins: Plugins,
     on_progress: Listener = lambda progress: None,
+    *,
     claim: Claim | None = None,
     place: LanePlace | None = None,
+    later: Sequence[ResolvedRequest] = (),
 ) -> RunRecord:
     """Measure one workload on one backend under one scenario, and store the run folder.
 
     A run that crashes, hangs or runs out of memory is stored too, as a failure of that kind, and so is one that was
     measured and whose record cannot be made. ``on_progress`` is given what the run is doing: a mapping with its
     ``stage`` and, while LoadGen drives, the number of samples ``answered``. With a ``place`` this is called in a thread
-    that is bound to the lane.
+    that is bound to the lane. Where the run must export graphs, it may export those of ``later`` runs as well.
 
     Raises:
         MlbenchError: the request cannot be carried out (a corrupt file, a missing library); nothing is stored.
@@ -58,7 +60,7 @@ def run_benchmark(
         KeyboardInterrupt: the user ended the command, all of whose lanes end.
     """
     with _asking_plugins:
-        started = StartedRun.now(request, plugins, place)
+        started = StartedRun.now(request, plugins, place, later)
     remove_abandoned(request.results)
     with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
         stages = StageTimes()

@@ -16,7 +16,7 @@ from typing import Any, Self
 from mlbench.contracts.backend import Backend
 from mlbench.contracts.power import NONE
 from mlbench.contracts.scenario import Scenario
-from mlbench.contracts.workload import Workload
+from mlbench.contracts.workload import Profile, Workload
 from mlbench.discovery import Plugins
 from mlbench.documents import open_to_write
 from mlbench.errors import describe_error
@@ -25,7 +25,7 @@ from mlbench.execution.isolation import tail_of
 from mlbench.execution.plain_values import plain_entries
 from mlbench.lane_log import LanePlace, LaneStay
 from mlbench.records.environment import Environment, observe_environment
-from mlbench.records.job_spec import JobSpec
+from mlbench.records.job_spec import JobSpec, ModelSpec
 from mlbench.records.log_digests import log_digests
 from mlbench.records.run_folder import new_run_id
 from mlbench.records.run_outcome import RunOutcome
@@ -66,9 +66,17 @@ class StartedRun:
     number_format: NumberFormatRecord | None
     stay: LaneStay | None = None
     """Its time on its lane; None: it is measured by itself."""
+    later: Sequence[ResolvedRequest] = ()
+    """Runs of the same command that come after it."""
 
     @classmethod
-    def now(cls, request: ResolvedRequest, plugins: Plugins, place: LanePlace | None = None) -> Self:
+    def now(
+        cls,
+        request: ResolvedRequest,
+        plugins: Plugins,
+        place: LanePlace | None = None,
+        later: Sequence[ResolvedRequest] = (),
+    ) -> Self:
         """Return the facts of a run that begins now, in the thread of its lane where it has one."""
         created, started_ns = datetime.now(UTC), time.monotonic_ns()  # together: what follows takes seconds at times
         versions = {} if request.has_nodes else dict(plugins.probe(request.backend).versions)
@@ -88,6 +96,7 @@ class StartedRun:
             entry=_entry_of(request, plugins.workload(request.workload)),
             number_format=None if request.network else _number_format(request, plugins),
             stay=LaneStay(place, run_id, request) if place else None,
+            later=later,
         )
 
     def job(self, folder: Path) -> JobSpec:
@@ -107,6 +116,7 @@ class StartedRun:
             variant=request.entry.variant,
             division=request.entry.division,
             audit=request.audit.test if request.audit else "",
+            later_models=_models_after(request, self.later),
         )
 
     def record(self, outcome: RunOutcome | Failure, log: Path, stages_ns: Mapping[str, int]) -> RunRecord:
@@ -218,6 +228,26 @@ def modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
     of_networks = workload.preload if backend.preload else ()
     named = (MEASURE.partition(":")[0], *backend.preload, *workload.preload_always, *of_networks)
     return tuple(dict.fromkeys(named))
+
+
+def _models_after(request: ResolvedRequest, later: Sequence[ResolvedRequest]) -> list[ModelSpec]:
+    """Return the other mini models that later runs need on the same backend, in their order."""
+    alike = [each for each in later if each.backend == request.backend and each.profile is Profile.MINI]
+    own, found = _model_of(request), list[ModelSpec]()
+    for model in map(_model_of, alike):
+        if model not in (own, *found):
+            found.append(model)
+    return found
+
+
+def _model_of(request: ResolvedRequest) -> ModelSpec:
+    settings = request.settings.plain()
+    return ModelSpec(
+        workload=request.workload,
+        profile=str(request.profile),
+        weights=str(request.weights),
+        settings={key: value for key, value in settings.items() if key.startswith("workload.")},
+    )
 
 
 def _storable(value: object) -> Any:

@@ -318,7 +318,14 @@ class _Runs:
         try:
             with self._shown(self._progress(request, number), place) as progress:
                 claim = self._shared.claim(request) if self._shared else None
-                record = run_benchmark(request, self._plugins, partial(self._on_progress, progress), claim, place)
+                record = run_benchmark(
+                    request,
+                    self._plugins,
+                    partial(self._on_progress, progress),
+                    claim=claim,
+                    place=place,
+                    later=self._requests[number:],
+                )
         except UnstoredRunError as error:
             self.announce()
             with self._alone():

@@ -40,13 +40,22 @@ def build_once(kind: str, made_from: Any, fill: Callable[[Path], None]) -> Path:
     Raises:
         UsageError: the cache cannot be written.
     """
-    key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
-    folder = cache_folder() / kind / key
+    folder = _place(kind, made_from)
     if _is_whole(folder):
         return folder
     make_cache_folder(kind)
     with _lock(folder):
         return folder if _is_whole(folder) else _fill(folder, fill)
+
+
+def is_built(kind: str, made_from: Any) -> bool:
+    """Return whether the cache has the folder that `build_once` would fill."""
+    return _is_whole(_place(kind, made_from))
+
+
+def _place(kind: str, made_from: Any) -> Path:
+    key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
+    return cache_folder() / kind / key
 
 
 def _fill(folder: Path, fill: Callable[[Path], None]) -> Path:

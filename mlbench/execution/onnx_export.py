@@ -13,7 +13,7 @@ from typing import Any
 
 from mlbench.contracts.graph import NEXT, Dim, Graph, TensorSpec
 from mlbench.errors import GraphError, UnavailableError
-from mlbench.execution.compile_cache import build_once
+from mlbench.execution.compile_cache import build_once, is_built
 from mlbench.execution.onnx_slices import merge_slices
 from mlbench.execution.tracing import (
     dynamic_axes,
@@ -34,17 +34,22 @@ EXPORTERS = ("torch", "onnxscript", "onnx")
 
 logger = logging.getLogger(__name__)
 
+_SHELF = "onnx"
+
 _watchers: list[Callable[[], None]] = []
 
 
 @contextmanager
-def watch_exports(begins: Callable[[], None]) -> Iterator[None]:
-    """Have ``begins`` called in this block when a graph is about to be exported, on the thread that exports it."""
-    _watchers.append(begins)
+def watch_exports(is_missing: Callable[[], None]) -> Iterator[None]:
+    """Have ``is_missing`` called in this block before a graph is exported that the cache does not have.
+
+    It is called on the thread that asks for the graph, and may fill the cache: then the graph is not exported.
+    """
+    _watchers.append(is_missing)
     try:
         yield
     finally:
-        _watchers.remove(begins)
+        _watchers.remove(is_missing)
 
 
 def export_onnx(graph: Graph) -> Path:
@@ -59,7 +64,11 @@ def export_onnx(graph: Graph) -> Path:
         GraphError: the graph cannot be expressed in ONNX; names the operator or the reason.
         UnavailableError: the exporter is not installed.
     """
-    folder = build_once("onnx", _cache_key(graph), lambda folder: _write(graph, folder / _file_name(graph)))
+    key = _cache_key(graph)
+    if _watchers and not is_built(_SHELF, key):
+        for is_missing in _watchers:
+            is_missing()
+    folder = build_once(_SHELF, key, lambda folder: _write(graph, folder / _file_name(graph)))
     return folder / _file_name(graph)
 
 
@@ -85,8 +94,6 @@ def _write(graph: Graph, path: Path) -> None:
     import torch
 
     logger.info("exporting %s to ONNX", graph.name)
-    for begins in _watchers:
-        begins()
     inputs, outputs = onnx_inputs(graph), onnx_outputs(graph)
     module, examples = graph.module(), example_inputs(inputs, example_sizes(inputs))
     take_one_by_one(module, len(inputs))

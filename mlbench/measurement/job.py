@@ -17,7 +17,7 @@ from mlbench.execution.channel import Channel
 from mlbench.load_progress import LoadProgress, SampleCounts
 from mlbench.loadgen.settings import Mode, Seeds, Test, TokenRules, demand_of
 from mlbench.loadgen.watchdog import ProgressCallbacks
-from mlbench.records.job_spec import JobSpec
+from mlbench.records.job_spec import JobSpec, ModelSpec
 from mlbench.rules.entry_demand import Division
 from mlbench.rules.official import SEEDS
 from mlbench.rules.own import rules_of
@@ -59,15 +59,24 @@ class Job:
             scenario=plugins.scenario(spec.scenario),
             tier=Tier(spec.tier),
             division=Division(spec.division),
-            variant=Variant(
-                profile=Profile(spec.profile),
-                weights=Weights(spec.weights),
-                options=settings.fill("workload", workload.options),
-            ),
+            variant=workload_variant(workload, spec),
             plan=plan,
             load=settings.fill("load", LoadSettings()),
             folder=Path(spec.folder),
         )
+
+
+def workload_variant(workload: Workload, spec: JobSpec | ModelSpec) -> Variant:
+    """Return the variant of a workload that is asked for.
+
+    Raises:
+        ValueError: a setting is of the wrong type.
+    """
+    return Variant(
+        profile=Profile(spec.profile),
+        weights=Weights(spec.weights),
+        options=Settings.of_plain(spec.settings).fill("workload", workload.options),
+    )
 
 
 def callbacks_to(channel: Channel, stage: str, test: Test, sample_count: int) -> ProgressCallbacks:

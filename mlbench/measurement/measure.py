@@ -27,6 +27,7 @@ from mlbench.loadgen.drive import Traffic, drive
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import audit_text, audited_limits
+from mlbench.measurement.exports_ahead import exports_ahead
 from mlbench.measurement.instance_sweep import choose_instances
 from mlbench.measurement.job import Job, callbacks_to, test_of
 from mlbench.measurement.judging import judge_run
@@ -82,7 +83,7 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     kept = KeptBatch.find(job, model, plugins)
     job = kept.apply(job, plugins)
     channel.progress("compile")
-    with open_engine(job, model, dataset) as ready:
+    with exports_ahead(job, channel), open_engine(job, model, dataset) as ready:
         channel.progress(WARM_UP)
         tests = _Tests(job, model, dataset, limits, channel, ready)
         with kept.forget_on_failure():

@@ -30,7 +30,6 @@ from mlbench.execution.speed_estimate import (
 from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.loadgen.network import Network
-from mlbench.measurement.exports_beside import exports_beside
 from mlbench.measurement.job import Job
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
@@ -103,7 +102,7 @@ def open_engine(job: Job, model: Model, dataset: Dataset) -> Iterator[RunningEng
     if instances == 1 and not job.plan.devices:
         made = engine_of(job.backend, model, job.plan)
         with ExitStack() as stack:
-            with contain_refusals(made), exports_beside(job, model):
+            with contain_refusals(made):
                 engine = stack.enter_context(made)
             yield RunningEngine(
                 engine=engine,

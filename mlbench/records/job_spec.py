@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,6 +24,17 @@ class NetworkSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))  # a list, where it came as JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model of a workload, by names and values."""
+
+    workload: str
+    profile: str
+    weights: str
+    settings: Mapping[str, Any]
+    """JSON values of the workload's own settings, by key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +69,14 @@ class JobSpec:
     """The compliance test that the run is; empty: a run for a result."""
     network: NetworkSpec | None = None
     """None: the run answers its samples itself."""
+    later_models: Sequence[ModelSpec] = ()
+    """Models of later runs of the command on this backend: where this run must export, it may export theirs too."""
 
     def __post_init__(self) -> None:
         if isinstance(self.network, Mapping):  # where it came as JSON
             object.__setattr__(self, "network", NetworkSpec(**self.network))
+        later = [ModelSpec(**each) if isinstance(each, Mapping) else each for each in self.later_models]
+        object.__setattr__(self, "later_models", later)
 
     def with_setting(self, key: str, value: Any) -> Self:
         """Return the same with another value for a setting."""

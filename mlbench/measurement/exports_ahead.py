@@ -1,0 +1,157 @@
+"""Exports on all cores: where a run misses a graph, a process of its own exports those of later runs as well.
+
+An export is one busy thread for ten seconds and more, half of which is imports. That process imports once and exports
+in forks of itself, one for each core. The files meet in the cache, where one process waits for the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from multiprocessing import get_context
+
+from mlbench.contracts.graph import Graph
+from mlbench.contracts.workload import Profile
+from mlbench.discovery import Plugins
+from mlbench.errors import MlbenchError
+from mlbench.execution.cores import physical_cores
+from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
+from mlbench.execution.onnx_export import watch_exports
+from mlbench.measurement.job import Job, workload_variant
+from mlbench.records.job_spec import ModelSpec
+
+logger = logging.getLogger(__name__)
+
+_STAGE = "compile"
+_LATER_WITHIN_S = 40.0
+"""Graphs of later runs are begun for so long, so that the first result does not wait for all of them."""
+_IMPORTED = ("torch", "torch._dynamo", "onnxscript", "onnx")
+"""What every export loads; see `_import_for`."""
+
+_graphs: list[Graph] = []
+"""Those that forks of this process export, by their place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingGraphs:
+    """Models whose graphs are exported where the cache does not have them."""
+
+    models: Sequence[ModelSpec]
+    """The first is needed now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportAnswer:
+    """How far it came."""
+
+    exported: int
+    """Graphs that are in the cache now."""
+
+
+@contextmanager
+def exports_ahead(job: Job, channel: Channel) -> Iterator[None]:
+    """Have the first graph that is missing in this block bring all of its model, and those of `JobSpec.later_models`.
+
+    Full models are exported by the run alone, one graph after another: they may not fit into memory twice. So is what
+    cannot be exported here; the run then says why.
+    """
+    if job.variant.profile is not Profile.MINI:
+        yield
+        return
+    is_first = True
+
+    def export() -> None:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            _export(job, channel)
+
+    with watch_exports(export):
+        yield
+
+
+def _export(job: Job, channel: Channel) -> None:
+    spec = job.spec
+    own = ModelSpec(workload=spec.workload, profile=spec.profile, weights=spec.weights, settings=spec.settings)
+    try:
+        found = call_isolated(
+            ChildFunction(f"{__name__}:{export_graphs.__name__}", ExportAnswer),
+            MissingGraphs(models=[own, *spec.later_models]),
+            job.folder / "exports.txt",
+            ProcessLimits.for_helper(job.load.stage_timeout_s / 2),
+            lambda progress: channel.progress(_STAGE),
+        )
+    except MlbenchError as error:
+        logger.warning("no process exports graphs ahead: %s", error)
+        return
+    if isinstance(found, Failure):
+        logger.warning("the process that exports graphs ahead failed: %s", found.message)
+    else:
+        logger.info("%d graphs were exported ahead", found.exported)
+
+
+def export_graphs(request: MissingGraphs, channel: Channel) -> ExportAnswer:
+    """Export the graphs of models, side by side; what fails is left to the run that needs it, which says why."""
+    plugins = Plugins.discover()
+    _import_for([plugins.workload(spec.workload).preload for spec in request.models])
+    needed = _take_in(request.models[0], plugins)
+    for spec in request.models[1:]:
+        _take_in(spec, plugins)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from Python 3.12 on, of threads in a process that forks: they wait for work
+        with ProcessPoolExecutor(len(physical_cores()), mp_context=get_context("fork")) as pool:
+            return ExportAnswer(exported=_export_all(pool, needed, channel))
+
+
+def _import_for(preloaded: Sequence[Sequence[str]]) -> None:
+    """Import once what exports load, so that forks have it."""
+    for name in dict.fromkeys((*_IMPORTED, *(name for names in preloaded for name in names))):
+        with suppress(ImportError):  # the export itself imports it too, and says why it cannot
+            import_module(name)
+    import torch
+
+    torch.set_num_threads(1)  # a fork has a core; and a pool of threads would not survive a fork
+
+
+def _take_in(spec: ModelSpec, plugins: Plugins) -> int:
+    """Note the graphs of a model; return how many are noted by now."""
+    try:
+        workload = plugins.workload(spec.workload)
+        _graphs.extend(workload.model(workload_variant(workload, spec)).graphs.values())
+    except Exception:  # whatever a workload raises
+        logger.exception("the graphs of %s are left to its runs", spec.workload)
+    return len(_graphs)
+
+
+def _export_all(pool: ProcessPoolExecutor, needed: int, channel: Channel) -> int:
+    """Export the noted graphs, the first few in any case and others while there is time; return how many."""
+    started_s = time.monotonic()
+    left, going, exported = iter(range(len(_graphs))), set[Future[bool]](), 0
+    while True:
+        is_late = time.monotonic() - started_s > _LATER_WITHIN_S
+        free = len(physical_cores()) - len(going)
+        begun = [number for number in islice(left, free) if number < needed or not is_late]
+        going |= {pool.submit(_export_graph, number) for number in begun}
+        if not going:
+            return exported
+        done, going = wait(going, return_when=FIRST_COMPLETED)
+        exported += sum(each.result() for each in done)
+        channel.progress(_STAGE)  # only now: an export that hangs is not alive
+
+
+def _export_graph(number: int) -> bool:
+    """Export a graph in a fork; return whether the cache has it now."""
+    graph = _graphs[number]
+    try:
+        graph.onnx()
+    except Exception:  # whatever an exporter or a workload raises
+        logger.exception("%s is left to the run", graph.name)
+        return False
+    return True

@@ -1,0 +1,195 @@
+"""Exports on all cores, in real runs of workloads with two graphs from an empty cache."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mlbench import Profile
+from mlbench.contracts.scenario import LoadSettings
+from mlbench.errors import UsageError
+from mlbench.execution import onnx_export
+from mlbench.measurement import exports_ahead
+
+PLUGIN = '''
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+
+from mlbench import Dim, TensorSpec, hookimpl
+from mlbench.folders import cache_folder
+from mlbench.toolkit import ModuleGraph
+from mlbench_resnet50.workload import ResNet50
+
+IS_AHEAD = any("exports_ahead" in word for word in sys.orig_argv)
+
+
+def wait_for_another():
+    """Return once the cache has a graph."""
+    ended_s = time.monotonic() + 120
+    while not any((cache_folder() / "onnx").glob("*/second.onnx")):
+        assert time.monotonic() < ended_s, "the second graph is not exported"
+        time.sleep(0.05)
+
+
+class First(ModuleGraph):
+    def module(self):
+        if os.environ["TWINS"] == "wait":
+            wait_for_another()
+        return super().module()
+
+
+class Second(ModuleGraph):
+    def module(self):
+        if os.environ["TWINS"] == "fail" and IS_AHEAD:
+            raise ValueError("not here")
+        if os.environ["TWINS"] == "die" and IS_AHEAD:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().module()
+
+
+def small(graph):
+    """Return what builds a network of the graph's form that is exported in a second."""
+    classes = graph.outputs[0].shape[-1]
+
+    def build():
+        import torch
+
+        layers = (torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, classes))
+        return torch.nn.Sequential(*layers)
+
+    return build
+
+
+class Twins(ResNet50):
+    __module__ = ResNet50.__module__
+    name = "twins"
+    title = "ResNet-50 with a second graph"
+
+    def model(self, variant):
+        import torch
+
+        model = super().model(variant)
+        ((name, graph),) = model.graphs.items()
+        first = First(name, inputs=graph.inputs, outputs=graph.outputs, build=small(graph), fingerprint=self.name)
+        spec = TensorSpec(name="x", shape=(Dim(name="rows", smallest=1, usual=2, largest=4), 3), dtype="float32")
+        outputs = (replace(spec, name="y"),)
+        second = Second("second", inputs=(spec,), outputs=outputs, build=torch.nn.Tanh, fingerprint=self.name)
+        return replace(model, graphs={name: first, "second": second})
+
+
+class LaterTwins(Twins):
+    __module__ = ResNet50.__module__
+    name = "later-twins"
+
+
+@hookimpl
+def mlbench_workloads():
+    return [Twins(), LaterTwins()]
+'''
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that makes runs from an empty cache, and returns the record and the folder of each."""
+    (tmp_path / "mlbench_twins.py").write_text(PLUGIN)
+    info = tmp_path / "mlbench_twins-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlbench-twins\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[mlbench]\ntwins = mlbench_twins\n")
+
+    def run(way, *workloads):
+        places = {"MLBENCH_CACHE": str(tmp_path / "cache"), "MLBENCH_RESULTS": str(tmp_path / "results")}
+        words = ("--backend", "onnxruntime", "--scenario", "Offline", "--no-accuracy", "--json")
+        done = subprocess.run(
+            [sys.executable, "-m", "mlbench", "run", *workloads, *words],
+            env={**os.environ, **places, "PYTHONPATH": str(tmp_path), "TWINS": way},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        records = json.loads(done.stdout)
+        return records, [Path(tmp_path, "results", record["run_id"]) for record in records]
+
+    return run
+
+
+def exported(log):
+    """Return what a log says was exported, in its order."""
+    return [line.rpartition("exporting ")[2] for line in log.read_text().splitlines() if "exporting " in line]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_the_graphs_of_a_model_are_exported_side_by_side(run):
+    """The first waits for the second here: one after another they would never end."""
+    (record,), (folder,) = run("wait", "twins")
+    assert record["verdict"]["is_valid"]
+    assert len(exported(folder / "exports.txt")) == 2
+    assert exported(folder / "log.txt") == []
+
+
+@pytest.mark.slow
+def test_a_run_that_must_export_does_so_for_later_runs_of_the_command(run):
+    (record, later), (folder, later_folder) = run("", "twins", "later-twins")
+    assert record["verdict"]["is_valid"]
+    assert later["verdict"]["is_valid"]
+    assert len(exported(folder / "exports.txt")) == 4
+    assert exported(later_folder / "log.txt") == []
+    assert not (later_folder / "exports.txt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["fail", "die"])
+def test_a_graph_that_is_not_exported_there_is_exported_by_the_run(run, way):
+    (record,), (folder,) = run(way, "twins")
+    assert record["verdict"]["is_valid"]
+    assert exported(folder / "log.txt")[-1] == "second to ONNX"
+    assert ("second is left to the run" in (folder / "exports.txt").read_text()) is (way == "fail")
+
+
+def test_graphs_of_later_runs_are_not_begun_late(monkeypatch):
+    asked = []
+    graphs = [SimpleNamespace(name=name, onnx=lambda name=name: asked.append(name)) for name in "abc"]
+    monkeypatch.setattr(exports_ahead, "_graphs", graphs)
+    monkeypatch.setattr(exports_ahead, "_LATER_WITHIN_S", -1.0)
+    told = []
+    channel = SimpleNamespace(progress=told.append)
+    with ThreadPoolExecutor(1) as pool:
+        assert exports_ahead._export_all(pool, 2, channel) == 2
+    assert asked == ["a", "b"]
+    assert set(told) == {"compile"}
+
+
+def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog, tmp_path):
+    calls = []
+
+    def refuse(*words):
+        calls.append(words)
+        raise UsageError("no more processes.")
+
+    monkeypatch.setattr(exports_ahead, "call_isolated", refuse)
+    spec = SimpleNamespace(workload="bert", profile="mini", weights="trained", settings={}, later_models=())
+    variant = SimpleNamespace(profile=Profile.MINI)
+    job = SimpleNamespace(variant=variant, spec=spec, folder=tmp_path, load=LoadSettings())
+    with exports_ahead.exports_ahead(job, channel=None):
+        (is_missing,) = onnx_export._watchers
+        is_missing()
+        is_missing()
+    assert len(calls) == 1
+    assert "no more processes" in caplog.text
+    assert onnx_export._watchers == []
+
+
+def test_the_graphs_of_a_full_model_are_exported_by_the_run_alone():
+    job = SimpleNamespace(variant=SimpleNamespace(profile=Profile.FULL))
+    with exports_ahead.exports_ahead(job, channel=None):
+        assert onnx_export._watchers == []
