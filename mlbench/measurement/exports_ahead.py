@@ -30,7 +30,7 @@ from mlbench.records.job_spec import ModelSpec
 logger = logging.getLogger(__name__)
 
 _STAGE = "compile"
-_LATER_WITHIN_S = 40.0
+_LATER_WITHIN_S = 60.0
 """Graphs of later runs are begun for so long, so that the first result does not wait for all of them."""
 _IMPORTED = ("torch", "torch._dynamo", "onnxscript", "onnx")
 """What every export loads; see `_import_for`."""
