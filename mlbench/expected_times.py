@@ -14,7 +14,7 @@ from mlbench.errors import MlbenchError
 from mlbench.records.expected_cost import Basis, ExpectedCost, ExpectedTime
 from mlbench.records.reading import read_each
 from mlbench.records.run_names import has_record, names_in
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import EXPORT, RunRecord
 from mlbench.requests import RunRequest
 
 NEWEST = 300
@@ -57,7 +57,7 @@ class KnownTimes:
             if basis is Basis.SAME:
                 found = [record for record in found if (record.accuracy is not None) == request.wants_accuracy]
             if found:
-                seconds = median(record.duration_ns / 1e9 for record in found if record.duration_ns is not None)
+                seconds = median(map(_seconds, found))
                 return ExpectedTime(seconds=max(least_s, seconds), basis=basis)
         if request.profile is Profile.MINI:
             return ExpectedTime(seconds=least_s + _MINI_REST_S, basis=Basis.ELSEWHERE)
@@ -107,6 +107,11 @@ def cost_of(requests: Sequence[RunRequest], stored: Sequence[StoredRun]) -> Expe
         disk_bytes=round(median(sizes) * len(requests)),
         peak_memory_bytes=max((record.peak_memory_bytes or 0 for _, record in stored), default=0) or None,
     )
+
+
+def _seconds(record: RunRecord) -> float:
+    """Return what a run took, but for its exports: the cache has these by now."""
+    return ((record.duration_ns or 0) - record.stages_ns.get(EXPORT, 0)) / 1e9
 
 
 def _least_s(request: RunRequest) -> float:

@@ -33,6 +33,11 @@ def test_a_run_takes_what_the_middle_one_of_its_kind_took(a_run):
     assert (times.expect(OFFLINE).seconds, times.expect(OFFLINE).basis) == (9, Basis.SAME)
 
 
+def test_exports_are_not_expected_again(a_run):
+    times = KnownTimes([took(a_run, 63, stages_ns={"compile": 1 * 10**9, "export": 50 * 10**9})])
+    assert times.expect(OFFLINE).seconds == 13
+
+
 def test_a_kind_that_was_never_made_is_guessed_by_runs_of_its_workload_then_by_others_of_its_tier(a_run):
     times = KnownTimes([took(a_run, 7), took(a_run, 40, workload="gptj")])
     assert (times.expect(SERVER).seconds, times.expect(SERVER).basis) == (7, Basis.SIMILAR)

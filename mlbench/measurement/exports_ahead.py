@@ -26,12 +26,14 @@ from mlbench.execution.isolation import Channel, ChildFunction, Failure, Process
 from mlbench.execution.onnx_export import watch_exports
 from mlbench.measurement.job import Job, workload_variant
 from mlbench.records.job_spec import ModelSpec
+from mlbench.records.run_record import EXPORT
 
 logger = logging.getLogger(__name__)
 
-_STAGE = "compile"
 _LATER_WITHIN_S = 60.0
 """Graphs of later runs are begun for so long, so that the first result does not wait for all of them."""
+_SILENCE_S = 300.0
+"""No graph of a mini model takes so long: a later run's model that hangs costs this one no more."""
 _IMPORTED = ("torch", "torch._dynamo", "onnxscript", "onnx")
 """What every export loads; see `_import_for`."""
 
@@ -71,7 +73,9 @@ def exports_ahead(job: Job, channel: Channel) -> Iterator[None]:
         nonlocal is_first
         if is_first:
             is_first = False
+            channel.progress(EXPORT)
             _export(job, channel)
+            channel.progress("compile")
 
     with watch_exports(export):
         yield
@@ -85,8 +89,8 @@ def _export(job: Job, channel: Channel) -> None:
             ChildFunction(f"{__name__}:{export_graphs.__name__}", ExportAnswer),
             MissingGraphs(models=[own, *spec.later_models]),
             job.folder / "exports.txt",
-            ProcessLimits.for_helper(job.load.stage_timeout_s / 2),
-            lambda progress: channel.progress(_STAGE),
+            ProcessLimits.for_helper(min(_SILENCE_S, job.load.stage_timeout_s / 2)),
+            lambda progress: channel.progress(EXPORT),
         )
     except MlbenchError as error:
         logger.warning("no process exports graphs ahead: %s", error)
@@ -143,7 +147,7 @@ def _export_all(pool: ProcessPoolExecutor, needed: int, channel: Channel) -> int
             return exported
         done, going = wait(going, return_when=FIRST_COMPLETED)
         exported += sum(each.result() for each in done)
-        channel.progress(_STAGE)  # only now: an export that hangs is not alive
+        channel.progress(EXPORT)  # only now: an export that hangs is not alive
 
 
 def _export_graph(number: int) -> bool:

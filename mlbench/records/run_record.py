@@ -28,6 +28,9 @@ _MOST_BYTES = 64 << 20
 
 FORMAT = 3
 
+EXPORT = "export"
+"""The stage of a run in which graphs that the cache lacks are exported, those of later runs as well."""
+
 
 class ResultRecord(Stored):
     """What LoadGen measured."""

@@ -144,6 +144,8 @@ def test_a_run_that_must_export_does_so_for_later_runs_of_the_command(run):
     assert later["verdict"]["is_valid"]
     assert len(exported(folder / "exports.txt")) == 4
     assert exported(later_folder / "log.txt") == []
+    assert "export" in record["stages_ns"]
+    assert "export" not in later["stages_ns"]
     assert not (later_folder / "exports.txt").exists()
 
 
@@ -166,7 +168,7 @@ def test_graphs_of_later_runs_are_not_begun_late(monkeypatch):
     with ThreadPoolExecutor(1) as pool:
         assert exports_ahead._export_all(pool, 2, channel) == 2
     assert asked == ["a", "b"]
-    assert set(told) == {"compile"}
+    assert set(told) == {"export"}
 
 
 def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog, tmp_path):
@@ -180,11 +182,14 @@ def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog, tmp_
     spec = SimpleNamespace(workload="bert", profile="mini", weights="trained", settings={}, later_models=())
     variant = SimpleNamespace(profile=Profile.MINI)
     job = SimpleNamespace(variant=variant, spec=spec, folder=tmp_path, load=LoadSettings())
-    with exports_ahead.exports_ahead(job, channel=None):
+    told = []
+    with exports_ahead.exports_ahead(job, SimpleNamespace(progress=told.append)):
         (is_missing,) = onnx_export._watchers
         is_missing()
         is_missing()
-    assert len(calls) == 1
+    assert told == ["export", "compile"]
+    ((*_, limits, _),) = calls
+    assert limits.stage_timeout_s == 300  # so long may a model of another run hang
     assert "no more processes" in caplog.text
     assert onnx_export._watchers == []
 
