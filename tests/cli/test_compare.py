@@ -287,7 +287,7 @@ def test_a_loss_of_one_cell_alone_is_slower(mlbench, nights_of_four):
 def other_mlbench(a_run, tmp_path, monkeypatch):
     """Return a command that stores a run of a speed as another installation would; runs made here are at 88."""
 
-    def run_here(request, plugins, on_progress, claim, place):
+    def run_here(request, plugins, on_progress, **how):
         return a_run(
             run_id=f"here-{datetime.now(UTC).isoformat()}",
             created=datetime.now(UTC),
@@ -365,7 +365,7 @@ def test_where_no_number_can_be_measured_again_none_is_said_to_have_a_verdict(ml
 def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
     mlbench, nights_of_four, other_mlbench, a_run, monkeypatch
 ):
-    def refuse(request, plugins, on_progress, claim, place):
+    def refuse(request, plugins, on_progress, **how):
         raise UnstoredRunError("run folder cannot be stored: No space left on device.", hint="", record=a_run())
 
     monkeypatch.setattr("mlbench.runner.run_benchmark", refuse)

@@ -42,7 +42,7 @@ def made(monkeypatch, a_run):
     """Let runs be made at once, at the speed of their backend, and return the requests."""
     requests = []
 
-    def run_here(request, plugins, on_progress, claim, place):
+    def run_here(request, plugins, on_progress, **how):
         requests.append(request)
         result = a_run().result.model_dump() | {"value": SPEEDS[request.backend] + 0.01 * len(requests)}
         return a_run(

@@ -52,7 +52,7 @@ def made(a_run, monkeypatch):
     """Note the runs that a command makes instead of measuring them."""
     requests = []
 
-    def note(request, *others):
+    def note(request, *others, **how):
         requests.append((request.workload, request.scenario, request.repeat))
         return a_run(workload=request.workload, scenario=request.scenario)
 
@@ -69,7 +69,7 @@ def given(a_run, a_failure, monkeypatch):
     def given(*ends):
         left = list(ends)
 
-        def give(request, *others):
+        def give(request, *others, **how):
             end = left.pop(0)
             if end == "not stored":
                 raise UnstoredRunError("no space left.", hint="Make room.", record=a_run())
