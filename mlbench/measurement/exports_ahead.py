@@ -1,6 +1,6 @@
 """Exports on all cores: where a run misses a graph, a process of its own exports those of later runs as well.
 
-An export is one busy thread for ten seconds and more, half of which is imports. That process imports once and exports
+An export is one busy thread for ten seconds and more, and a good part of that is imports. That process imports once and exports
 in forks of itself, one for each core. The files meet in the cache, where one process waits for the other.
 """
 
@@ -90,7 +90,7 @@ def _export(job: Job, channel: Channel) -> None:
             MissingGraphs(models=[own, *spec.later_models]),
             job.folder / "exports.txt",
             ProcessLimits.for_helper(min(_SILENCE_S, job.load.stage_timeout_s / 2)),
-            lambda progress: channel.progress(EXPORT),
+            lambda progress: channel.progress(**progress),
         )
     except MlbenchError as error:
         logger.warning("no process exports graphs ahead: %s", error)
@@ -147,7 +147,7 @@ def _export_all(pool: ProcessPoolExecutor, needed: int, channel: Channel) -> int
             return exported
         done, going = wait(going, return_when=FIRST_COMPLETED)
         exported += sum(each.result() for each in done)
-        channel.progress(EXPORT)  # only now: an export that hangs is not alive
+        channel.progress(EXPORT, step=exported, steps=len(_graphs))  # only now: an export that hangs is not alive
 
 
 def _export_graph(number: int) -> bool:

@@ -164,11 +164,11 @@ def test_graphs_of_later_runs_are_not_begun_late(monkeypatch):
     monkeypatch.setattr(exports_ahead, "_graphs", graphs)
     monkeypatch.setattr(exports_ahead, "_LATER_WITHIN_S", -1.0)
     told = []
-    channel = SimpleNamespace(progress=told.append)
+    channel = SimpleNamespace(progress=lambda stage, **facts: told.append((stage, facts)))
     with ThreadPoolExecutor(1) as pool:
         assert exports_ahead._export_all(pool, 2, channel) == 2
     assert asked == ["a", "b"]
-    assert set(told) == {"export"}
+    assert told[-1] == ("export", {"step": 2, "steps": 3})
 
 
 def test_a_run_goes_on_where_no_process_can_be_started(monkeypatch, caplog, tmp_path):
