@@ -1,7 +1,7 @@
 """Exports on all cores: where a run misses a graph, a process of its own exports those of later runs as well.
 
-An export is one busy thread for ten seconds and more, and a good part of that is imports. That process imports once and exports
-in forks of itself, one for each core. The files meet in the cache, where one process waits for the other.
+An export is one busy thread for ten seconds and more, and a good part of that is imports. That process imports once
+and exports in forks of itself, one for each core. The files meet in the cache, where one process waits for the other.
 """
 
 from __future__ import annotations
