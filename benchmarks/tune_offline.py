@@ -1,8 +1,8 @@
 """How near the settings that ``mlbench tune`` finds in Offline are to the best of all combinations, and in what time.
 
-Makes a run that fills the caches, searches, runs every combination once, then measures the three best of these and the
-found ones again in turns: the best of many single runs is a lucky one. Real runs, of tier smoke without an accuracy
-test; use a quiet machine.
+Makes a run that fills the caches, searches, runs every combination once, then chooses the best by measuring the six
+highest again, in turns: the best of many single runs is a lucky one. What it prints are new runs of the best, the found
+and today's settings, in turns. Real runs, of tier smoke without an accuracy test; use a quiet machine.
 
 Usage: python benchmarks/tune_offline.py RESULTS WORKLOAD... [--backend onnxruntime] [--set KEY=VALUE]...
 """
@@ -13,6 +13,7 @@ import argparse
 import itertools
 import statistics
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from mlbench.discovery import Plugins
@@ -26,7 +27,8 @@ from mlbench.tuner.find_settings import find_settings
 from mlbench.tuner.settings_plan import SettingsPlan, plan_settings
 from mlbench.tuner.tune_plan import TuneRequest
 
-BEST, AGAIN = 3, 3
+HIGHEST, CHOOSING, AGAIN = 6, 2, 4
+"""How many of the grid are measured again, how often to choose the best, and how often this and what is compared."""
 
 
 def run(request: ResolvedRequest, plugins: Plugins) -> RunRecord:
@@ -40,6 +42,14 @@ def rate(plan: SettingsPlan, settings: KnobValues, plugins: Plugins) -> float:
     except UsageError:
         return 0.0
     return (record.result.value or 0.0) if record.result else 0.0
+
+
+def rates_in_turns(
+    plan: SettingsPlan, compared: Collection[KnobValues], repeats: int, plugins: Plugins
+) -> dict[KnobValues, float]:
+    """Return the mean rate of each settings over some repeats, in turns."""
+    rates = [{settings: rate(plan, settings, plugins) for settings in compared} for _ in range(repeats)]
+    return {settings: statistics.mean(each[settings] for each in rates) for settings in compared}
 
 
 def compare(workload: str, backend: str, overrides: dict[str, str], results: Path) -> None:
@@ -67,22 +77,17 @@ def compare(workload: str, backend: str, overrides: dict[str, str], results: Pat
     began_s = time.monotonic()
     rates = {settings: rate(plan, settings, plugins) for settings in grid}
     grid_s = time.monotonic() - began_s
-    best = sorted(grid, key=rates.__getitem__, reverse=True)[:BEST]
-    repeated: list[KnobValues] = [*best, plan.start, outcome.best.settings]
-    again: dict[KnobValues, list[float]] = {settings: [] for settings in repeated}
-    for _ in range(AGAIN):
-        for settings, found in again.items():
-            found.append(rate(plan, settings, plugins))
-    tuned = statistics.mean(again[outcome.best.settings])
-    most = max(statistics.mean(again[settings]) for settings in best)
-    today = statistics.mean(again[plan.start])
+    highest = sorted(grid, key=rates.__getitem__, reverse=True)[:HIGHEST]
+    chosen = rates_in_turns(plan, highest, CHOOSING, plugins)
+    best, found, today = max(highest, key=chosen.__getitem__), outcome.best.settings, plan.start
+    again = rates_in_turns(plan, {best, found, today}, AGAIN, plugins)
     print(
-        f"{workload} {backend}: tuned {tuned:,.5g}, best of {len(grid)} combinations {most:,.5g}: {tuned / most:.3f}; "
-        f"today {today:,.5g}: {tuned / today:.3f} of it; {search_s:.0f} s of {grid_s:.0f} s: {search_s / grid_s:.2f}"
+        f"{workload} {backend}: tuned {again[found]:,.5g}, best of {len(grid)} combinations {again[best]:,.5g}: "
+        f"{again[found] / again[best]:.3f}; today {again[today]:,.5g}: {again[found] / again[today]:.3f} of it; "
+        f"{search_s:.0f} s of {grid_s:.0f} s: {search_s / grid_s:.2f}"
     )
-    print(f"  found {dict(outcome.best.settings)}")
-    winner = max(best, key=lambda each: statistics.mean(again[each]))
-    print(f"  best  {dict(winner)}", flush=True)
+    print(f"  found {dict(found)}")
+    print(f"  best  {dict(best)}", flush=True)
 
 
 def main() -> None:

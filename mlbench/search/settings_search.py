@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-_GAIN = 1.02
-"""A short trial counts as better when it is so many times as good: less is noise."""
+_CLOSE = 0.95
+"""Settings may be better than the first ones where their short trial is not worse than this part of it: noise."""
 
 _PASSES = 2
 """How often all knobs are gone through, as long as that changes anything."""
@@ -107,8 +107,8 @@ def search_settings(knobs: Sequence[Knob], start: KnobValues, measure: Measure) 
     """
     tried = _Tried(knobs, measure)
     tried.climb(start)
-    better = [each for each in tried.scores if tried.score(each) > tried.score(start)]
-    finalists = (start, *sorted(better, key=tried.score, reverse=True)[: FINALISTS - 1])
+    close = [each for each in tried.scores if each != start and tried.score(each) > _CLOSE * tried.score(start)]
+    finalists = (start, *sorted(close, key=tried.score, reverse=True)[: FINALISTS - 1])
     scores: dict[KnobValues, list[float | None]] = {settings: [] for settings in finalists}
     asked = finalists
     while asked:  # in turns, so that a slow minute is not all of one's
@@ -156,7 +156,7 @@ class _Tried:
         for direction in _directions(knob, begun[knob.key]):
             for value in direction:
                 other = begun.changed(knob.key, value)
-                if self.score(other) > _GAIN * self.score(best):
+                if self.score(other) > self.score(best):  # by however little: gains add up, and full runs decide
                     best = other
                 elif knob.is_ordered:
                     break

@@ -1,6 +1,7 @@
 """A search of settings, on results that are known."""
 
 import itertools
+import math
 import random
 
 import pytest
@@ -30,10 +31,11 @@ FACTORS = {
 
 
 def product(settings):
-    result = 100.0
-    for key, value in settings.items():
-        result *= FACTORS[key][value]
-    return result
+    return 100.0 * product_of(FACTORS, settings)
+
+
+def product_of(factors, settings):
+    return math.prod(factors.get(key, {}).get(value, 1.0) for key, value in settings.items())
 
 
 def grid():
@@ -108,6 +110,22 @@ def test_where_nothing_is_better_the_first_settings_stay_and_are_not_compared_wi
     found, trials = search(lambda trial: 100.0 if trial.settings == START else 90.0)
     assert [each.settings for each in found] == [START]
     assert sum(trial.is_full for trial in trials) == REPEATS
+
+
+def test_gains_of_a_percent_each_add_up():
+    gains = {"backend.spinning": {True: 1.01}, "backend.optimization": {"extended": 1.01}}
+    found, _ = search(lambda trial: 100.0 * product_of(gains, trial.settings))
+    assert (found[0].settings["backend.spinning"], found[0].settings["backend.optimization"]) == (True, "extended")
+
+
+def test_settings_that_a_short_trial_showed_a_little_worse_may_win_in_full():
+    def score(trial):
+        is_better = trial.settings == START.changed("backend.spinning", True)
+        return (105.0 if trial.is_full else 98.0) if is_better else (100.0 if trial.settings == START else 80.0)
+
+    found, _ = search(score)
+    assert found[0].settings == START.changed("backend.spinning", True)
+    assert len(found) == 2
 
 
 def test_what_only_a_short_trial_shows_does_not_win():
