@@ -1,4 +1,4 @@
-"""A process that has imported what runs need, and forks for each: ``python -P -m ... <socket> <modules>``.
+"""A process that has imported what runs need, and forks for each: ``python -P -m ... <socket> <module>``.
 
 It imports and forks; it computes nothing and has no threads of its own, so that a fork is as good as a new interpreter.
 It ends when the other side closes the socket.
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from mlbench.execution import child
-from mlbench.execution.fork_server import DESCRIPTORS, FORKED, HEADER, REFUSES, START, ForkRequest
+from mlbench.execution.fork_server import DESCRIPTORS, FORKED, HEADER, RELEASE, SERVE, ForkRequest
 from mlbench.execution.supervisor import adopt_orphans, collect_ended, end_descendants, supervise
 
 _END_WITHIN_S = 10.0
@@ -34,32 +34,41 @@ _FLAGS = socket.MSG_WAITALL | socket.MSG_CMSG_CLOEXEC
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Import, and fork as requested."""
-    number, *modules = arguments
-    line = socket.socket(fileno=int(number))
-    adopt_orphans()
+    number, module = arguments
     os.environ.update(ASKS_NO_DEVICE)
-    for module in modules:
-        with contextlib.suppress(Exception):  # the run itself imports it too, and says why it cannot
-            importlib.import_module(module)
-    if threading.active_count() > 1 or _has_opened_a_device():
-        os._exit(REFUSES)
+    _serve(int(number), module)
+
+
+def _serve(number: int, module: str) -> NoReturn:
+    """Import one more module, and fork as is requested on a socket."""
+    line = socket.socket(fileno=number)
+    adopt_orphans()
+    with contextlib.suppress(Exception):  # the run itself imports it too, and says why it cannot
+        importlib.import_module(module)
+    is_safe = threading.active_count() == 1 and not _has_opened_a_device()
     gc.collect()
     gc.freeze()  # the collector writes into all that it looks at, which would make each fork copy it
-    supervisors: set[int] = set()
+    started, servers = set[int](), set[int]()
     while True:
         header, descriptors, _, _ = socket.recv_fds(line, HEADER.size, DESCRIPTORS, _FLAGS)
         if len(header) < HEADER.size:
             os._exit(0)  # nothing was started that would be there to be cleaned up
         kind, value = HEADER.unpack(header)
-        if kind != START:
-            _release(value, supervisors)
+        if kind == RELEASE:
+            _release(value, started, servers)
             continue
-        request = ForkRequest(**json.loads(line.recv(value, socket.MSG_WAITALL)))
+        body = json.loads(line.recv(value, socket.MSG_WAITALL))
+        if not is_safe:
+            line.sendall(FORKED.pack(0, 0))
+            os._exit(0)
         pid, error = _fork()
         if not pid and not error:
             line.close()
-            _run(request, descriptors)
-        supervisors |= {pid} - {0}
+            if kind == SERVE:
+                os.setsid()
+                _serve(descriptors[0], body["module"])
+            _run(ForkRequest(**body), descriptors)
+        (servers if kind == SERVE else started).update({pid} - {0})
         for descriptor in descriptors:
             os.close(descriptor)
         line.sendall(FORKED.pack(pid, error))
@@ -106,13 +115,20 @@ def _run(request: ForkRequest, descriptors: Sequence[int]) -> NoReturn:
     child.leave(child.main(request.function, messages))
 
 
-def _release(pid: int, supervisors: set[int]) -> None:
-    """Reap a supervisor that has ended, and end what is below this process and no supervisor: it was left behind."""
-    supervisors.discard(pid)
+def _release(pid: int, started: set[int], servers: set[int]) -> None:
+    """Reap a process that was forked here; end what is below this one, and neither supervisor nor server: left behind.
+
+    Args:
+        pid: the process, which has ended.
+        started: the supervisors.
+        servers: those with more modules.
+    """
+    started.discard(pid)
+    servers.discard(pid)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    if not supervisors and collect_ended(lambda pid, status: None):
-        end_descendants(_END_WITHIN_S)
+    if not started and collect_ended(lambda pid, status: None):
+        end_descendants(_END_WITHIN_S, spared=servers)
 
 
 if __name__ == "__main__":

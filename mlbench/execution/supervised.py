@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from mlbench.execution import supervisor
 from mlbench.execution.bounded_log import BoundedLog
-from mlbench.execution.fork_server import ForkedSupervisor, ForkRequest, fork_server
+from mlbench.execution.fork_server import ForkedProcess, ForkRequest, NoForkError, fork_server
 from mlbench.execution.usage import process_tree
 
 if TYPE_CHECKING:
@@ -82,16 +82,16 @@ class SupervisedProcess:
         self._end_by_s = float("inf")
         self._seen: list[psutil.Process] = []
 
-    def _fork(self, function: str, modules: Sequence[str], descriptors: Sequence[int]) -> ForkedSupervisor | None:
+    def _fork(self, function: str, modules: Sequence[str], descriptors: Sequence[int]) -> ForkedProcess | None:
         """Start it from a process that has imported some modules; None where that is not possible."""
-        server = fork_server(modules, self._variables)
         environment = {**os.environ, **self._variables, _MARK: self._mark}
         try:
+            server = fork_server(modules, self._variables)
             request = ForkRequest(function=function, environment=environment, folder=os.getcwd())
             return server.start(request, descriptors) if server else None
         except OSError as error:
             # some modules can only be imported by each run itself: no fault, unlike a server that ended
-            level = logging.INFO if server and server.refuses() else logging.WARNING
+            level = logging.INFO if isinstance(error, NoForkError) else logging.WARNING
             message = "a run's process is a new interpreter and no fork of one with %s: %s"
             logger.log(level, message, ", ".join(modules), error)
             return None

@@ -22,7 +22,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NoReturn
 
 END_WITHIN_S = 10.0
@@ -69,8 +69,8 @@ def prctl(what: str, option: int, *values: int) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def descendants(root: int) -> set[int]:
-    """Return the processes below one; none where there is no ``/proc``.
+def descendants(root: int, spared: Collection[int] = ()) -> set[int]:
+    """Return the processes below one, but for some with all that is below them; none where there is no ``/proc``.
 
     One that is started or loses its parent meanwhile may be missed: look again until there is none.
     """
@@ -78,7 +78,7 @@ def descendants(root: int) -> set[int]:
     found: set[int] = set()
     parents = [root]
     while parents:
-        below = children_of(parents.pop())
+        below = [child for child in children_of(parents.pop()) if child not in spared]
         found.update(below)
         parents += below
     return found
@@ -107,7 +107,11 @@ def _scanned_children() -> Callable[[int], list[int]]:
     return lambda parent: children.get(parent, [])
 
 
-def end_descendants(within_s: float, note_end: Callable[[int, int], None] = lambda pid, status: None) -> bool:
+def end_descendants(
+    within_s: float,
+    note_end: Callable[[int, int], None] = lambda pid, status: None,
+    spared: Collection[int] = (),
+) -> bool:
     """Kill all descendants of this process and wait until they are gone; call `adopt_orphans` first.
 
     Processes are stopped before they are killed: a stopped process starts no other, and still counts against a limit on
@@ -116,18 +120,19 @@ def end_descendants(within_s: float, note_end: Callable[[int, int], None] = lamb
     Args:
         within_s: how long that may take.
         note_end: is given the id and the wait status of each child that has ended.
+        spared: children that are left alone, with all that is below them.
 
     Returns:
         False when some did not end in time.
     """
     until_s = time.monotonic() + within_s
     own, stopped = os.getpid(), set[int]()
-    while (running := descendants(own) - stopped) and time.monotonic() < until_s:
+    while (running := descendants(own, spared) - stopped) and time.monotonic() < until_s:
         _signal(running, signal.SIGSTOP)
         stopped |= running
     while time.monotonic() < until_s:
-        _signal(descendants(own), signal.SIGKILL)
-        if not collect_ended(note_end):
+        _signal(descendants(own, spared), signal.SIGKILL)
+        if not collect_ended(note_end) or not descendants(own, spared):
             return True
         time.sleep(_PULSE_S)
     return False

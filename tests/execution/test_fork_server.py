@@ -3,14 +3,17 @@
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from mlbench.execution import fork_server
+from mlbench.execution.failures import Failure
 from mlbench.execution.isolation import ChildFunction, ProcessLimits, ProcessPlace, call_isolated
 
 HERE = Path(__file__)
@@ -32,6 +35,26 @@ def look(asked, channel):
         "cores": sorted(os.sched_getaffinity(0)),
         "descriptors": len(os.listdir("/proc/self/fd")),
     }
+
+
+def leave_a_process(asked, channel):
+    """Start a process that outlives this one, say which, and who supervises this one."""
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True).pid
+    Path(asked["told"]).write_text(f"{left} {os.getppid()}")
+    signal.pause()
+
+
+def server_processes():
+    return [server._process.pid for server in fork_server._servers.values()]
+
+
+def wait_for(condition):
+    """Return what a condition returns once that is true; fail after a minute."""
+    until_s = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +89,40 @@ def test_other_modules_have_a_server_of_their_own(start):
 
 
 def test_only_a_few_servers_are_kept(start):
-    servers = [start("tabnanny", f"of_no_module_{number}")["server"] for number in range(4)]
-    assert [psutil.pid_exists(pid) for pid in servers] == [False, True, True, True]
+    servers = [start("tabnanny", f"of_no_module_{number}")["server"] for number in range(9)]
+    assert [psutil.pid_exists(pid) for pid in servers] == [False, False, *[True] * 7]
+    assert len(set(server_processes())) == 8
+
+
+def test_what_two_lists_of_modules_begin_with_is_imported_once(start, tmp_path):
+    (tmp_path / "slow.py").write_text("import os\nopen(os.environ['MLBENCH_COUNT'], 'a').write('imported ')\n")
+    counted = tmp_path / "count.txt"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLBENCH_COUNT", str(counted))
+        found = [start("slow", *more) for more in (("tabnanny",), (), ("sqlite3",), ("tabnanny", "sqlite3"))]
+    assert [each["imported"] for each in found] == [["tabnanny"], [], ["sqlite3"], ["sqlite3", "tabnanny"]]
+    assert counted.read_text() == "imported "
+    assert len({each["server"] for each in found}) == 4
+
+
+def test_what_a_killed_supervisor_leaves_is_ended_and_servers_with_more_modules_are_not(start, tmp_path):
+    with_more = start("tabnanny", "sqlite3")["server"]
+    server = start("tabnanny")["server"]
+    told = tmp_path / "told.txt"
+    function = ChildFunction(f"{HERE.stem}:leave_a_process", dict, ("tabnanny",))
+    found = []
+
+    def kill_supervisor():
+        found.extend(map(int, wait_for(lambda: told.exists() and told.read_text().split())))
+        os.kill(found[1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_supervisor)
+    killer.start()
+    assert isinstance(call_isolated(function, {"told": str(told)}, tmp_path / "other.txt", LIMITS), Failure)
+    killer.join()
+    left, _ = found
+    wait_for(lambda: not psutil.pid_exists(left))
+    assert (start("tabnanny")["server"], start("tabnanny", "sqlite3")["server"]) == (server, with_more)
 
 
 def test_a_process_has_the_folder_and_the_variables_of_its_request(start, monkeypatch, tmp_path):
@@ -138,13 +193,15 @@ def test_a_server_ends_with_the_process_that_started_it():
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
-        server = fork_server.fork_server(["tabnanny"])
-        os.write(write_end, str(server._process.pid).encode())
+        fork_server.fork_server(["tabnanny", "sqlite3"])
+        os.write(write_end, " ".join(map(str, server_processes())).encode())
         signal.pause()
-    descriptor = os.pidfd_open(int(os.read(read_end, 16)))
+    servers = [os.pidfd_open(int(each)) for each in os.read(read_end, 64).split()]
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    assert select.select([descriptor], [], [], 60)[0]
+    assert len(servers) == 2
+    for descriptor in servers:
+        assert select.select([descriptor], [], [], 60)[0]
 
 
 def test_a_thread_has_servers_on_its_own_cores_and_with_its_own_variables(tmp_path):
