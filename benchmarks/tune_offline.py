@@ -2,7 +2,8 @@
 
 Makes a run that fills the caches, searches, runs every combination once, then chooses the best by measuring the six
 highest again, in turns: the best of many single runs is a lucky one. What it prints are new runs of the best, the found
-and today's settings, in turns. Real runs, of tier smoke without an accuracy test; use a quiet machine.
+and today's settings, in turns, with the range over these turns. Real runs, of tier smoke without an accuracy test; use
+a quiet machine.
 
 Usage: python benchmarks/tune_offline.py RESULTS WORKLOAD... [--backend onnxruntime] [--set KEY=VALUE]...
 """
@@ -13,7 +14,7 @@ import argparse
 import itertools
 import statistics
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mlbench.discovery import Plugins
@@ -46,10 +47,16 @@ def rate(plan: SettingsPlan, settings: KnobValues, plugins: Plugins) -> float:
 
 def rates_in_turns(
     plan: SettingsPlan, compared: Collection[KnobValues], repeats: int, plugins: Plugins
-) -> dict[KnobValues, float]:
-    """Return the mean rate of each settings over some repeats, in turns."""
-    rates = [{settings: rate(plan, settings, plugins) for settings in compared} for _ in range(repeats)]
-    return {settings: statistics.mean(each[settings] for each in rates) for settings in compared}
+) -> dict[KnobValues, list[float]]:
+    """Return the rates of each settings, one of each turn."""
+    turns = [{settings: rate(plan, settings, plugins) for settings in compared} for _ in range(repeats)]
+    return {settings: [each[settings] for each in turns] for settings in compared}
+
+
+def part(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Return how many times as high some rates are as others, with the range over their turns."""
+    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    return f"{statistics.mean(ours) / statistics.mean(theirs):.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def compare(workload: str, backend: str, overrides: dict[str, str], results: Path) -> None:
@@ -79,11 +86,12 @@ def compare(workload: str, backend: str, overrides: dict[str, str], results: Pat
     grid_s = time.monotonic() - began_s
     highest = sorted(grid, key=rates.__getitem__, reverse=True)[:HIGHEST]
     chosen = rates_in_turns(plan, highest, CHOOSING, plugins)
-    best, found, today = max(highest, key=chosen.__getitem__), outcome.best.settings, plan.start
+    best = max(highest, key=lambda each: sum(chosen[each]))
+    found, today = outcome.best.settings, plan.start
     again = rates_in_turns(plan, {best, found, today}, AGAIN, plugins)
     print(
-        f"{workload} {backend}: tuned {again[found]:,.5g}, best of {len(grid)} combinations {again[best]:,.5g}: "
-        f"{again[found] / again[best]:.3f}; today {again[today]:,.5g}: {again[found] / again[today]:.3f} of it; "
+        f"{workload} {backend}: found {statistics.mean(again[found]):,.5g}, {part(again[found], again[best])} of the "
+        f"best of {len(grid)} combinations, {part(again[found], again[today])} of today's; "
         f"{search_s:.0f} s of {grid_s:.0f} s: {search_s / grid_s:.2f}"
     )
     print(f"  found {dict(found)}")

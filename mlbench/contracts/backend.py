@@ -65,6 +65,9 @@ class EnginePlan:
     the query."""
     largest_batch: Size = 128
     """The largest batch that the sweep for ``batch`` tries."""
+    longest_batch_ms: Annotated[float, Ge(0)] = 0.0
+    """The sweep of a batch program chooses none that takes longer, in milliseconds. 0: in Server the limit on the
+    latency, since all samples of such a batch would be late; elsewhere none."""
     sweep: Literal["kept", "anew"] = "kept"
     """``kept``: for ``batch`` take the choice of an earlier sweep under the same conditions, where one was sure, or
     wavered between sizes that are nearly as fast; ``anew``: measure again, and keep that."""

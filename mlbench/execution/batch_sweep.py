@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -50,26 +51,33 @@ def mixture(data: Sequence[Any], size: int) -> list[Any]:
     return [data[(2 * place + 1) * len(data) // (2 * size)] for place in range(size)]
 
 
-def choose_batch(
-    run: Run, data: Sequence[Any], largest: int, *, workers: int = 1, cut: Cut = neighbours
+def choose_batch(  # noqa: PLR0913 - what is tried, and how
+    run: Run,
+    data: Sequence[Any],
+    largest: int,
+    *,
+    longest_s: float = math.inf,
+    workers: int = 1,
+    cut: Cut = neighbours,
 ) -> BatchChoice:
     """Return the batch with the most samples per second.
 
     Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, and stops where two in a row
-    are clearly worse than the best, also right beside it, for the machine may have been busy; or where one batch
-    outlasts a second. Sizes that came near the best, or may have met a busy machine, are then timed in turns until
-    three rounds in a row choose the same. A smaller batch is preferred when it is within 2 % of the best: it answers
-    sooner.
+    are clearly worse than the best, also right beside it, for the machine may have been busy; where one batch outlasts
+    a second; or before one that outlasts ``longest_s`` in two tries. Sizes that came near the best, or may have met a
+    busy machine, are then timed in turns until three rounds in a row choose the same. A smaller batch is preferred when
+    it is within 2 % of the best: it answers sooner.
 
     Args:
         run: as it will run: one batch on each of the ``workers``.
         data: samples sorted by length.
         largest: no batch is larger.
+        longest_s: no batch takes longer, but for the smallest.
         workers: how many batches one call runs.
         cut: which samples are a batch: such as the run will batch, since one long sample makes a whole batch long.
     """
     sweep = _Sweep(run, data, workers, cut)
-    sweep.try_sizes(largest)
+    sweep.try_sizes(largest, longest_s)
     return sweep.compare(sweep.near_best())
 
 
@@ -81,13 +89,15 @@ class _Sweep:
         self._first: dict[int, float] = {}
         self._unsure = set[int]()
 
-    def try_sizes(self, largest: int) -> None:
+    def try_sizes(self, largest: int, longest_s: float) -> None:
         """Time ever larger batches, until they are clearly slower or too slow."""
         size = 1
         while size <= largest:
             batch = self._cut(self._data, size)
             self._run(batch)  # the first call may allocate
-            seconds = _best_seconds(self._run, batch)
+            seconds = _best_seconds(self._run, batch, longest_s)
+            if size > 1 and seconds > longest_s:
+                break
             self._first[size] = self._workers * size / seconds
             if seconds > 1 or self._is_past_the_best():
                 break
@@ -140,7 +150,7 @@ def _is_settled(chosen: Sequence[int]) -> bool:
     return len(chosen) >= _MOST_ROUNDS or (len(chosen) >= _AGREEING and len(set(chosen[-_AGREEING:])) == 1)
 
 
-def _best_seconds(run: Run, batch: Sequence[Any]) -> float:
+def _best_seconds(run: Run, batch: Sequence[Any], longest_s: float) -> float:
     started = time.perf_counter()
     fastest = float("inf")
     tries = 0
@@ -149,6 +159,7 @@ def _best_seconds(run: Run, batch: Sequence[Any]) -> float:
         run(batch)
         fastest = min(fastest, time.perf_counter() - before)
         tries += 1
-        if fastest > 1 or (tries > 1 and time.perf_counter() - started > _LONG_TRIES_S):
+        is_long = fastest > longest_s or time.perf_counter() - started > _LONG_TRIES_S
+        if fastest > 1 or (tries > 1 and is_long):
             break
     return fastest

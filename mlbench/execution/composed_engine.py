@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -90,7 +91,12 @@ class ComposedEngine(Engine):
                 thread.submit(self._program.run, data[:1], graphs).result()
             cut = neighbours if self._plan.batching == "bucketed" else mixture
             self._sweep = choose_batch(
-                self._run_on_all, data, self._plan.largest_batch, workers=len(self._threads), cut=cut
+                self._run_on_all,
+                data,
+                self._plan.largest_batch,
+                longest_s=self._plan.longest_batch_ms / 1000 or math.inf,
+                workers=len(self._threads),
+                cut=cut,
             )
             self._batch = self._queue.batch = self._sweep.batch
             rates = {size: round(rate) for size, rate in self._sweep.rates.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlbench.contracts.backend import Backend, EnginePlan
@@ -21,7 +21,7 @@ from mlbench.records.job_spec import JobSpec, ModelSpec
 from mlbench.rules.entry_demand import Division
 from mlbench.rules.official import SEEDS
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import RunLimits, Tier
+from mlbench.rules.tiers import RunLimits, Tier, latency_limits, with_own_limits
 from mlbench.tuning import Settings
 
 
@@ -46,22 +46,26 @@ class Job:
         """Find plugins by name, and fill dataclasses with settings by key.
 
         Raises:
-            MlbenchError: a plugin is not installed here, or broken.
+            MlbenchError: a plugin is not installed here, or broken; or a limit of the user's is not stricter.
             ValueError: a setting is of the wrong type.
         """
         settings = Settings.of_plain(spec.settings)
         workload, backend = plugins.workload(spec.workload), plugins.backend(spec.backend)
+        scenario, load = plugins.scenario(spec.scenario), settings.fill("load", LoadSettings())
         plan = settings.fill("execution", EnginePlan(precision=Precision(spec.precision)))
+        if not plan.longest_batch_ms:
+            limits = with_own_limits(latency_limits(workload, scenario, Profile(spec.profile)), load)
+            plan = replace(plan, longest_batch_ms=limits.server_latency_ms or 0.0)
         return cls(
             spec=spec,
             workload=workload,
             backend=backend.with_options(settings.fill("backend", backend.options)).in_folder(Path(spec.folder)),
-            scenario=plugins.scenario(spec.scenario),
+            scenario=scenario,
             tier=Tier(spec.tier),
             division=Division(spec.division),
             variant=workload_variant(workload, spec),
             plan=plan,
-            load=settings.fill("load", LoadSettings()),
+            load=load,
             folder=Path(spec.folder),
         )
 

@@ -13,18 +13,18 @@ class Clock:
         return self.now
 
 
-def choice(monkeypatch, seconds_of, largest=64, workers=1):
+def choice(monkeypatch, seconds_of, largest=64, **more):
     clock = Clock()
     monkeypatch.setattr(batch_sweep.time, "perf_counter", clock)
 
     def run(batch):
         clock.now += seconds_of(len(batch))
 
-    return choose_batch(run, range(100), largest, workers=workers)
+    return choose_batch(run, range(100), largest, **more)
 
 
-def swept(monkeypatch, seconds_of, largest=64):
-    found = choice(monkeypatch, seconds_of, largest)
+def swept(monkeypatch, seconds_of, largest=64, **more):
+    found = choice(monkeypatch, seconds_of, largest, **more)
     return found.batch, found.rates
 
 
@@ -50,6 +50,24 @@ def test_one_slow_size_does_not_stop_the_sweep(monkeypatch):
 
 def test_the_sweep_stops_at_batches_that_outlast_a_second(monkeypatch):
     assert max(swept(monkeypatch, lambda size: 2.0)[1]) == 1
+
+
+def test_no_batch_outlasts_a_limit_but_the_smallest(monkeypatch):
+    calls = []
+
+    def run_s(size):
+        calls.append(size)
+        return 0.01 + 0.001 * size
+
+    batch, rates = swept(monkeypatch, run_s, longest_s=0.03)
+    assert (batch, max(rates)) == (16, 16)
+    assert calls.count(32) == 3, "the first call, and two tries"
+    assert swept(monkeypatch, run_s, longest_s=0.001)[0] == 1
+
+
+def test_a_batch_that_outlasts_a_limit_once_was_held_up(monkeypatch):
+    slow = iter([0.01, 0.5])  # the first call, then a try
+    assert swept(monkeypatch, lambda size: next(slow, 0.01) if size == 2 else 0.01, longest_s=0.1)[0] == 64
 
 
 def test_slow_batches_are_tried_twice_and_fast_ones_more_often(monkeypatch):

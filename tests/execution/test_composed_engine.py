@@ -167,6 +167,20 @@ def test_a_batch_left_open_is_chosen_while_warming_up():
         assert answered(running, samples(*range(8))).answers == {i: 2 * i for i in range(8)}
 
 
+class SlowerAtLast(Doubles):
+    """A batch of 8 takes 50 ms, and any other none."""
+
+    def run(self, samples, graphs):
+        time.sleep(0.05 if len(samples) == 8 else 0)
+        return super().run(samples, graphs)
+
+
+def test_a_batch_left_open_takes_no_longer_than_the_plan_allows():
+    with engine(Counting(), SlowerAtLast(), batching="dynamic", largest_batch=8, longest_batch_ms=20) as running:
+        running.warm_up(samples(*range(8)))
+        assert 8 not in running.statistics().sweep_samples_per_s
+
+
 class OneAtATime(Doubles):
     """Batches of up to 4 take 4 ms; larger ones are faster for each sample, but only one can run at a time."""
 

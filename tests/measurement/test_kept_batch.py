@@ -106,12 +106,13 @@ def test_a_run_that_takes_samples_as_they_come_has_that_of_one_that_sorts_them_i
         {"job": job_of(precision="bf16")},
         {"job": job_of(settings={"execution.workers": 1})},
         {"job": job_of(settings={"backend.delay_ms": 1})},
+        {"job": job_of(EnginePlan(batching="bucketed", longest_batch_ms=15))},
         {"model": replace(MODEL, weights_fingerprint="w2")},
         {"model": replace(MODEL, graphs={"g": SimpleNamespace(fingerprint="g2")})},
         {"plugins": plugins_of("1.1")},
     ],
     ids=[
-        *("machine", "workload", "backend", "profile", "weights", "precision", "workers", "option"),
+        *("machine", "workload", "backend", "profile", "weights", "precision", "workers", "option", "limit"),
         *("model's weights", "graph", "runtime"),
     ],
 )
