@@ -36,6 +36,7 @@ def ran(tmp_path_factory):
     """Run it on the null backend, whose answers have two tokens; return the record, and what was printed."""
     folder = tmp_path_factory.mktemp("results")
     words = ["run", "llama2-70b", "--backend", "null", "--scenario", NAME, "--no-accuracy", "--power", "none"]
+    words += ["--set", "backend.service_ms=2"]
     done = CliRunner().invoke(main, [*words, "--results", str(folder)])
     (file,) = folder.glob("*/record.json")
     return json.loads(file.read_text()), done.stdout, folder

@@ -13,7 +13,7 @@ from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
 from mlbench.tuner.tune_plan import PROBES
 
-SERVICE_MS = 0.2
+SERVICE_MS = 2
 TODAY = '[[settings]]\nexecution.batching = "dynamic"\nexecution.workers = 1\nexecution.instances = 1\n'
 
 

@@ -1,8 +1,8 @@
 """What happens at a sample: given the samples, zeros to answer with, and where to reply."""
 
+import ctypes
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -60,7 +60,7 @@ def exit_in_submit(samples, zeros, reply):
 
 
 def hold_the_interpreter(samples, zeros, reply):
-    re.match(r"(a+)+$", "a" * 64 + "b")  # one call, which tries more ways than there are seconds
+    ctypes.PyDLL(None).sleep(3600)  # one call, which keeps all other threads waiting
 
 
 def pass_by(samples, zeros, reply):

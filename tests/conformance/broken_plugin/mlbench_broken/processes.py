@@ -1,9 +1,9 @@
 """Engines that end the process, hold it, or leave something in it."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
-import re
 import resource
 import signal
 import stat
@@ -90,7 +90,7 @@ def answers_and_dwells(samples, reply):
 
 
 def holds_the_interpreter():
-    re.match(r"(a+)+$", "a" * 64 + "b")  # one call, which tries more ways than there are seconds
+    ctypes.PyDLL(None).sleep(3600)  # one call, which keeps all other threads waiting
 
 
 def pipes():
