@@ -19,7 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Self
@@ -60,6 +60,18 @@ class NoForkError(OSError):
         super().__init__("importing them starts a thread or opens a device")
 
 
+@contextlib.contextmanager
+def _new_line() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Yield our end of a line to a new server, which stays open if there is one then, and the server's end."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            yield ours, theirs
+        except BaseException:
+            ours.close()
+            raise
+
+
 class ForkServer:
     """Starts supervised processes as forks of one that has imported some modules."""
 
@@ -78,8 +90,7 @@ class ForkServer:
         Raises:
             OSError: it cannot be started.
         """
-        line, theirs = socket.socketpair()
-        with theirs:
+        with _new_line() as (line, theirs):
             number = theirs.fileno()
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "mlbench.execution.fork_server_main", str(number), module],
@@ -90,7 +101,7 @@ class ForkServer:
                 env={**os.environ, **variables},
                 start_new_session=True,
             )
-        return cls(line, process)
+            return cls(line, process)
 
     def with_module(self, module: str) -> ForkServer:
         """Fork a server that imports another module.
@@ -99,12 +110,8 @@ class ForkServer:
             NoForkError: a fork of this one would not be as a new interpreter.
             OSError: there is none: the server was ended, or the machine is out of memory or processes.
         """
-        line, theirs = socket.socketpair()
-        with theirs, contextlib.ExitStack() as undo:
-            undo.enter_context(line)
-            server = ForkServer(line, self._fork(SERVE, {"module": module}, [theirs.fileno()]))
-            undo.pop_all()
-        return server
+        with _new_line() as (line, theirs):
+            return ForkServer(line, self._fork(SERVE, {"module": module}, [theirs.fileno()]))
 
     def is_outdated(self) -> bool:
         """Return whether it was killed, or a fork of it would not be as a new interpreter that is started here."""
@@ -154,7 +161,7 @@ class ForkServer:
             self._line.sendall(HEADER.pack(RELEASE, pid))
 
     def close(self) -> None:
-        """End the server; processes that it forked go on."""
+        """End the server, once what it forked has ended: else a server that it is a fork of may end that."""
         self._line.close()
         try:
             self._process.wait(_LEAVES_WITHIN_S)

@@ -135,7 +135,7 @@ def _key_of(job: Job, model: Model, plugins: Plugins) -> str:
         [model.weights_fingerprint, {name: graph.fingerprint for name, graph in model.graphs.items()}],
         dict(plugins.probe(spec.backend).versions),
         _sorts_by_length(job, model),
-        job.plan.longest_batch_ms if isinstance(model.program, BatchProgram) else 0.0,
+        job.plan.longest_batch_ms if isinstance(model.program, BatchProgram) else 0.0,  # others do not heed it
     ]
     return hashlib.sha256(json.dumps(conditions, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
