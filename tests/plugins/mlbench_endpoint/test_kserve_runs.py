@@ -102,7 +102,7 @@ def served(workload, url, tensors="binary"):
     return {"protocol": "kserve", "url": url, "tensors": tensors, "model": f"{workload}-{{graph}}"}
 
 
-@pytest.mark.parametrize(("workload", "tensors"), [("resnet50", "binary"), ("bert", "json")])
+@pytest.mark.parametrize(("workload", "tensors"), [("resnet50", "binary"), ("bert", "binary"), ("bert", "json")])
 def test_scores_are_those_of_onnxruntime_in_process(url, workload, tensors, tmp_path):
     ours = run(workload, "endpoint", "Offline", tmp_path, **served(workload, url, tensors))
     theirs = run(workload, "onnxruntime", "Offline", tmp_path)
