@@ -30,6 +30,8 @@ _SHARE, _LONG_SHARE = 0.6, 0.8
 long."""
 _MOST_SINGLE = 4.0
 """First rate at most, in rates of one sample at a time: a second says little of what a queue of thousands does."""
+_HIGHER = 2.5
+"""Where that rate is held, ever higher ones are probed: a GPU may answer a hundred samples in the time of one."""
 _LOWER = 0.6
 _MOST_TESTS = 3
 """A probe is shorter than the test, and may see nothing of what comes once in a few seconds. Where the whole test shows
@@ -73,6 +75,8 @@ class RateBracket:
     def find_rate(self, pace: SpeedEstimate, load: LoadSettings) -> float:
         """Return the first of ever lower rates that a probe shows to be held; the least where none is.
 
+        Where the rate of one sample at a time kept the first one low, and it is held, ever higher ones are probed.
+
         Args:
             pace: of the engine: the trial's, and the accuracy test's where there was one.
             load: of the performance test, with its least duration and count filled in.
@@ -86,9 +90,14 @@ class RateBracket:
         if pace.is_tested and self._is_long(load, rate_per_s):
             rate_per_s = max(rate_per_s, _first_rate(pace, _LONG_SHARE))
         least_per_s = min(rate_per_s, _LEAST_SINGLE * pace.sustained_per_s)
-        return hold_rate(
-            rate_per_s, least_per_s, lambda tried_per_s: self._is_held(replace(load, target_qps=tried_per_s))
-        )
+
+        def is_held(tried_per_s: float) -> bool:
+            return self._is_held(replace(load, target_qps=tried_per_s))
+
+        held_per_s = hold_rate(rate_per_s, least_per_s, is_held)
+        if least_per_s < held_per_s == rate_per_s:
+            return raise_rate(held_per_s, _SHARE * _most_per_s(pace), is_held)
+        return held_per_s
 
     @staticmethod
     def _is_long(load: LoadSettings, rate_per_s: float) -> bool:
@@ -163,6 +172,18 @@ def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], 
         logger.info("a rate of %.4g/s was not held", rate_per_s)
         rate_per_s *= _LOWER
     return least_per_s
+
+
+def raise_rate(rate_per_s: float, most_per_s: float, is_held: Callable[[float], bool]) -> float:
+    """Return the last rate before one that is not held, of one that is and ever higher ones; at most the highest."""
+    while rate_per_s < most_per_s:
+        higher_per_s = min(_HIGHER * rate_per_s, most_per_s)
+        if not is_held(higher_per_s):
+            logger.info("a rate of %.4g/s was not held", higher_per_s)
+            break
+        logger.info("a rate of %.4g/s was held, too", higher_per_s)
+        rate_per_s = higher_per_s
+    return rate_per_s
 
 
 def _is_late(detail: DetailLog, percentile: float | None) -> bool:

@@ -248,7 +248,18 @@ class RateSearch:
         fit = self._fit(observations)
         share = self.goal.target_share(self._nearest(observations) or self.start_per_s, fit.margin)
         aimed_per_s = max(fit.rate_at(share), _BELOW_HELD * self._held(observations))
-        return _rounded(min(aimed_per_s, self.most_per_s))
+        return _rounded(min(aimed_per_s, self._edge(observations), self.most_per_s))
+
+    def _edge(self, observations: list[Observation]) -> float:
+        """Return the middle between the highest rate that passed and the next one above it, which did not.
+
+        A line through runs that all passed leads anywhere above them.
+        """
+        allowed = self.goal.allowance
+        passed_per_s = max((each.rate_per_s for each in observations if each.point.share <= allowed), default=0.0)
+        failed = [each.rate_per_s for each in observations if each.point.share > allowed]
+        above = min((rate for rate in failed if rate > passed_per_s), default=math.inf)
+        return math.sqrt(passed_per_s * above) if passed_per_s else math.inf
 
     def _held(self, observations: list[Observation]) -> float:
         """Return the highest rate at which few were late, as at all lower ones that were tried; 0: there is none."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlbench.rules.targets import share_targets
     from mlbench.toolkit.async_generation_engine import AsyncGenerationEngine
     from mlbench.toolkit.awaited_reply import AwaitedReply
+    from mlbench.toolkit.batch_sizes import BatchSizes, has_batches
     from mlbench.toolkit.capped_graph import CappedGraph, in_pieces
     from mlbench.toolkit.cores import cores_each
     from mlbench.toolkit.difference_limits import limits_by_precision
@@ -49,6 +50,7 @@ __all__ = [
     "DATA_BYTES",
     "AsyncGenerationEngine",
     "AwaitedReply",
+    "BatchSizes",
     "CappedGraph",
     "Ending",
     "Folder",
@@ -79,6 +81,7 @@ __all__ = [
     "first_line",
     "flags_of",
     "graph_engine",
+    "has_batches",
     "host_array",
     "in_pieces",
     "limits_by_precision",
@@ -121,6 +124,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.rules.targets": ("share_targets",),
     "mlbench.toolkit.async_generation_engine": ("AsyncGenerationEngine",),
     "mlbench.toolkit.awaited_reply": ("AwaitedReply",),
+    "mlbench.toolkit.batch_sizes": ("BatchSizes", "has_batches"),
     "mlbench.toolkit.capped_graph": ("CappedGraph", "in_pieces"),
     "mlbench.toolkit.cores": ("cores_each",),
     "mlbench.toolkit.difference_limits": ("limits_by_precision",),

@@ -13,7 +13,7 @@ from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Prob
 from mlbench.toolkit import cores_each, find_versions, first_line
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
-from mlbench_onnxruntime.providers import CPU, INDEXED, TENSORRT, Place, usable_place, usable_provider
+from mlbench_onnxruntime.providers import CPU, CUDA, INDEXED, TENSORRT, Place, usable_place, usable_provider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,8 +110,17 @@ class OnnxRuntime(GraphBackend):
             from mlbench_onnxruntime.cpu_operators import with_cpu_operators
 
             file = with_cpu_operators(file, graph)
-        session = self._session(file, graph, place)
-        return HostSession(session, graph) if place.memory == "cpu" else BoundSession(session, graph, place)
+        if place.memory == "cpu":
+            return HostSession(self._session(file, graph, place), graph)
+        from mlbench_onnxruntime.sessions_by_size import SessionsBySize, plans_by_size
+
+        if place.provider != CUDA or not plans_by_size(graph, file):
+            return BoundSession(self._session(file, graph, place), graph, place)
+
+        def load() -> Executable:
+            return BoundSession(self._session(file, graph, place.shared()), graph, place)
+
+        return SessionsBySize(load(), load, graph)
 
     def observe(self) -> RuntimeFacts:
         """Return which ONNX Runtime it was, and what it can run on here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench import UsageError
@@ -12,23 +12,28 @@ from mlbench_onnxruntime.libraries import load_libraries, missing_library
 
 CPU = "CPUExecutionProvider"
 
+CUDA = "CUDAExecutionProvider"
+
 TENSORRT = "TensorrtExecutionProvider"
 
 INDEXED = {
-    "CUDAExecutionProvider": "device_id",
-    "TensorrtExecutionProvider": "device_id",
+    CUDA: "device_id",
+    TENSORRT: "device_id",
     "ROCMExecutionProvider": "device_id",
     "MIGraphXExecutionProvider": "device_id",
 }
 """Providers that take a device's number, and as which option."""
 
-MEMORY = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
+MEMORY = {CUDA: "cuda", TENSORRT: "cuda"}
 """Where a provider's tensors lie, if not in the CPU's memory."""
 
-EXACT = {"CUDAExecutionProvider": {"use_tf32": "0"}}
+EXACT = {CUDA: {"use_tf32": "0"}}
 """Options without which a provider computes fp32 in a lower precision; the user's own are preferred."""
 
-BEHIND = {"TensorrtExecutionProvider": "CUDAExecutionProvider"}
+SHARED = {CUDA: {"arena_extend_strategy": "kSameAsRequested"}}
+"""Options for several sessions on a device; the user's own are preferred."""
+
+BEHIND = {TENSORRT: CUDA}
 """The fallback provider on the same device."""
 
 
@@ -58,6 +63,10 @@ class Place:
         if behind := BEHIND.get(self.provider):
             chain.append((behind, self._usual(behind)))
         return chain
+
+    def shared(self) -> Place:
+        """Return the place for one of several sessions: none takes more of its memory than it needs."""
+        return replace(self, options=(*SHARED.get(self.provider, {}).items(), *self.options))
 
     def _usual(self, provider: str) -> dict[str, str]:
         number = {INDEXED[provider]: str(self.device)} if provider in INDEXED else {}

@@ -19,7 +19,7 @@ from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER
 from mlbench.measurement import measure, server_rate
 from mlbench.measurement.running_engine import RunningEngine
-from mlbench.measurement.server_rate import RateBracket, hold_rate
+from mlbench.measurement.server_rate import RateBracket, hold_rate, raise_rate
 from mlbench.rules.tiers import Tier, limits_of
 
 DATA = Path(__file__).parents[1] / "data" / "loadgen"
@@ -81,10 +81,10 @@ LOAD = LoadSettings(min_duration_ms=2000, min_query_count=838, performance_sampl
 
 
 @pytest.mark.parametrize(
-    ("single_per_s", "rate_per_s"), [(600, 600), (100, 400)], ids=["of many at once", "four times one at a time"]
+    ("single_per_s", "rate_per_s"), [(600, 600), (40, 600)], ids=["of many at once", "many times one at a time"]
 )
-def test_the_first_rate_is_kept_where_it_is_held(tmp_path, single_per_s, rate_per_s):
-    """1,000 samples/s at once: three fifths, and no more than four times the rate of one at a time."""
+def test_three_fifths_of_the_speed_of_many_at_once_are_kept_where_they_are_held(tmp_path, single_per_s, rate_per_s):
+    """1,000 samples/s at once; from 160/s, four times one at a time, 400 and 600 are probed."""
     assert search_of(AtOnce(), tmp_path).find_rate(pace_of(1000, single_per_s), LOAD) == pytest.approx(rate_per_s)
     logged = read_detail(tmp_path / "rate" / "mlperf_log_detail.txt").values
     assert logged["requested_server_target_qps"] == pytest.approx(rate_per_s)
@@ -187,6 +187,29 @@ def test_ever_lower_rates_are_tried_down_to_one_that_no_queue_explains(held_belo
     assert len(tried) == tries
 
 
+@pytest.mark.parametrize(
+    ("held_below", "expected", "tried"),
+    [(9999, 1000, [250, 625, 1000]), (700, 625, [250, 625, 1000]), (0, 100, [250])],
+    ids=["all", "some", "none"],
+)
+def test_ever_higher_rates_are_tried_up_to_the_highest_or_one_that_is_not_held(held_below, expected, tried):
+    asked = []
+
+    def is_held(rate_per_s):
+        asked.append(rate_per_s)
+        return rate_per_s <= held_below
+
+    assert raise_rate(100, 1000, is_held) == expected
+    assert asked == tried
+
+
+def test_a_rate_is_not_raised_beyond_what_the_engine_answers(tmp_path):
+    """Four times 20 a second are held, and two and a half times that not: the engine answers a hundred."""
+    load = replace(LOAD, min_query_count=100)
+    found = search_of(OneAtATime(), tmp_path, limit_ms=1000).find_rate(pace_of(1000, 20), load)
+    assert found == pytest.approx(80)
+
+
 def test_a_machine_that_pauses_does_not_make_a_run_of_a_quarter_of_an_hour(tmp_path, monkeypatch):
     """100 a second one at a time, and each probe meets a pause: 838 queries take 34 s at a quarter of that."""
     monkeypatch.setattr(RateBracket, "_is_held", lambda search, load: False)
@@ -208,7 +231,10 @@ def test_a_slow_trial_is_repeated_before_a_run_is_made_long_by_it(tmp_path, monk
 def test_a_rate_that_follows_from_a_whole_test_alone_is_not_tried_again(
     tmp_path, monkeypatch, single_per_s, is_saturated, again
 ):
-    """Ten at once, of which four fifths are eight a second, since a run of minutes follows either way."""
+    """Ten at once, of which four fifths are eight a second, since a run of minutes follows either way.
+
+    Bound by four times one at a time it is four, and six where that is held: three fifths.
+    """
     trials = []
 
     def repeat_trial(ready, job, model, pace):
@@ -219,7 +245,7 @@ def test_a_rate_that_follows_from_a_whole_test_alone_is_not_tried_again(
     monkeypatch.setattr(RateBracket, "_is_held", lambda search, load: True)
     pace = pace_of(1, single_per_s).with_seen(10, is_saturated=is_saturated)
     found = search_of(AtOnce(), tmp_path).find_rate(pace, LOAD)
-    assert found == pytest.approx(4 if again else 8)
+    assert found == pytest.approx(6 if again else 8)
     assert len(trials) == again
 
 

@@ -153,6 +153,22 @@ def test_a_system_with_an_edge_is_tuned_near_it_where_runs_beyond_it_differ():
     assert found.rate_per_s > 0.85 * 2868
 
 
+def test_no_rate_is_tried_above_an_edge_beyond_which_all_runs_are_far_too_late():
+    """Late shares of ResNet-50 on a GPU, as measured: full runs were made at 47,760, where a third was late."""
+    beyond = {51820: 0.48, 47760: 0.32, 38860: 0.13, 37490: 0.21, 35500: 0.12}
+
+    def answer(trial):
+        late = next((late for edge, late in beyond.items() if trial.rate_per_s >= edge), 0.0)
+        return observe(trial, late, is_valid=not late)
+
+    smoke = Goal(percentile=0.99, full_s=2, full_queries=838, probe_s=2, probe_queries=838)
+    trials, found = drive(RateSearch(goal=smoke, start_per_s=51820, most_per_s=69_000), answer)
+    assert 0.95 * 35500 < found.rate_per_s < 35500
+    full = [trial.rate_per_s for trial in trials if trial.is_full]
+    assert max(full) < 36160
+    assert len(full) <= 5
+
+
 def test_where_full_runs_failed_far_below_each_other_the_middle_is_tried_too():
     """ResNet-50 on a machine that was slower for some seconds, as measured: the search had ended at 3,844."""
     failed = {6745: 0.39, 6006: 0.36, 4805: 0.11}

@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from mlbench import Dim, TensorSpec  # noqa: E402
 from mlbench.toolkit import ModuleGraph, TorchOptions  # noqa: E402
+from mlbench.toolkit.batch_sizes import has_batches  # noqa: E402
 from mlbench.toolkit.torch_backend import cuda_graphs  # noqa: E402
-from mlbench.toolkit.torch_backend.batch_sizes import has_batches  # noqa: E402
 from mlbench.toolkit.torch_backend.cuda_graphs import ReplayedBatches, ReplayedCalls  # noqa: E402
 from mlbench.toolkit.torch_backend.executable import TorchExecutable  # noqa: E402
 

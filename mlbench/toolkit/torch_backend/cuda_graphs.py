@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from mlbench.errors import first_line
-from mlbench.toolkit.torch_backend.batch_sizes import BatchSizes
+from mlbench.toolkit.batch_sizes import BatchSizes
 
 logger = logging.getLogger(__name__)
 

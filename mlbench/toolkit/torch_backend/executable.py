@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from mlbench.contracts.graph import Graph, TensorSpec
+from mlbench.toolkit.batch_sizes import has_batches
 from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
-from mlbench.toolkit.torch_backend.batch_sizes import has_batches
 from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder, ReplayedBatches
 from mlbench.toolkit.torch_backend.matrix_weights import matrix_weights
 

@@ -1,4 +1,4 @@
-"""Sizes of batches that are recorded: which of them serves a batch."""
+"""Sizes of batches that something was made for, a recording or a plan: which of them serves a batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_left
 from mlbench.contracts.graph import Dim, Graph
 
 MOST_ROWS = 1024
-"""Calls of a graph that may have more are not recorded: their kernels take longer than starting them."""
+"""For calls of a graph that may have more, nothing is made ahead: their kernels take longer than starting them."""
 
 
 def has_batches(graph: Graph) -> bool:
