@@ -54,6 +54,8 @@ class RunRequest:
     """Which of several runs of the same request it is, from 1."""
     network: NetworkDemand | None = None
     """The nodes that answer its samples; None: this machine does."""
+    is_probe: bool = False
+    """Whether a search makes it, for its speed alone: the harness's own cost is not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,7 @@ class StartedRun:
             folder=str(folder.resolve()),
             wants_accuracy=request.wants_accuracy,
             power=NONE if request.has_nodes or self.stay else request.power,
+            is_probe=request.is_probe,
             uncounted=_uncounted(request, self.ceilings, self.stay),
             machine="" if request.has_nodes else _machine_key(self.environment, self.stay),
             network=request.network.spec if request.network else None,

@@ -35,7 +35,7 @@ from mlbench.measurement.kept_batch import KeptBatch
 from mlbench.measurement.metering import Metering
 from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.other_work import OtherWork
-from mlbench.measurement.overhead import measure_overhead
+from mlbench.measurement.overhead import Overhead, measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
 from mlbench.measurement.server_rate import RateBracket
@@ -105,7 +105,11 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
         channel.progress("spot check")
         spots = spot_check(ready, job, model, dataset, load, traffic[Mode.PERFORMANCE])
         channel.progress("overhead")
-        overhead = measure_overhead(job, model, limits, ready, pace=pace, channel=channel)
+        overhead = (
+            Overhead(reason="a search needs no more than the speed")
+            if spec.is_probe
+            else measure_overhead(job, model, limits, ready, pace=pace, channel=channel)
+        )
         channel.progress("close the engine")
     channel.progress("operations")
     uncounted = facts.answer("work", lambda: count_operations(calls, job, model, channel), otherwise="")

@@ -55,6 +55,8 @@ class JobSpec:
     wants_accuracy: bool = True
     power: str = NONE
     """A power meter's name, or ``auto`` or ``none``."""
+    is_probe: bool = False
+    """Whether the harness's own cost, which takes a second, is not asked for."""
     uncounted: str = ""
     """Why the work of graph calls is not counted, which takes a process and some seconds; empty: count it."""
     machine: str = ""

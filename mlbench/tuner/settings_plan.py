@@ -61,7 +61,7 @@ class SettingsPlan:
         overrides = {**self.request.overrides, **trial.settings}
         if trial.is_full:
             return replace(resolve(asking(self.base, overrides=overrides), plugins), repeat=trial.repeat)
-        changes = {"tier": Tier.SMOKE, "wants_accuracy": False, "results": self.base.results / PROBES}
+        changes = {"tier": Tier.SMOKE, "wants_accuracy": False, "results": self.base.results / PROBES, "is_probe": True}
         return resolve(asking(self.base, overrides=overrides, tag=PROBE_TAG, **changes), plugins)
 
 

@@ -61,6 +61,7 @@ class TrialRuns:
                 wants_accuracy=False,
                 results=self.plan.base.results / PROBES,
                 tag=PROBE_TAG,
+                is_probe=True,
             ),
             self.plugins,
         )

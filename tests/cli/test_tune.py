@@ -56,6 +56,9 @@ def test_two_valid_runs_at_one_rate_show_it(tuned):
 def test_probes_are_stored_as_runs_and_are_no_results(tuned):
     probes = [read(folder) for folder in runs_in(tuned.results / PROBES)]
     assert {probe.tag for probe in probes} == {"tune-probe"}
+    reason = "a search needs no more than the speed"
+    assert {probe.not_measured["overhead"] for probe in probes} == {reason}
+    assert all(run.not_measured["overhead"] != reason for run in map(read, runs_in(tuned.results)))
     assert {"Offline", "SingleStream", "Server"} == {probe.scenario for probe in probes}
     listed = CliRunner().invoke(main, ["query", "SELECT DISTINCT tag FROM runs", "--results", str(tuned.results)])
     assert "tune-probe" not in listed.stdout

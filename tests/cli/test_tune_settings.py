@@ -60,6 +60,9 @@ def test_the_answer_is_the_better_mean_of_full_runs_that_are_stored(tuned):
 def test_probes_are_stored_and_are_no_results(tuned):
     probes = [read(folder) for folder in runs_in(tuned.results / PROBES)]
     assert {probe.tag for probe in probes} == {"tune-probe"}
+    reason = "a search needs no more than the speed"
+    assert {probe.not_measured["overhead"] for probe in probes} == {reason}
+    assert all(run.not_measured["overhead"] != reason for run in map(read, runs_in(tuned.results)))
     assert len(probes) + len(runs_in(tuned.results)) == tuned.answer["made"]
     assert "probe, today's settings" in tuned.log
 
