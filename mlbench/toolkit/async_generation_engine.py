@@ -193,6 +193,8 @@ class AsyncGenerationEngine(Engine):
     async def _close_stream(self, stream: AsyncGenerator[Sequence[int], None]) -> None:
         try:
             await stream.aclose()
+        except GeneratorExit:  # the task was left meanwhile, and is destroyed
+            raise
         except BaseException:  # the sample is answered or failed already
             logger.exception("%s: a request could not be closed", self.name)
 
