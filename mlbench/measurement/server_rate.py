@@ -92,10 +92,12 @@ class RateBracket:
         least_per_s = min(rate_per_s, _LEAST_SINGLE * pace.sustained_per_s)
 
         def is_held(tried_per_s: float) -> bool:
-            return self._is_held(replace(load, target_qps=tried_per_s))
+            found = self._is_held(replace(load, target_qps=tried_per_s))
+            logger.info("a rate of %.4g/s was %s", tried_per_s, "held" if found else "not held")
+            return found
 
         held_per_s = hold_rate(rate_per_s, least_per_s, is_held)
-        if least_per_s < held_per_s == rate_per_s:
+        if least_per_s < held_per_s == rate_per_s:  # the least is not probed
             return raise_rate(held_per_s, _SHARE * _most_per_s(pace), is_held)
         return held_per_s
 
@@ -167,9 +169,7 @@ def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], 
     """Return the first rate that is held, of one and ever lower ones; the least where none above it is."""
     while rate_per_s > least_per_s:
         if is_held(rate_per_s):
-            logger.info("a rate of %.4g/s was held", rate_per_s)
             return rate_per_s
-        logger.info("a rate of %.4g/s was not held", rate_per_s)
         rate_per_s *= _LOWER
     return least_per_s
 
@@ -179,9 +179,7 @@ def raise_rate(rate_per_s: float, most_per_s: float, is_held: Callable[[float], 
     while rate_per_s < most_per_s:
         higher_per_s = min(_HIGHER * rate_per_s, most_per_s)
         if not is_held(higher_per_s):
-            logger.info("a rate of %.4g/s was not held", higher_per_s)
             break
-        logger.info("a rate of %.4g/s was held, too", higher_per_s)
         rate_per_s = higher_per_s
     return rate_per_s
 

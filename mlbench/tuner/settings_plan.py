@@ -15,10 +15,10 @@ from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
 from mlbench.requests import ResolvedRequest, RunRequest, resolve
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import Tier, run_length
+from mlbench.rules.tiers import run_length
 from mlbench.search.settings_search import FINALISTS, REPEATS, Knob, KnobValues, SettingsTrial, longest_search
-from mlbench.tuner.trial_runs import asking
-from mlbench.tuner.tune_plan import AROUND_S, PROBE_TAG, PROBES, TuneRequest
+from mlbench.tuner.trial_runs import asking, probing
+from mlbench.tuner.tune_plan import AROUND_S, TuneRequest
 from mlbench.tuning import fields_of
 
 _PROBE_S = 3.0
@@ -61,8 +61,7 @@ class SettingsPlan:
         overrides = {**self.request.overrides, **trial.settings}
         if trial.is_full:
             return replace(resolve(asking(self.base, overrides=overrides), plugins), repeat=trial.repeat)
-        changes = {"tier": Tier.SMOKE, "wants_accuracy": False, "results": self.base.results / PROBES, "is_probe": True}
-        return resolve(asking(self.base, overrides=overrides, tag=PROBE_TAG, **changes), plugins)
+        return resolve(probing(self.base, overrides=overrides), plugins)
 
 
 def searches_settings(request: TuneRequest, plugins: Plugins) -> bool:

@@ -52,19 +52,7 @@ class TrialRuns:
         return replace(self._probe(plan.scenario, {**plan.base.overrides, **chosen}), repeat=repeat)
 
     def _probe(self, scenario: Scenario, overrides: dict[str, Any]) -> ResolvedRequest:
-        return resolve(
-            asking(
-                self.plan.base,
-                scenario=scenario.name,
-                overrides=overrides,
-                tier=Tier.SMOKE,
-                wants_accuracy=False,
-                results=self.plan.base.results / PROBES,
-                tag=PROBE_TAG,
-                is_probe=True,
-            ),
-            self.plugins,
-        )
+        return resolve(probing(self.plan.base, scenario=scenario.name, overrides=overrides), self.plugins)
 
     def observation(self, trial: RateTrial, record: RunRecord) -> Observation:
         """Return what a run came to.
@@ -89,6 +77,19 @@ def asking(base: RunRequest, **changes: Any) -> RunRequest:
     """Return a request, not resolved, with changes."""
     names = RunRequest.__dataclass_fields__
     return RunRequest(**{**{name: getattr(base, name) for name in names}, **changes})
+
+
+def probing(base: RunRequest, **changes: Any) -> RunRequest:
+    """Return what a request asks for, with changes, as a probe: short, hidden, and for its speed alone."""
+    return asking(
+        base,
+        tier=Tier.SMOKE,
+        wants_accuracy=False,
+        results=base.results / PROBES,
+        tag=PROBE_TAG,
+        is_probe=True,
+        **changes,
+    )
 
 
 def check_completed(record: RunRecord) -> None:

@@ -117,10 +117,8 @@ class OnnxRuntime(GraphBackend):
         if place.provider != CUDA or not plans_by_size(graph, file):
             return BoundSession(self._session(file, graph, place), graph, place)
 
-        def load() -> Executable:
-            return BoundSession(self._session(file, graph, place.shared()), graph, place)
-
-        return SessionsBySize(load(), load, graph)
+        shared = place.shared()
+        return SessionsBySize(lambda: BoundSession(self._session(file, graph, shared), graph, shared), graph)
 
     def observe(self) -> RuntimeFacts:
         """Return which ONNX Runtime it was, and what it can run on here."""

@@ -40,25 +40,26 @@ def plans_by_size(graph: Graph, file: Path) -> bool:
 class SessionsBySize:
     """A batch is computed by the session of its size, or of the next larger one with less than twice its rows.
 
-    On NVIDIA's GPUs a session keeps the plans of its convolutions for the last size alone. Where sizes change from call
-    to call, as in Server, making them again took 600 ms a call for a mini ResNet-50 whose batches take 1 ms, and 100 ms
-    with ``cudnn_conv_algo_search=HEURISTIC`` (ONNX Runtime 1.31 on an H100).
+    On NVIDIA's GPUs a session keeps the plans of its convolutions for the last size alone, and making them takes
+    some hundred times as long as a batch (decision 48). Where sizes change from call to call, as in Server, it would do
+    little else.
     """
 
-    def __init__(self, first: Executable, load: Callable[[], Executable], graph: Graph) -> None:
-        """Store what makes sessions.
+    def __init__(self, load: Callable[[], Executable], graph: Graph) -> None:
+        """Load the first session.
 
         Args:
-            first: a session that has not run yet.
-            load: loads another.
+            load: loads one.
             graph: calls of it differ in the number of rows alone, and rows do not depend on each other.
+
+        Raises:
+            GraphError: it does not load.
         """
-        self._unused: Executable | None = first
         self._load = load
         self._inputs = [spec.name for spec in graph.inputs]
         self._sizes = BatchSizes()
         self._sessions: dict[int, Executable] = {}
-        self._last = first
+        self._last = load()
 
     def __call__(self, inputs: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
         """Compute all outputs, in memory of their own."""
@@ -72,13 +73,15 @@ class SessionsBySize:
         return {name: array[:rows] for name, array in found.items()}
 
     def _added(self, size: int) -> int | None:
-        """Load a session for a size, and return that; None where there are enough of them."""
+        """Give a size a session, and return that; None where there are enough of them."""
         if len(self._sizes) >= MOST_SESSIONS:
-            logger.info("batches of %d run in a session of other sizes, which plans its convolutions anew", size)
             return None
-        self._last, self._unused = self._unused or self._load(), None
+        if self._sessions:
+            self._last = self._load()
         self._sessions[size] = self._last
         self._sizes.add(size)
+        if len(self._sizes) == MOST_SESSIONS:
+            logger.info("batches of other sizes share the session of %d, which plans its convolutions anew", size)
         return size
 
 

@@ -139,5 +139,5 @@ def test_a_broken_one_is_failed_with_the_reason(subject, change, words):
 def test_one_that_never_ends_is_left(subject, caplog):
     engine_checks.is_silent_after_exit(subject(held))
     process_checks.leaves_nothing_running(subject(held))
-    gc.collect()  # what was left is destroyed at some time, in the midst of whatever is done then
+    gc.collect()  # what was left is destroyed at some time, whatever runs then
     assert "could not be closed" not in caplog.text

@@ -170,6 +170,17 @@ def test_latencies_that_grow_are_told_from_a_pause(latencies_ns, grows):
     assert server_rate.is_growing(latencies_ns) is grows
 
 
+class HoldsBelow:
+    """Holds rates up to one, and notes which were tried."""
+
+    def __init__(self, most_per_s):
+        self.most_per_s, self.tried = most_per_s, []
+
+    def is_held(self, rate_per_s):
+        self.tried.append(rate_per_s)
+        return rate_per_s <= self.most_per_s
+
+
 @pytest.mark.parametrize(
     ("held_below", "expected", "tries"),
     [(100, 100, 1), (50, 36, 3), (2, 10, 5)],
@@ -177,14 +188,9 @@ def test_latencies_that_grow_are_told_from_a_pause(latencies_ns, grows):
 )
 def test_ever_lower_rates_are_tried_down_to_one_that_no_queue_explains(held_below, expected, tries):
     """From 100: 60, 36, 21.6, 12.96, and then the least."""
-    tried = []
-
-    def is_held(rate_per_s):
-        tried.append(rate_per_s)
-        return rate_per_s <= held_below
-
-    assert hold_rate(100, 10, is_held) == pytest.approx(expected)
-    assert len(tried) == tries
+    engine = HoldsBelow(held_below)
+    assert hold_rate(100, 10, engine.is_held) == pytest.approx(expected)
+    assert len(engine.tried) == tries
 
 
 @pytest.mark.parametrize(
@@ -193,14 +199,9 @@ def test_ever_lower_rates_are_tried_down_to_one_that_no_queue_explains(held_belo
     ids=["all", "some", "none"],
 )
 def test_ever_higher_rates_are_tried_up_to_the_highest_or_one_that_is_not_held(held_below, expected, tried):
-    asked = []
-
-    def is_held(rate_per_s):
-        asked.append(rate_per_s)
-        return rate_per_s <= held_below
-
-    assert raise_rate(100, 1000, is_held) == expected
-    assert asked == tried
+    engine = HoldsBelow(held_below)
+    assert raise_rate(100, 1000, engine.is_held) == expected
+    assert engine.tried == tried
 
 
 def test_a_rate_is_not_raised_beyond_what_the_engine_answers(tmp_path):

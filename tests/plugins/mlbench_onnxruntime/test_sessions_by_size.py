@@ -70,14 +70,14 @@ def batch_of(rows, seed=0):
 
 
 def test_each_session_sees_one_size_and_smaller_batches_share_the_next_larger_one(loaded):
-    run = SessionsBySize(loaded(), loaded, images())
+    run = SessionsBySize(loaded, images())
     for size in (1, 2, 4, 8, 16, 3, 5, 7, 13, 16, 1, 9, 6):
         run({"images": batch_of(size)})
     assert loaded.seen == [{1}, {2}, {4}, {8}, {16}]
 
 
 def test_answers_are_those_of_a_session_that_sees_all_sizes_and_stay_as_they_are(loaded):
-    run, usual = SessionsBySize(loaded(), loaded, images()), loaded()
+    run, usual = SessionsBySize(loaded, images()), loaded()
     sizes = [1, 2, 4, 8, *np.random.default_rng(1).integers(1, 9, 40)]
     answers = [run({"images": batch_of(size, turn)})["features"] for turn, size in enumerate(sizes)]
     for turn, (answer, size) in enumerate(zip(answers, sizes, strict=True)):
@@ -88,7 +88,7 @@ def test_answers_are_those_of_a_session_that_sees_all_sizes_and_stay_as_they_are
 
 def test_sizes_beyond_the_most_sessions_are_computed_as_well(loaded, monkeypatch):
     monkeypatch.setattr(sessions_by_size, "MOST_SESSIONS", 2)
-    run = SessionsBySize(loaded(), loaded, images())
+    run = SessionsBySize(loaded, images())
     found = {size: run({"images": batch_of(size)})["features"] for size in (1, 2, 8, 5)}
     assert {size: len(array) for size, array in found.items()} == {1: 1, 2: 2, 8: 8, 5: 5}
     assert loaded.seen == [{1}, {2, 8, 5}]
