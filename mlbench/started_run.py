@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from mlbench.contracts.backend import Backend
 from mlbench.contracts.power import NONE
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Workload
@@ -24,6 +23,7 @@ from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.isolation import tail_of
 from mlbench.execution.plain_values import plain_entries
 from mlbench.lane_log import LanePlace, LaneStay
+from mlbench.preload import modules_to_preload
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.job_spec import JobSpec, ModelSpec
 from mlbench.records.log_digests import log_digests
@@ -83,10 +83,11 @@ class StartedRun:
         environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
+        modules = modules_to_preload(plugins.workload(request.workload), plugins.backend(request.backend))
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
-            modules=modules_of(plugins.workload(request.workload), plugins.backend(request.backend)),
+            modules=(MEASURE.partition(":")[0], *modules),
             run_id=run_id,
             created=created,
             started_ns=started_ns,
@@ -222,13 +223,6 @@ def _entry_of(request: ResolvedRequest, workload: Workload) -> EntryRecord | Non
             "division": entry.division,
         }
     )
-
-
-def modules_of(workload: Workload, backend: Backend) -> Sequence[str]:
-    """Return the modules that a run's process is forked with."""
-    of_networks = workload.preload if backend.preload else ()
-    named = (MEASURE.partition(":")[0], *backend.preload, *workload.preload_always, *of_networks)
-    return tuple(dict.fromkeys(named))
 
 
 def _models_after(request: ResolvedRequest, later: Sequence[ResolvedRequest]) -> list[ModelSpec]:

@@ -127,6 +127,7 @@ ALWAYS = {
     "folders",
     "installed",
     "load_progress",
+    "preload",
     "processor",
     "runtime_facts",
     "version",

@@ -89,7 +89,7 @@ def command(
     from mlbench.cluster.node import Listening, serve_node
     from mlbench.cluster.session import NodeConfig
     from mlbench.discovery import Plugins
-    from mlbench.started_run import modules_of
+    from mlbench.preload import modules_to_preload
 
     address, plugins = Address.parse(listen), Plugins.discover()
     chosen = plugins.backend(backend).name if backend else plugins.best_backend().name
@@ -112,7 +112,7 @@ def command(
         token=read_token(token_file.expanduser()),
         certificate=certificate,
         key=key,
-        preload=modules_of(plugins.workload(workload), plugins.backend(chosen)),
+        preload=(_BUILDER.partition(":")[0], *modules_to_preload(plugins.workload(workload), plugins.backend(chosen))),
     )
     serve_node(config, listening, on_ready)
 

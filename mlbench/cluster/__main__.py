@@ -5,12 +5,10 @@ A byte in the pipe says that clients can connect.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +28,7 @@ def main() -> int:
     from mlbench.cluster.acceptor import Acceptor
     from mlbench.cluster.session import NodeConfig, Session
     from mlbench.cluster.tls import server_context
+    from mlbench.preload import preload
 
     said = json.load(sys.stdin)
     config = NodeConfig.model_validate(said["config"])
@@ -39,9 +38,7 @@ def main() -> int:
     acceptor.start()
     os.write(int(sys.argv[2]), b".")
     os.close(int(sys.argv[2]))
-    for module in said["preload"]:
-        with suppress(ImportError):  # the run that needs it says so
-            importlib.import_module(module)
+    preload(said["preload"])
     session.run()
     return 0
 

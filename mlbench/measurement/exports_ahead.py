@@ -11,9 +11,8 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
 from multiprocessing import get_context
 
@@ -25,6 +24,7 @@ from mlbench.execution.cores import physical_cores
 from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.execution.onnx_export import watch_exports
 from mlbench.measurement.job import Job, workload_variant
+from mlbench.preload import preload
 from mlbench.records.job_spec import ModelSpec
 from mlbench.records.run_record import EXPORT
 
@@ -116,9 +116,7 @@ def export_graphs(request: MissingGraphs, channel: Channel) -> ExportAnswer:
 
 def _import_for(preloaded: Sequence[Sequence[str]]) -> None:
     """Import once what exports load, so that forks have it."""
-    for name in dict.fromkeys((*_IMPORTED, *(name for names in preloaded for name in names))):
-        with suppress(ImportError):  # the export itself imports it too, and says why it cannot
-            import_module(name)
+    preload((*_IMPORTED, *(name for names in preloaded for name in names)))
     import torch
 
     torch.set_num_threads(1)  # a fork has a core; and a pool of threads would not survive a fork

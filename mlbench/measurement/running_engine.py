@@ -31,6 +31,7 @@ from mlbench.execution.usage import peak_bytes
 from mlbench.execution.variations import Variation, VariedDataset
 from mlbench.loadgen.network import Network
 from mlbench.measurement.job import Job
+from mlbench.preload import modules_to_preload, preload
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
 
@@ -137,6 +138,7 @@ def _placement_of(job: Job) -> Placement:
 def part_of_run(payload: Mapping[str, Any]) -> Part:
     """Return the parts of an instance; called in its process."""
     job = Job.of_spec(JobSpec(**payload), Plugins.discover())
+    preload(modules_to_preload(job.workload, job.backend))
     return Part(
         backend=job.backend,
         model=job.workload.model(job.variant),

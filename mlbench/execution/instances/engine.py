@@ -73,16 +73,19 @@ class ReplicatedEngine(Engine):
         self._listener = threading.Thread(target=self._listen, name="mlbench-instances", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start the processes, the first one alone: the others then find its exports and compilations in the cache.
+        """Start the processes; the first makes its engine alone, while the others import what they need.
+
+        The others then find its exports and compilations in the cache.
 
         Raises:
             UsageError: there are more instances than cores, or the engine cannot be made; other errors as it raises.
             ProcessEndedError: an instance ended.
         """
-        groups = self._core_groups()
         try:
-            self._start(groups[:1])
-            self._start(groups[1:])
+            for number, cores in enumerate(self._core_groups()):
+                self._start(number, cores)
+            self._make_engines(self.instances[:1])
+            self._make_engines(self.instances[1:])
         except BaseException:
             self._leave(patience_s=0)
             raise
@@ -188,15 +191,17 @@ class ReplicatedEngine(Engine):
     def _device(self, number: int) -> str:
         return self._devices[number % len(self._devices)].name if self._devices else ""
 
-    def _start(self, groups: Sequence[Sequence[Core]]) -> None:
-        ready = len(self.instances)
-        for number, cores in enumerate(groups, start=ready):
-            self.instances.append(Instance(number, self._count, cores, self._device(number)))
-        building = asdict(self._building)
-        for instance in self.instances[ready:]:
-            number, of = (0, 1) if instance.device else (instance.number, self._count)  # one device is all it sees
-            instance.send("start", **building, number=number, of=of)
-        for instance in self.instances[ready:]:
+    def _start(self, number: int, cores: Sequence[Core]) -> None:
+        instance = Instance(number, self._count, cores, self._device(number))
+        self.instances.append(instance)
+        own, of = (0, 1) if instance.device else (number, self._count)  # one device is all that it sees
+        instance.send("start", **asdict(self._building), number=own, of=of)
+
+    def _make_engines(self, instances: Sequence[Instance]) -> None:
+        """Have some instances make their engines side by side."""
+        for instance in instances:
+            instance.send("make_engine")
+        for instance in instances:
             processors = instance.started()
             where = f"processors {processors}" + (f" and device {instance.device}" if instance.device else "")
             logger.info("%s is ready: process %d, on %s", instance.name, instance.pid, where)

@@ -44,13 +44,18 @@ class Part:
 
 
 def serve(line: Line) -> int:
-    """Build the engine that the first message describes, and serve until the socket closes; return the exit status."""
+    """Make an engine, and serve until the socket closes; return the exit status.
+
+    The first message says of what it is made, the second one that it may be: others may make theirs first.
+    """
     start = line.receive()
     if start is None:
         return 0
     with ExitStack() as stack:
         try:
             part = _build(start.facts)
+            if line.receive() is None:
+                return 0
             made = engine_of(part.backend, part.model, part.plan)
             with contain_refusals(made):
                 engine = stack.enter_context(made)

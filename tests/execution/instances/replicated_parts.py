@@ -202,6 +202,33 @@ def garbling(payload):
     return part(GarblingBackend(), EnginePlan(instances=2))
 
 
+class MeetingBackend(Doubling):
+    """Makes the first engine once both processes have built their parts, and the second one after the first."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
+
+    def with_options(self, options):
+        return MeetingBackend(self.folder)
+
+    def engine(self, model, plan):
+        if self.number == 0:
+            deadline_s = time.monotonic() + 25
+            while len(list(self.folder.glob("built-*"))) < 2:
+                assert time.monotonic() < deadline_s, "the other process waits to be asked for its engine"
+                time.sleep(0.01)
+            (self.folder / "first").touch()
+        assert (self.folder / "first").exists()
+        return Speaking()
+
+
+def meeting(payload):
+    folder = Path(payload["folder"])
+    (folder / f"built-{os.getpid()}").touch()
+    return part(MeetingBackend(folder), EnginePlan(instances=2))
+
+
 def refusing(payload):
     raise UsageError("backend.speed is 11.", hint="Expected 1 to 10.")
 

@@ -398,6 +398,14 @@ def is_gone(pid):
         os.close(descriptor)
 
 
+def test_the_first_engine_is_made_alone_while_the_other_process_imports(tmp_path):
+    import replicated_parts
+
+    building = Building(builder="replicated_parts:meeting", payload={"folder": str(tmp_path)})
+    with ReplicatedEngine(building, 2, replicated_parts.model(), EnginePlan(), replicated_parts.Numbers()) as engine:
+        assert engine.statistics().instances == 2
+
+
 def test_nothing_is_left_behind():
     with warm("doubling", 2) as engine:
         pids = [instance.pid for instance in engine.instances]

@@ -1,0 +1,23 @@
+"""The modules that take long to import, imported before they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
+
+from mlbench.contracts.backend import Backend
+from mlbench.contracts.workload import Workload
+
+
+def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
+    """Return what a workload and a backend say that runs import: each module once, the backend's first."""
+    of_networks = workload.preload if backend.preload else ()
+    return tuple(dict.fromkeys((*backend.preload, *workload.preload_always, *of_networks)))
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules; what cannot be imported is left to the code that needs it, which says why."""
+    for name in dict.fromkeys(modules):
+        with suppress(ImportError):
+            import_module(name)
