@@ -1,5 +1,6 @@
 """A record of each kind, and packages installed as their users do."""
 
+import gc
 import json
 import os
 import subprocess
@@ -55,6 +56,17 @@ os.execv(command[0], command)
 
 
 STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect no garbage meanwhile, nor later look through what tests import: all of it is kept to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
