@@ -1,6 +1,6 @@
 """The search of ``mlbench tune`` beside LoadGen's own FindPeakPerformance, both under real LoadGen.
 
-    python benchmarks/find_peak.py [--seconds 10] [--wobble 0.01] [--repeats 20]
+    python benchmarks/find_peak.py [--seconds 10] [--wobble 0.01] [--repeats 20] [--start 100]
 
 The service answers one query after another, log-normal times of 2 ms on average: 500/s at most. It is the null backend
 for ``mlbench tune`` and for the repeats; LoadGen's search drives a queue with the same law in this process. Prints for
@@ -28,8 +28,6 @@ import mlperf_loadgen
 SERVICE_MS, SPREAD = 2.0, 0.3
 LATENCY_MS = 15
 """ResNet-50's limit in Server."""
-START_PER_S = 100.0
-"""What LoadGen's search begins with: a person must guess a rate that passes."""
 LEAST_QUERIES = 838
 """Fewer can show no 99th percentile with LoadGen's early stopping."""
 DATASET = 1024
@@ -61,12 +59,12 @@ class Service:
             mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(sample, 0, 0)])
 
 
-def find_peak(seconds: float, wobble: float, folder: Path) -> float:
-    """Let LoadGen search, and return its rate in queries per second."""
+def find_peak(seconds: float, wobble: float, start_per_s: float, folder: Path) -> float:
+    """Let LoadGen search from a rate on, and return the one that it finds in queries per second."""
     settings = mlperf_loadgen.TestSettings()
     settings.scenario = mlperf_loadgen.TestScenario.Server
     settings.mode = mlperf_loadgen.TestMode.FindPeakPerformance
-    settings.server_target_qps = START_PER_S
+    settings.server_target_qps = start_per_s
     settings.server_target_latency_ns = round(LATENCY_MS * 1e6)
     settings.server_target_latency_percentile = 0.99
     settings.min_duration_ms = round(1000 * seconds)
@@ -84,7 +82,7 @@ def find_peak(seconds: float, wobble: float, folder: Path) -> float:
         mlperf_loadgen.DestroySUT(sut)
     found = _FOUND.search((folder / "mlperf_log_detail.txt").read_text())
     if not found:
-        raise click.ClickException(f"LoadGen found no rate: is {START_PER_S:g}/s too much for this machine?")
+        raise click.ClickException(f"LoadGen found no rate: is {start_per_s:g}/s too much for this machine?")
     return float(found[1])
 
 
@@ -102,7 +100,8 @@ def mlbench(*words: str) -> str:
 @click.option("--seconds", default=10.0, type=click.FloatRange(1), help="Of a full run.")
 @click.option("--wobble", default=0.01, type=click.FloatRange(0, 0.5), help="Of the speed from run to run, as a share.")
 @click.option("--repeats", default=20, type=click.IntRange(1), help="Runs at each rate that was found.")
-def main(seconds: float, wobble: float, repeats: int) -> None:
+@click.option("--start", default=100.0, type=click.FloatRange(0.1), help="LoadGen's first rate: a guess that passes.")
+def main(seconds: float, wobble: float, repeats: int, start: float) -> None:
     """Search twice, and repeat what was found."""
     with tempfile.TemporaryDirectory() as folder:
         results = ["--results", str(Path(folder, "results"))]
@@ -114,7 +113,7 @@ def main(seconds: float, wobble: float, repeats: int) -> None:
         began_s = time.monotonic()
         tuned = json.loads(mlbench("tune", "resnet50", *common, *results, "--json"))["rate_per_s"]
         tune_s, began_s = time.monotonic() - began_s, time.monotonic()
-        peak = find_peak(seconds, wobble, Path(folder))
+        peak = find_peak(seconds, wobble, start, Path(folder))
         peak_s = time.monotonic() - began_s
         click.echo("| search | rate | time | valid again |\n|---|---|---|---|")
         for name, rate, taken_s in (("mlbench tune", tuned, tune_s), ("FindPeakPerformance", peak, peak_s)):

@@ -201,8 +201,8 @@ class ComposedEngine(Engine):
             reply.fail(samples, describe_error(error))
             return
         busy_ns = time.perf_counter_ns() - started_ns
+        self._count(len(data), padding, busy_ns)  # before the answers: statistics are asked for once all are there
         reply.complete(samples, outputs[: len(data)])
-        self._count(len(data), padding, busy_ns)
 
     def _count(self, samples: int, padding: int, busy_ns: int) -> None:
         with self._counting:

@@ -21,6 +21,8 @@ BUDGET_S = 1.0
 _QUERIES = 30
 _LONG_S = 10.0  # queries that take so long are timed once
 _CROWD_S = 20.0
+_TIMES_EACH = 8  # that a sample is asked for at most, of many together
+_MOST_TOGETHER = 1_000_000
 _GROWS = 1.2  # a rate that grows by less when the load is doubled is saturated
 
 
@@ -68,11 +70,28 @@ def measure_speed(
         InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
     """
     alone = measure_single_queries(engine, samples, query_size, timeout_s, budget_s=budget_s)
-    many = min(8 * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
+    many = min(_TIMES_EACH * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
     if many <= query_size:
         return alone
-    together = samples.at([position % len(samples) for position in range(many)])
-    return dataclasses.replace(alone, rate_per_s=many / (_answer_ns(engine, together, timeout_s) / 1e9))
+    return dataclasses.replace(alone, rate_per_s=_rate_together(engine, samples, many, timeout_s))
+
+
+def measure_longer(
+    pace: SpeedEstimate, engine: Engine, samples: Samples, timeout_s: float, *, seconds: float
+) -> SpeedEstimate:
+    """Return a speed with that of many samples together, timed for about so many seconds.
+
+    Where samples take microseconds `measure_speed` times many of them for a fraction of a second. The higher of the two
+    rates counts. Nothing is timed where that was at least half as long.
+
+    Raises:
+        InvalidRunError: as `measure_speed`.
+    """
+    many = min(_MOST_TOGETHER, round(seconds * pace.rate_per_s))
+    if many <= 2 * _TIMES_EACH * len(samples):
+        return pace
+    rate_per_s = _rate_together(engine, samples, many, timeout_s)
+    return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
 
 
 def measure_single_queries(
@@ -102,10 +121,9 @@ def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Sample
         InvalidRunError: as `measure_speed`.
     """
     many, best_per_s, started_s = 1, 1e9 / pace.latency_ns, time.monotonic()
-    while many < 8 * len(samples) and time.monotonic() - started_s < _CROWD_S:
+    while many < _TIMES_EACH * len(samples) and time.monotonic() - started_s < _CROWD_S:
         many *= 2
-        together = samples.at([position % len(samples) for position in range(many)])
-        per_s = many / (_answer_ns(engine, together, timeout_s) / 1e9)
+        per_s = _rate_together(engine, samples, many, timeout_s)
         before_per_s, best_per_s = best_per_s, max(best_per_s, per_s)
         if per_s < _GROWS * before_per_s and many > len(samples):
             break
@@ -117,6 +135,12 @@ def _is_too_few(queries: int, elapsed_s: float, budget_s: float) -> bool:
     if queries < 3:
         return not queries or elapsed_s < _LONG_S
     return queries < _QUERIES and elapsed_s < budget_s
+
+
+def _rate_together(engine: Engine, samples: Samples, many: int, timeout_s: float) -> float:
+    """Return the samples per second of one query of so many, the given ones over and over."""
+    together = samples.at([position % len(samples) for position in range(many)])
+    return many / (_answer_ns(engine, together, timeout_s) / 1e9)
 
 
 def _answer_ns(engine: Engine, samples: Samples, timeout_s: float) -> int:

@@ -37,7 +37,7 @@ from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.other_work import OtherWork
 from mlbench.measurement.overhead import Overhead, measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
-from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, warm_up
+from mlbench.measurement.running_engine import RunningEngine, measure_many, open_engine, repeat_slow_trial, warm_up
 from mlbench.measurement.server_rate import RateBracket
 from mlbench.measurement.shared_accuracy import earlier_speed, take_accuracy_test
 from mlbench.measurement.spot_check import spot_check
@@ -59,6 +59,7 @@ _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
 _LONG_OFFLINE_MARGIN = 1.1  # on top of LoadGen's own tenth: half of ten minutes would be long
 _LONG_MS = 60_000
+_LONG_TRIAL_S = 2.0  # before tests that are long: one that had too few samples is made again
 _GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
@@ -209,7 +210,7 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
     """
     share = _USUAL_SHARE if load.server_load == "auto" else load.server_load
     served_per_s = share * pace.sustained_per_s
-    min_duration_ms = load.min_duration_ms or limits.min_duration_ms
+    min_duration_ms = _min_duration_ms(load, limits)
     margin = _LONG_OFFLINE_MARGIN if min_duration_ms >= _LONG_MS else _OFFLINE_MARGIN
     offered_per_s = min(margin * pace.rate_per_s, max(_GUESSED_MOST_QPS, margin * seen_qps))
     is_offline = limits.offline_min_samples is not None
@@ -225,6 +226,10 @@ def _fill_load(load: LoadSettings, limits: RunLimits, pace: SpeedEstimate, *, se
         target_qps=load.target_qps or (offered_per_s if is_offline else served_per_s),
         expected_latency_ns=load.expected_latency_ns or max(_LEAST_QUERY_NS, expected_ns),
     )
+
+
+def _min_duration_ms(load: LoadSettings, limits: RunLimits) -> int:
+    return load.min_duration_ms or limits.min_duration_ms
 
 
 def _with_observed_speed(pace: SpeedEstimate, detail: DetailLog, scenario: Scenario) -> SpeedEstimate:
@@ -254,7 +259,10 @@ class _Tests:
         spec = self.job.spec
         known_per_s = None if self.job.scenario.waits_for_answers else earlier_speed(spec)
         is_tested_next = has_metric and not spec.accuracy_of
-        return warm_up(self.ready, self.job, self.model, known_per_s=known_per_s, is_tested_next=is_tested_next)
+        pace = warm_up(self.ready, self.job, self.model, known_per_s=known_per_s, is_tested_next=is_tested_next)
+        if self.job.scenario.sends_all_at_once and _min_duration_ms(self.job.load, self.limits) >= _LONG_MS:
+            pace = measure_many(self.ready, self.job, pace, seconds=_LONG_TRIAL_S)
+        return pace
 
     def drive_accuracy(self, pace: SpeedEstimate) -> tuple[Traffic, SpeedEstimate]:
         """Send every sample once, and refine the speed estimate."""

@@ -23,6 +23,7 @@ from mlbench.execution.instances.engine import Building, ReplicatedEngine
 from mlbench.execution.instances.serving import Part
 from mlbench.execution.speed_estimate import (
     SpeedEstimate,
+    measure_longer,
     measure_saturated_speed,
     measure_single_queries,
     measure_speed,
@@ -165,6 +166,12 @@ def warm_up(
         ready.engine.warm_up(samples)
         pace = _trial(ready.engine, samples, job, model, is_saturation_known=is_known)
     return pace.with_seen(known_per_s, is_saturated=isinstance(model.program, GenerationProgram))
+
+
+def measure_many(ready: RunningEngine, job: Job, pace: SpeedEstimate, *, seconds: float) -> SpeedEstimate:
+    """Return the speed with that of many samples at once, timed for about so many seconds where a trial was shorter."""
+    with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
+        return measure_longer(pace, ready.engine, samples, job.load.stall_timeout_s, seconds=seconds)
 
 
 def repeat_slow_trial(

@@ -118,6 +118,23 @@ def test_every_sample_gets_its_own_answer(batching, workers):
     assert [reply.answers[i] for i in range(50)] == [2 * number for number in numbers]
 
 
+@pytest.mark.parametrize("batching", ["inline", "fixed", "dynamic"])
+def test_samples_are_counted_by_the_time_they_are_answered(batching):
+    counted = []
+
+    class Asking(Kept):
+        def complete(self, samples, outputs, token_counts=None):
+            counted.append(running.statistics().samples)
+            super().complete(samples, outputs, token_counts)
+
+    with engine(Counting(), batching=batching, batch=4) as running:
+        reply = Asking(4)
+        running.submit(samples(1, 2, 3, 4), reply)
+        running.flush()
+        reply.wait()
+    assert counted == [4]
+
+
 def test_inline_answers_on_the_callers_thread():
     with engine(Counting(), batching="inline") as running:
         reply = answered(running, samples(1, 2))

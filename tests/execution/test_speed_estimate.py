@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import Engine, InvalidRunError, Samples
 from mlbench.execution import speed_estimate
-from mlbench.execution.speed_estimate import measure_single_queries, measure_speed
+from mlbench.execution.speed_estimate import measure_longer, measure_single_queries, measure_speed
 
 
 class Clock:
@@ -54,6 +54,33 @@ def test_a_fast_engine_is_timed_often_and_its_rate_is_that_of_many_samples_toget
     assert found.latency_ns == found.fastest_ns == 10_000_000
     assert [len(query) for query in engine.queries] == [1] * 30 + [100]
     assert found.rate_per_s == pytest.approx(100 / 0.01)
+
+
+class Starting(Engine):
+    """Takes ten milliseconds to get going, and a tenth of one for each sample: 10,000/s in the long run."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def submit(self, samples, reply):
+        self.clock.now_s += 0.01 + 0.0001 * len(samples)
+        reply.complete(samples, np.zeros((len(samples), 1)))
+
+
+def test_before_a_long_test_many_samples_are_timed_for_as_long_as_is_asked(clock):
+    short = measure_speed(Starting(clock), samples(8), 1, timeout_s=1)
+    assert short.rate_per_s == pytest.approx(64 / 0.0164)
+    began_s = clock.now_s
+    long = measure_longer(short, Starting(clock), samples(8), 1, seconds=2.0)
+    assert long.rate_per_s == pytest.approx(10_000, rel=0.02)
+    assert clock.now_s - began_s < 2
+
+
+def test_many_samples_that_took_long_enough_are_not_timed_again(clock):
+    engine = Timed(clock, *[0.01] * 30, 1.5)
+    pace = measure_speed(engine, samples(64), 1, timeout_s=1)
+    assert measure_longer(pace, engine, samples(64), 1, seconds=2.0) is pace
+    assert len(engine.queries) == 31
 
 
 def test_of_queries_that_take_differently_long_the_least_and_the_median_are_kept(clock):
