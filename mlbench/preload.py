@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from mlbench.contracts.backend import Backend
-from mlbench.contracts.workload import Workload
+if TYPE_CHECKING:
+    from mlbench.contracts.backend import Backend
+    from mlbench.contracts.workload import Workload
 
 
 def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
@@ -17,7 +19,7 @@ def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Import modules; what cannot be imported is left to the code that needs it, which says why."""
+    """Import modules; what cannot be imported, for whatever reason, is left to the code that needs it and says why."""
     for name in dict.fromkeys(modules):
-        with suppress(ImportError):
+        with suppress(Exception):
             import_module(name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import json
 import os
 import random
@@ -23,6 +22,7 @@ from typing import NoReturn
 from mlbench.execution import child
 from mlbench.execution.fork_server import DESCRIPTORS, FORKED, HEADER, RELEASE, SERVE, ForkRequest
 from mlbench.execution.supervisor import adopt_orphans, collect_ended, end_descendants, supervise
+from mlbench.preload import preload
 
 _END_WITHIN_S = 10.0
 ASKS_NO_DEVICE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
@@ -43,8 +43,7 @@ def _serve(number: int, module: str) -> NoReturn:
     """Import one more module, and fork as is requested on a socket."""
     line = socket.socket(fileno=number)
     adopt_orphans()
-    with contextlib.suppress(Exception):  # the run itself imports it too, and says why it cannot
-        importlib.import_module(module)
+    preload([module])
     is_safe = threading.active_count() == 1 and not _has_opened_a_device()
     gc.collect()
     gc.freeze()  # the collector writes into all that it looks at, which would make each fork copy it

@@ -21,7 +21,6 @@ BUDGET_S = 1.0
 _QUERIES = 30
 _LONG_S = 10.0  # queries that take so long are timed once
 _CROWD_S = 20.0
-_TIMES_EACH = 8  # that a sample is asked for at most, of many together
 _MOST_TOGETHER = 1_000_000
 _GROWS = 1.2  # a rate that grows by less when the load is doubled is saturated
 
@@ -36,6 +35,8 @@ class SpeedEstimate:
     """The least."""
     rate_per_s: float
     """Samples per second, many at once."""
+    together_s: float = 0.0
+    """How long the query took that shows that rate; 0: none of many samples was sent."""
     saturated_per_s: float | None = None
     """The same at saturation, where it was measured; see `measure_saturated_speed`."""
     is_tested: bool = False
@@ -70,10 +71,11 @@ def measure_speed(
         InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
     """
     alone = measure_single_queries(engine, samples, query_size, timeout_s, budget_s=budget_s)
-    many = min(_TIMES_EACH * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
+    many = min(8 * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
     if many <= query_size:
         return alone
-    return dataclasses.replace(alone, rate_per_s=_rate_together(engine, samples, many, timeout_s))
+    rate_per_s = _rate_together(engine, samples, many, timeout_s)
+    return dataclasses.replace(alone, rate_per_s=rate_per_s, together_s=many / rate_per_s)
 
 
 def measure_longer(
@@ -82,13 +84,15 @@ def measure_longer(
     """Return a speed with that of many samples together, timed for about so many seconds.
 
     Where samples take microseconds `measure_speed` times many of them for a fraction of a second. The higher of the two
-    rates counts. Nothing is timed where that was at least half as long.
+    rates counts. Nothing is timed where that was at least half as long, and nothing for longer than a quarter of
+    ``timeout_s``.
 
     Raises:
         InvalidRunError: as `measure_speed`.
     """
+    seconds = min(seconds, timeout_s / 4)
     many = min(_MOST_TOGETHER, round(seconds * pace.rate_per_s))
-    if many <= 2 * _TIMES_EACH * len(samples):
+    if many <= 1 or pace.together_s >= seconds / 2:
         return pace
     rate_per_s = _rate_together(engine, samples, many, timeout_s)
     return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
@@ -121,7 +125,7 @@ def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Sample
         InvalidRunError: as `measure_speed`.
     """
     many, best_per_s, started_s = 1, 1e9 / pace.latency_ns, time.monotonic()
-    while many < _TIMES_EACH * len(samples) and time.monotonic() - started_s < _CROWD_S:
+    while many < 8 * len(samples) and time.monotonic() - started_s < _CROWD_S:
         many *= 2
         per_s = _rate_together(engine, samples, many, timeout_s)
         before_per_s, best_per_s = best_per_s, max(best_per_s, per_s)

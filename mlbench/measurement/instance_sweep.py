@@ -12,7 +12,7 @@ from mlbench.errors import UsageError
 from mlbench.execution.cores import physical_cores
 from mlbench.execution.isolation import Channel, ChildFunction, Failure, ProcessEndedError, ProcessLimits, call_isolated
 from mlbench.measurement.job import Job
-from mlbench.measurement.running_engine import measure_many, open_engine, warm_up
+from mlbench.measurement.running_engine import open_engine, time_longer, warm_up
 from mlbench.records.job_spec import JobSpec
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,6 @@ _KEY = "execution.instances"
 _STAGE = "sweep over instances"
 _DONE_BELOW = 0.85
 _AS_GOOD = 0.98
-_TIMED_S = 2.0  # fractions of a second would not tell one number from another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ def rate(spec: JobSpec, channel: Channel) -> Rate:
     job = Job.of_spec(spec, Plugins.discover())
     model, dataset = job.workload.model(job.variant), job.workload.dataset(job.variant)
     with open_engine(job, model, dataset) as ready:
-        pace = measure_many(ready, job, warm_up(ready, job, model), seconds=_TIMED_S)
+        pace = time_longer(ready, job, warm_up(ready, job, model))
     return Rate(samples_per_s=pace.rate_per_s)
 
 

@@ -37,7 +37,7 @@ from mlbench.measurement.operation_counts import count_operations, work_of
 from mlbench.measurement.other_work import OtherWork
 from mlbench.measurement.overhead import Overhead, measure_overhead
 from mlbench.measurement.plugin_facts import PluginFacts
-from mlbench.measurement.running_engine import RunningEngine, measure_many, open_engine, repeat_slow_trial, warm_up
+from mlbench.measurement.running_engine import RunningEngine, open_engine, repeat_slow_trial, time_longer, warm_up
 from mlbench.measurement.server_rate import RateBracket
 from mlbench.measurement.shared_accuracy import earlier_speed, take_accuracy_test
 from mlbench.measurement.spot_check import spot_check
@@ -59,7 +59,6 @@ _MOST_TESTS = 5  # each that was too short shows a speed nearer to the real one
 _OFFLINE_MARGIN = 1.5  # a run with too few samples ends early and is INVALID; with too many it only takes longer
 _LONG_OFFLINE_MARGIN = 1.1  # on top of LoadGen's own tenth: half of ten minutes would be long
 _LONG_MS = 60_000
-_LONG_TRIAL_S = 2.0  # before tests that are long: one that had too few samples is made again
 _GUESSED_MOST_QPS = 1e6  # LoadGen prepares all samples before it starts: a wild guess would fill the memory
 
 
@@ -261,7 +260,7 @@ class _Tests:
         is_tested_next = has_metric and not spec.accuracy_of
         pace = warm_up(self.ready, self.job, self.model, known_per_s=known_per_s, is_tested_next=is_tested_next)
         if self.job.scenario.sends_all_at_once and _min_duration_ms(self.job.load, self.limits) >= _LONG_MS:
-            pace = measure_many(self.ready, self.job, pace, seconds=_LONG_TRIAL_S)
+            pace = time_longer(self.ready, self.job, pace)  # a test with too few samples is made again
         return pace
 
     def drive_accuracy(self, pace: SpeedEstimate) -> tuple[Traffic, SpeedEstimate]:

@@ -45,6 +45,7 @@ DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
 _TYPICAL_SAMPLES = 64
 
 _SLOW_TRIAL = 2.0
+_LONGER_S = 2.0  # fractions of a second can show a third of an engine's speed
 """The trial is repeated if a test was faster by this factor. An engine that batches may be that much faster with many
 samples anyway: then a second or two are lost, and the rate is kept."""
 
@@ -168,10 +169,10 @@ def warm_up(
     return pace.with_seen(known_per_s, is_saturated=isinstance(model.program, GenerationProgram))
 
 
-def measure_many(ready: RunningEngine, job: Job, pace: SpeedEstimate, *, seconds: float) -> SpeedEstimate:
-    """Return the speed with that of many samples at once, timed for about so many seconds where a trial was shorter."""
+def time_longer(ready: RunningEngine, job: Job, pace: SpeedEstimate) -> SpeedEstimate:
+    """Return the speed with that of many samples at once, timed for two seconds where the trial was far shorter."""
     with _typical_samples(ready.dataset) as samples, contain_refusals(ready.engine):
-        return measure_longer(pace, ready.engine, samples, job.load.stall_timeout_s, seconds=seconds)
+        return measure_longer(pace, ready.engine, samples, job.load.stall_timeout_s, seconds=_LONGER_S)
 
 
 def repeat_slow_trial(

@@ -71,7 +71,7 @@ def test_before_a_long_test_many_samples_are_timed_for_as_long_as_is_asked(clock
     short = measure_speed(Starting(clock), samples(8), 1, timeout_s=1)
     assert short.rate_per_s == pytest.approx(64 / 0.0164)
     began_s = clock.now_s
-    long = measure_longer(short, Starting(clock), samples(8), 1, seconds=2.0)
+    long = measure_longer(short, Starting(clock), samples(8), 60, seconds=2.0)
     assert long.rate_per_s == pytest.approx(10_000, rel=0.02)
     assert clock.now_s - began_s < 2
 
@@ -79,8 +79,22 @@ def test_before_a_long_test_many_samples_are_timed_for_as_long_as_is_asked(clock
 def test_many_samples_that_took_long_enough_are_not_timed_again(clock):
     engine = Timed(clock, *[0.01] * 30, 1.5)
     pace = measure_speed(engine, samples(64), 1, timeout_s=1)
-    assert measure_longer(pace, engine, samples(64), 1, seconds=2.0) is pace
+    assert measure_longer(pace, engine, samples(64), 60, seconds=2.0) is pace
     assert len(engine.queries) == 31
+
+
+def test_many_that_took_a_moment_are_timed_again_however_few_they_were(clock):
+    engine = Timed(clock, 0.125)
+    pace = measure_speed(engine, samples(64), 1, timeout_s=1)
+    assert len(engine.queries[-1]) == 8
+    assert measure_longer(pace, engine, samples(64), 60, seconds=2.0).rate_per_s == pytest.approx(128 / 0.125)
+
+
+def test_many_are_timed_for_a_quarter_of_the_time_after_which_an_engine_hangs(clock):
+    pace = measure_speed(Starting(clock), samples(8), 1, timeout_s=1)
+    began_s = clock.now_s
+    measure_longer(pace, Starting(clock), samples(8), 1, seconds=2.0)
+    assert clock.now_s - began_s < 0.25
 
 
 def test_of_queries_that_take_differently_long_the_least_and_the_median_are_kept(clock):
