@@ -34,8 +34,13 @@ def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequen
         GraphError: torch cannot trace or compile the module, or there is no C++ compiler.
     """
     folder = build_once("ahead_of_time", _cache_key(graph), lambda folder: _write(module, graph, folder / FILE))
-    loaded: Callable[..., Sequence[torch.Tensor]] = torch._inductor.aoti_load_package(os.fspath(folder / FILE))
-    return loaded
+    loader = torch._inductor.aoti_load_package(os.fspath(folder / FILE)).loader
+
+    def run(*tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        returned: Sequence[torch.Tensor] = loader.boxed_run(list(tensors))  # a call of the package parses its form anew
+        return returned
+
+    return run
 
 
 def _cache_key(graph: Graph) -> list[Any]:

@@ -59,12 +59,13 @@ class TorchModule:
 
     def compute(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Return what the module makes of tensors on its device."""
-        with (
-            torch.inference_mode(),
-            torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32),
-        ):
+        with torch.inference_mode(), self._lowered():
             returned = self._run(*tensors)
         return (returned,) if isinstance(returned, torch.Tensor) else returned
+
+    def _lowered(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which torch computes in a lower precision; entering one for fp32 would take time, too."""
+        return contextlib.nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype)
 
     def named(self, tensors: Sequence[torch.Tensor]) -> Mapping[str, np.ndarray]:
         """Return the outputs by name, on the CPU; what a module returns beyond them is its state."""
