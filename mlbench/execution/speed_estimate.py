@@ -21,6 +21,7 @@ BUDGET_S = 1.0
 _QUERIES = 30
 _LONG_S = 10.0  # queries that take so long are timed once
 _CROWD_S = 20.0
+_TIMES_EACH = 8  # that a sample is asked for at most, of many together
 _MOST_TOGETHER = 1_000_000
 _GROWS = 1.2  # a rate that grows by less when the load is doubled is saturated
 
@@ -36,7 +37,7 @@ class SpeedEstimate:
     rate_per_s: float
     """Samples per second, many at once."""
     together_s: float = 0.0
-    """How long the query took that shows that rate; 0: none of many samples was sent."""
+    """How long the longest query of many samples took; 0: there was none."""
     saturated_per_s: float | None = None
     """The same at saturation, where it was measured; see `measure_saturated_speed`."""
     is_tested: bool = False
@@ -71,7 +72,7 @@ def measure_speed(
         InvalidRunError: a sample failed, or was not answered within ``timeout_s``.
     """
     alone = measure_single_queries(engine, samples, query_size, timeout_s, budget_s=budget_s)
-    many = min(8 * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
+    many = min(_TIMES_EACH * len(samples), int(budget_s * 1e9 / alone.latency_ns * query_size))
     if many <= query_size:
         return alone
     rate_per_s = _rate_together(engine, samples, many, timeout_s)
@@ -95,7 +96,7 @@ def measure_longer(
     if many <= 1 or pace.together_s >= seconds / 2:
         return pace
     rate_per_s = _rate_together(engine, samples, many, timeout_s)
-    return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s))
+    return dataclasses.replace(pace, rate_per_s=max(pace.rate_per_s, rate_per_s), together_s=many / rate_per_s)
 
 
 def measure_single_queries(
@@ -125,7 +126,7 @@ def measure_saturated_speed(pace: SpeedEstimate, engine: Engine, samples: Sample
         InvalidRunError: as `measure_speed`.
     """
     many, best_per_s, started_s = 1, 1e9 / pace.latency_ns, time.monotonic()
-    while many < 8 * len(samples) and time.monotonic() - started_s < _CROWD_S:
+    while many < _TIMES_EACH * len(samples) and time.monotonic() - started_s < _CROWD_S:
         many *= 2
         per_s = _rate_together(engine, samples, many, timeout_s)
         before_per_s, best_per_s = best_per_s, max(best_per_s, per_s)

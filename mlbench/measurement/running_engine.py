@@ -44,8 +44,8 @@ DESCRIBE_NODE = "mlbench.measurement.node_facts:describe_node"
 """Says what a node of a cluster is."""
 _TYPICAL_SAMPLES = 64
 
-_SLOW_TRIAL = 2.0
 _LONGER_S = 2.0  # fractions of a second can show a third of an engine's speed
+_SLOW_TRIAL = 2.0
 """The trial is repeated if a test was faster by this factor. An engine that batches may be that much faster with many
 samples anyway: then a second or two are lost, and the rate is kept."""
 

@@ -59,7 +59,7 @@ class Greedy:
         is_young = self._counts[slots] < self._decoding.min_new_tokens
         if not is_young.any():
             return tokens[:, 0]
-        is_end = (tokens[:, :, None] == self._ends).any(axis=2)  # np.isin takes ten times as long for so few
+        is_end = (tokens[:, :, None] == self._ends).any(axis=2)  # np.isin takes longer for so few
         is_ruled_out = is_end & is_young[:, None]
         likeliest: np.ndarray = tokens[np.arange(len(tokens)), is_ruled_out.argmin(axis=1)]
         return likeliest
