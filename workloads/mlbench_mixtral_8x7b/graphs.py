@@ -48,7 +48,8 @@ def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tens
     """Return the weighted sum of what the chosen experts make of each token.
 
     Run eagerly, each expert gets its own tokens. How many those are depends on the data, which no exported graph can
-    express: there, every expert gets every token, and the weights of those not chosen are 0.
+    express, and in fp32 torch has a GPU send them back, so that the call cannot be recorded. In these two cases every
+    expert gets every token, and the weights of those not chosen are 0.
 
     Args:
         layer: transformers' `MixtralExperts`.
@@ -61,13 +62,14 @@ def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tens
     from torch.nn import functional
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
-    if not torch.compiler.is_exporting():
+    waits_for_gpu = hidden.is_cuda and layer.gate_up_proj.dtype == torch.float32
+    if not (torch.compiler.is_exporting() or waits_for_gpu):
         # without numbers (to count operations) there are no groups: each pair of a token and an expert is a product
         way = "batched_mm" if isinstance(hidden, FakeTensor) else "grouped_mm"
         own: Tensor = ALL_EXPERTS_FUNCTIONS[way](layer, hidden, chosen, weights)
         return own
     tokens, count = hidden.shape[0], layer.num_experts
-    shares = torch.zeros(tokens, count, dtype=weights.dtype).scatter(1, chosen, weights)
+    shares = torch.zeros(tokens, count, dtype=weights.dtype, device=weights.device).scatter(1, chosen, weights)
     gates_and_values = functional.linear(hidden, layer.gate_up_proj.flatten(0, 1)).view(tokens, count, -1)
     gates, values = gates_and_values.chunk(2, dim=-1)  # (tokens, experts, inner width)
     inner = layer.act_fn(gates) * values * shares[:, :, None]

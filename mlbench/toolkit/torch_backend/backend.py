@@ -11,6 +11,7 @@ from mlbench.contracts.graph import Executable, Graph
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.errors import GraphError, UsageError, first_line
+from mlbench.toolkit.batch_sizes import has_batches
 from mlbench.toolkit.cores import cores_each
 from mlbench.toolkit.torch_backend.compiling import why_eager
 from mlbench.toolkit.torch_backend.options import TorchOptions
@@ -72,6 +73,8 @@ class TorchBackend(GraphBackend):
             torch.set_num_threads(options.threads)
         # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
         torch.backends.cudnn.allow_tf32 = False
+        if device.type == "cuda" and not has_batches(graph):  # cuDNN plans attention anew for each size: 100 ms
+            torch.backends.cuda.enable_cudnn_sdp(False)
         module = graph.module() if precision is Precision.FP32 else graph.module_at(precision)
         is_open = options.compile == "auto" and bool(graph.state)
         if is_open:

@@ -118,3 +118,35 @@ def test_workers_record_and_replay_side_by_side_and_each_gets_its_own_answers(im
     for number, found in enumerate(answers):
         for answer, batch in zip(found, batches(number), strict=True):
             np.testing.assert_allclose(answer, usual({"images": batch})["features"], rtol=1e-4, atol=1e-5)
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(64, 64)
+
+    def forward(self, tokens, is_token):
+        heads = self.project(tokens).unflatten(-1, (2, 32)).transpose(1, 2)
+        mask = is_token[:, None, None, :]
+        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, mask).float()
+
+
+def test_no_attention_is_planned_by_cudnn_where_sequences_have_any_length():
+    batch, length = (Dim(name=name, smallest=1, usual=8, largest=64) for name in ("batch", "length"))
+    texts = ModuleGraph(
+        "texts",
+        inputs=(
+            TensorSpec(name="tokens", shape=(batch, length, 64), dtype="float32"),
+            TensorSpec(name="is_token", shape=(batch, length), dtype="bool"),
+        ),
+        outputs=(TensorSpec(name="heads", shape=(batch, 2, length, 32), dtype="float32"),),
+        build=Attention,
+        fingerprint="texts",
+    )
+    attend = PyTorch().with_options(TorchOptions(device="cuda")).compile(texts, Precision.BF16)
+    inputs = {"tokens": np.ones((2, 24, 64), np.float32), "is_token": np.ones((2, 24), bool)}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profiled:
+        attend(inputs)
+    kernels = [event.name for event in profiled.events()]
+    assert any("attention" in name.lower() or "fmha" in name for name in kernels), kernels
+    assert not any("cudnn" in name for name in kernels), kernels

@@ -3,6 +3,7 @@ import torch
 from mlbench_mixtral_8x7b.graphs import NETWORK, OFFICIAL_CONFIG
 
 from mlbench import DECODE, Decoding
+from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder
 
 DECODING = Decoding(end_tokens=(2,), max_new_tokens=1024, longest=2048)
 SMALL = {
@@ -67,3 +68,18 @@ def test_an_expert_that_no_token_chose_is_not_computed_unless_exported(moe_layer
         moe_layer.experts.gate_up_proj[1] = torch.nan
         found = moe_layer.experts(hidden, torch.tensor([[0, 3]] * 64), torch.full((64, 2), 0.5))
     assert bool(found.isfinite().all())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA or HIP device")
+def test_a_call_of_experts_in_fp32_can_be_recorded_on_a_gpu(moe_layer):
+    hidden = torch.randn(13, 32, generator=torch.Generator().manual_seed(1))
+    gpu = torch.device("cuda", 0)
+    with torch.inference_mode():
+        expected = by_hand(moe_layer, hidden)
+        moved, placed = moe_layer.to(gpu), hidden[None].to(gpu)
+        moved(placed)
+        recording = CudaRecorder(gpu)(lambda: [moved(placed)[0]], None)
+        recording.replay()
+        found = recording.outputs[0].cpu()
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
