@@ -35,7 +35,7 @@ OFFICIAL_CONFIG: Mapping[str, Any] = MappingProxyType(
 """The configuration of Mixtral-8x7B-Instruct-v0.1, where it matters."""
 
 
-def with_exportable_experts(network: Any) -> Any:
+def with_own_experts(network: Any) -> Any:
     """Return the network with `experts` in all layers."""
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
@@ -47,9 +47,10 @@ def with_exportable_experts(network: Any) -> Any:
 def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted sum of what the chosen experts make of each token.
 
-    Run eagerly, each expert gets its own tokens. How many those are depends on the data, which no exported graph can
-    express, and in fp32 torch has a GPU send them back, so that the call cannot be recorded. In these two cases every
-    expert gets every token, and the weights of those not chosen are 0.
+    Run eagerly, each expert gets its own tokens. How many those are depends on the data, which a traced graph cannot
+    express: there each pair of a token and an expert is a product, which a compiler makes one loop of. In ONNX, whose
+    runtimes would copy an expert's weights for each pair, and in fp32 on a GPU, where torch would wait for the numbers
+    of tokens, so that the call could not be recorded, every expert gets every token, and those not chosen weigh 0.
 
     Args:
         layer: transformers' `MixtralExperts`.
@@ -59,15 +60,20 @@ def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tens
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
-    from torch.nn import functional
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
-    waits_for_gpu = hidden.is_cuda and layer.gate_up_proj.dtype == torch.float32
-    if not (torch.compiler.is_exporting() or waits_for_gpu):
-        # without numbers (to count operations) there are no groups: each pair of a token and an expert is a product
-        way = "batched_mm" if isinstance(hidden, FakeTensor) else "grouped_mm"
-        own: Tensor = ALL_EXPERTS_FUNCTIONS[way](layer, hidden, chosen, weights)
-        return own
+    if torch.onnx.is_in_onnx_export() or (hidden.is_cuda and layer.gate_up_proj.dtype == torch.float32):
+        return _every_expert(layer, hidden, chosen, weights)
+    way = "batched_mm" if isinstance(hidden, FakeTensor) else "grouped_mm"
+    own: Tensor = ALL_EXPERTS_FUNCTIONS[way](layer, hidden, chosen, weights)
+    return own
+
+
+def _every_expert(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """Return the same sum from what all experts make of all tokens."""
+    import torch
+    from torch.nn import functional
+
     tokens, count = hidden.shape[0], layer.num_experts
     shares = torch.zeros(tokens, count, dtype=weights.dtype, device=weights.device).scatter(1, chosen, weights)
     gates_and_values = functional.linear(hidden, layer.gate_up_proj.flatten(0, 1)).view(tokens, count, -1)
@@ -77,4 +83,4 @@ def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tens
     return every
 
 
-NETWORK = LanguageNetwork(kind="MixtralForCausalLM", model_type="mixtral", prepared=with_exportable_experts)
+NETWORK = LanguageNetwork(kind="MixtralForCausalLM", model_type="mixtral", prepared=with_own_experts)

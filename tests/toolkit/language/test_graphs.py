@@ -172,6 +172,17 @@ def test_a_decoded_token_is_followed_by_what_a_run_over_the_whole_sequence_says(
                 demand_close(found[row], expected[row][position])
 
 
+def test_a_sequence_gets_the_same_next_tokens_among_many_as_among_few(graphs, workload):
+    prompts = [*golden(workload, "prompts"), [9, 8, 7], [5] * 11] * 2
+    many, few = ModuleRunner(graphs, slots=len(prompts)), ModuleRunner(graphs)
+    many.prefill(prompts, slots=range(len(prompts)))
+    few.prefill(prompts[:2], slots=range(2))
+    positions = [len(prompt) for prompt in prompts]
+    found = many.decode([11] * len(prompts), positions, span=LENGTH)
+    demand_close(found[:2], few.decode([11] * 2, positions[:2]))
+    demand_close(found[6:8], found[:2])
+
+
 def test_a_prompt_in_pieces_is_the_prompt_in_one(runner, workload):
     prompt, other = golden(workload, "prompts")[3], golden(workload, "prompts")[2]
     whole = runner.prefill([prompt], slots=[2])

@@ -53,16 +53,24 @@ def by_hand(layer, hidden):
     return result
 
 
-@pytest.mark.parametrize("is_exporting", [False, True])
-def test_experts_give_the_weighted_sum_of_the_two_best(moe_layer, monkeypatch, is_exporting):
+@pytest.mark.parametrize("is_onnx", [False, True])
+def test_experts_give_the_weighted_sum_of_the_two_best(moe_layer, monkeypatch, is_onnx):
     hidden = torch.randn(13, 32, generator=torch.Generator().manual_seed(1))
-    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: is_exporting)
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: is_onnx)
     with torch.inference_mode():
         found = moe_layer(hidden[None])[0]
         torch.testing.assert_close(found, by_hand(moe_layer, hidden), atol=1e-5, rtol=1e-5)
 
 
-def test_an_expert_that_no_token_chose_is_not_computed_unless_exported(moe_layer):
+def test_traced_experts_give_the_same_sum_for_any_number_of_tokens(moe_layer):
+    traced, hidden = torch.randn(1, 7, 32), torch.randn(1, 13, 32, generator=torch.Generator().manual_seed(1))
+    dimensions = ({1: torch.export.Dim.DYNAMIC},)
+    with torch.no_grad():
+        program = torch.export.export(moe_layer, (traced,), dynamic_shapes=dimensions, strict=False).module()
+        torch.testing.assert_close(program(hidden)[0], by_hand(moe_layer, hidden[0]), atol=1e-5, rtol=1e-5)
+
+
+def test_an_expert_that_no_token_chose_is_not_computed(moe_layer):
     hidden = torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         moe_layer.experts.gate_up_proj[1] = torch.nan
