@@ -22,15 +22,15 @@ from mlbench.execution.tracing import (
     quiet,
     root_reason,
     take_one_by_one,
+    tracing_versions,
     varies,
 )
-from mlbench.version import __version__
 
 OPSET = 18
 """Opset of the ai.onnx domain: the lowest that the dynamo exporter writes directly, so the one most runtimes read."""
 
 EXPORTERS = ("torch", "onnxscript", "onnx")
-"""The distributions whose versions, besides mlbench's own, decide what the file holds."""
+"""The distributions that write the file: another version may write another one."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def _file_name(graph: Graph) -> str:
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides the file's contents."""
     try:
-        versions = {"mlbench": __version__} | {name: metadata.version(name) for name in EXPORTERS}
+        versions = tracing_versions() | {name: metadata.version(name) for name in EXPORTERS}
     except metadata.PackageNotFoundError as error:
         raise UnavailableError(
             f"ONNX export needs {error.name}, which is not installed.",

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.graph import Dim, TensorSpec
+from mlbench.installed import versions_of
+from mlbench.version import __version__
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +20,15 @@ if TYPE_CHECKING:
 _TALKERS = ("onnx_ir", "onnxscript")
 """Loggers of the exporter's optimiser, which log every constant: hundreds of lines per run."""
 
+NETWORK_LIBRARIES = ("torch", "torchvision", "transformers", "diffusers")
+"""The distributions whose code the networks of graphs are made of."""
+
 logger = logging.getLogger(__name__)
+
+
+def tracing_versions() -> dict[str, str]:
+    """Return the version of each distribution that decides what a traced graph computes, as part of a cache's key."""
+    return {"mlbench": __version__, **versions_of(NETWORK_LIBRARIES)}
 
 
 def example_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mlbench.execution.compile_cache import build_once
     from mlbench.execution.engine_choice import graph_engine
     from mlbench.execution.side_process import SideProcess
+    from mlbench.execution.tracing import tracing_versions
     from mlbench.processor import flags_of, machine_flags
     from mlbench.rules.targets import share_targets
     from mlbench.toolkit.async_generation_engine import AsyncGenerationEngine
@@ -104,6 +105,7 @@ __all__ = [
     "round_up",
     "shape_ranges",
     "share_targets",
+    "tracing_versions",
     "unpack",
     "verify_file",
     "write_mini",
@@ -120,6 +122,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.execution.compile_cache": ("build_once",),
     "mlbench.execution.engine_choice": ("graph_engine",),
     "mlbench.execution.side_process": ("SideProcess",),
+    "mlbench.execution.tracing": ("tracing_versions",),
     "mlbench.processor": ("flags_of", "machine_flags"),
     "mlbench.rules.targets": ("share_targets",),
     "mlbench.toolkit.async_generation_engine": ("AsyncGenerationEngine",),

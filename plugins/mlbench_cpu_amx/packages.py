@@ -17,8 +17,8 @@ import torch
 from torch._inductor import config
 from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 
-from mlbench import Dim, Graph, GraphError, Precision, TensorSpec, __version__
-from mlbench.toolkit import build_once, machine_flags
+from mlbench import Dim, Graph, GraphError, Precision, TensorSpec
+from mlbench.toolkit import build_once, machine_flags, tracing_versions
 from mlbench.toolkit.exported_program import export_program, graph_step
 from mlbench_cpu_amx.instruction_sets import LIMITS, VECTOR_BITS
 from mlbench_cpu_amx.kernels import KernelReport
@@ -86,14 +86,14 @@ def package_of(graph: Graph, precision: Precision, isa: str) -> Path:
         "precision": precision,
         "machine": [isa, *sorted(machine_flags())],
         "limits": [os.environ.get(name) for name in sorted({name for limits in LIMITS.values() for name in limits})],
-        "versions": [__version__, importlib.metadata.version("torch")],
+        "versions": tracing_versions(),
     }
     if precision is Precision.INT8:
         from mlbench_cpu_amx.quantization import calibration_inputs
 
         first, _ = calibration_inputs(graph)
         made_from["calibration"] = [hashlib.sha256(array.tobytes()).hexdigest() for array in first.values()]
-        made_from["versions"].append(importlib.metadata.version("torchao"))
+        made_from["torchao"] = importlib.metadata.version("torchao")
     return build_once("cpu_amx", made_from, lambda folder: _compile(graph, precision, isa, folder)) / FILE
 
 

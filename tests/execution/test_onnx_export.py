@@ -125,6 +125,19 @@ def test_a_second_call_exports_nothing_and_a_changed_fingerprint_exports_again()
     assert build.count == 2
 
 
+def test_another_version_of_the_library_that_networks_come_from_exports_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    build = CountedBuild(WordMixer)
+    first = export_onnx(word_mixer(build))
+    installed = tmp_path / "site" / "transformers-99.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 99.0\n")
+    monkeypatch.syspath_prepend(str(installed.parent))
+    assert export_onnx(word_mixer(build)) != first
+    assert build.count == 2
+
+
 def test_exporting_prints_nothing(capfd: pytest.CaptureFixture[str]):
     export_onnx(word_mixer(CountedBuild(WordMixer)))
     assert capfd.readouterr() == ("", "")

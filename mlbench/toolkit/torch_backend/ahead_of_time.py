@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ import torch
 from mlbench.contracts.graph import Graph
 from mlbench.errors import GraphError
 from mlbench.execution.compile_cache import build_once
+from mlbench.execution.tracing import tracing_versions
 from mlbench.processor import machine_flags
 from mlbench.toolkit.exported_program import export_program, graph_step
-from mlbench.version import __version__
 
 FILE = "graph.pt2"
 
@@ -46,8 +45,7 @@ def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequen
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides what the code is."""
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
-    versions = [__version__, metadata.version("torch")]
-    return [graph.name, graph.fingerprint, specs, versions, sorted(machine_flags()), torch.get_num_threads()]
+    return [graph.name, graph.fingerprint, specs, tracing_versions(), sorted(machine_flags()), torch.get_num_threads()]
 
 
 def _write(module: torch.nn.Module, graph: Graph, file: Path) -> None:
