@@ -1,4 +1,4 @@
-"""What torch's exporters need: example inputs, and which axes vary. And how to silence them."""
+"""What tracing a network needs: example inputs, which axes vary, and whose versions decide what comes of it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _TALKERS = ("onnx_ir", "onnxscript")
 """Loggers of the exporter's optimiser, which log every constant: hundreds of lines per run."""
 
-NETWORK_LIBRARIES = ("torch", "torchvision", "transformers", "diffusers")
-"""The distributions whose code the networks of graphs are made of."""
+_NETWORK_LIBRARIES = ("torch", "torchvision", "transformers", "diffusers")
+"""The distributions that built-in workloads take networks from; `Graph.fingerprint` holds those of other workloads."""
 
 logger = logging.getLogger(__name__)
 
 
 def tracing_versions() -> dict[str, str]:
     """Return the version of each distribution that decides what a traced graph computes, as part of a cache's key."""
-    return {"mlbench": __version__, **versions_of(NETWORK_LIBRARIES)}
+    return {"mlbench": __version__, **versions_of(_NETWORK_LIBRARIES)}
 
 
 def example_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -6,12 +6,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from mlbench.contracts.engine import GraphCalls
 from mlbench.contracts.graph import Graph
 from mlbench.execution.compile_cache import build_once
+from mlbench.execution.tracing import tracing_versions
 
 COUNTING = 1
 """Version of the counting in `mlbench.roofline.operations`; counts of another version are discarded."""
@@ -77,15 +77,8 @@ def count_cost(graph: Graph, call: GraphCalls, count: Callable[[GraphCalls], Cal
 
 def _load_or_count(graph: Graph, call: GraphCalls, fill: Callable[[Path], None]) -> CallCost:
     shapes = {name: list(shape) for name, shape in call.shapes.items()}
-    made_from = [COUNTING, _torch_version(), graph.name, graph.fingerprint, shapes, dict(call.state_sizes)]
+    made_from = [COUNTING, tracing_versions(), graph.name, graph.fingerprint, shapes, dict(call.state_sizes)]
     found = json.loads((build_once("operations", made_from, fill) / _FILE).read_text(encoding="utf-8"))
     if "reason" in found:
         raise NotCountedError(found["reason"])
     return CallCost(**found)
-
-
-def _torch_version() -> str:
-    try:
-        return metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return ""

@@ -13,8 +13,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 ATTENTION = "mlbench"
 """The name under which transformers knows `attention`."""
 
-FEW_ROWS = 8
-"""Up to so many single tokens torch's own attention on a CPU is as fast as two products in batches."""
+_FEW_ROWS = 8
+"""Eager decode steps of at most so many rows keep torch's attention on a CPU: for them a call more costs something."""
 
 
 def attention(  # noqa: PLR0913 - transformers calls it so
@@ -28,6 +28,8 @@ def attention(  # noqa: PLR0913 - transformers calls it so
     **settings: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute transformers' ``sdpa``; on a CPU and in ONNX without a copy of keys for each head that shares them.
+
+    In a decode step on a CPU in fp32 it is two products in batches: torch's own makes one for each row and head.
 
     Args:
         module: the layer.
@@ -50,7 +52,7 @@ def attention(  # noqa: PLR0913 - transformers calls it so
         return output
     rows, heads, tokens, size = query.shape
     if tokens == 1:
-        if query.dtype == torch.float32 and (torch.compiler.is_exporting() or rows > FEW_ROWS):
+        if query.dtype == torch.float32 and (torch.compiler.is_exporting() or rows > _FEW_ROWS):
             return _attend_explicitly(query * scaling, key, value, attention_mask), None
         # queries that share a key head are as good as tokens that see the same
         query = query.reshape(rows, key.shape[1], -1, size)

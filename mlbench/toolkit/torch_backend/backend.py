@@ -73,7 +73,7 @@ class TorchBackend(GraphBackend):
             torch.set_num_threads(options.threads)
         # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
         torch.backends.cudnn.allow_tf32 = False
-        if device.type == "cuda" and not has_batches(graph):  # cuDNN plans attention anew for each size: 100 ms
+        if device.type == "cuda" and not has_batches(graph):  # cuDNN would plan attention anew for each size
             torch.backends.cuda.enable_cudnn_sdp(False)
         module = graph.module() if precision is Precision.FP32 else graph.module_at(precision)
         is_open = options.compile == "auto" and bool(graph.state)
