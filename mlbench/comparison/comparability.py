@@ -28,6 +28,7 @@ INFORMATION: Mapping[str, Callable[[RunRecord], str]] = {
     "os": lambda record: f"{record.environment.os}, {record.environment.kernel}",
     "image": _image,
     "batch": lambda record: "unknown" if record.engine.batch is None else str(record.engine.batch),
+    "instances": lambda record: str(record.engine.instances or 1),
 }
 """Facts that may differ, since they are often what a comparison is about; they are listed. Versions of libraries and
 the commits of mlbench and of plugins belong to it."""

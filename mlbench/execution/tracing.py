@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import inspect
 import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.graph import Dim, TensorSpec
-from mlbench.installed import versions_of
+from mlbench.installed import find_installed, versions_of
 from mlbench.version import __version__
 
 if TYPE_CHECKING:
@@ -27,8 +31,31 @@ logger = logging.getLogger(__name__)
 
 
 def tracing_versions() -> dict[str, str]:
-    """Return the version of each distribution that decides what a traced graph computes, as part of a cache's key."""
-    return {"mlbench": __version__, **versions_of(_NETWORK_LIBRARIES)}
+    """Return the versions of all code that decides what a traced graph computes, as part of a cache's key.
+
+    Those of distributions, and for mlbench and its built-in plugins a hash besides: a checkout changes from commit to
+    commit within one version.
+    """
+    return {"mlbench": __version__, "source": _hash_of(_source_folders()), **versions_of(_NETWORK_LIBRARIES)}
+
+
+@functools.cache
+def _source_folders() -> tuple[Path, ...]:
+    """Return the folders of the code that makes graphs and traces them."""
+    ours = (each for each in find_installed("mlbench") if each.name == "mlbench-inference")
+    specs = (find_spec(entry.value) for each in ours for entry in each.entry_points)
+    plugins = (place for spec in specs if spec for place in spec.submodule_search_locations or ())
+    execution = Path(__file__).parent
+    return (execution, execution.with_name("toolkit"), *map(Path, plugins))
+
+
+@functools.cache
+def _hash_of(folders: tuple[Path, ...]) -> str:
+    """Return a hash of the Python files below some folders."""
+    found = hashlib.sha256()
+    for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
+        found.update(f"{file.name}\0".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def example_sizes(inputs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -14,9 +14,15 @@ _PASSES = 2
 """How often all knobs are gone through, as long as that changes anything."""
 
 FINALISTS, REPEATS = 3, 2
-"""How many settings are measured in full, the first ones among them, and how often each at most."""
+"""How many settings are measured in full at most, the first ones among them, and how often each."""
 
-_NEAR = 0.8
+_LOST = 0.95
+"""A value whose short trial is worse than this part of the best is not tried again with other values of other knobs."""
+
+_AS_GOOD = 0.98
+"""Other settings than the best are measured in full where their short trial is not worse than this part of its."""
+
+_NEAR = 0.9
 """Settings are measured in full again where they are better than this part of the best ones so far."""
 
 
@@ -108,7 +114,9 @@ def search_settings(knobs: Sequence[Knob], start: KnobValues, measure: Measure) 
     tried = _Tried(knobs, measure)
     tried.climb(start)
     close = [each for each in tried.scores if each != start and tried.score(each) > _CLOSE * tried.score(start)]
-    finalists = (start, *sorted(close, key=tried.score, reverse=True)[: FINALISTS - 1])
+    best_first = sorted(close, key=tried.score, reverse=True)
+    as_good = [each for each in best_first if tried.score(each) > _AS_GOOD * tried.score(best_first[0])]
+    finalists = (start, *as_good[: FINALISTS - 1])
     scores: dict[KnobValues, list[float | None]] = {settings: [] for settings in finalists}
     asked = finalists
     while asked:  # in turns, so that a slow minute is not all of one's
@@ -133,6 +141,8 @@ class _Tried:
     knobs: Sequence[Knob]
     measure: Measure
     scores: dict[KnobValues, float | None] = field(default_factory=dict)
+    lost: set[tuple[str, Any]] = field(default_factory=set)
+    """Knobs' values that were clearly worse than others."""
 
     def score(self, settings: KnobValues) -> float:
         if settings not in self.scores:
@@ -155,12 +165,20 @@ class _Tried:
         best = begun
         for direction in _directions(knob, begun[knob.key]):
             for value in direction:
-                other = begun.changed(knob.key, value)
-                if self.score(other) > self.score(best):  # by however little: gains add up, and full runs decide
-                    best = other
+                if self._gains(begun.changed(knob.key, value), best, knob.key):
+                    best = begun.changed(knob.key, value)
                 elif knob.is_ordered:
                     break
         return best
+
+    def _gains(self, other: KnobValues, best: KnobValues, key: str) -> bool:
+        """Return whether settings are better than the best so far, from which they differ in a knob."""
+        choice = (key, other[key])
+        if choice in self.lost and other not in self.scores:
+            return False
+        if self.score(other) < _LOST * self.score(best):
+            self.lost.add(choice)
+        return self.score(other) > self.score(best)  # by however little: gains add up, and full runs decide
 
 
 def _directions(knob: Knob, value: Any) -> Iterator[tuple[Any, ...]]:

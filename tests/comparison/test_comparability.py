@@ -105,6 +105,11 @@ def test_the_image_and_commits_may_differ_and_are_listed(runs, environment):
     } == set(map(str, cell.differences))
 
 
+def test_a_number_of_processes_that_runs_chose_may_differ_and_is_listed(runs):
+    (cell,) = compare(runs(STEADY, engine={"batch": 8}), runs(STEADY, engine={"batch": 8, "instances": 2})).cells
+    assert list(map(str, cell.differences)) == ["instances differs: 1, then 2"]
+
+
 def at_url(url, **others):
     values = {"backend.url": url, **others}
     return {key: {"value": value, "layer": "command line"} for key, value in values.items()}

@@ -73,17 +73,34 @@ def test_no_trial_is_made_twice():
 
 
 def test_the_first_settings_are_measured_in_full_in_turns_with_the_best():
-    found, trials = search(lambda trial: product(trial.settings) ** 0.1)
+    found, trials = search(lambda trial: product(trial.settings) ** 0.05)
     full = [trial for trial in trials if trial.is_full]
     assert [trial.repeat for trial in full] == [1] * FINALISTS + [2] * FINALISTS
     assert full[0].settings == full[FINALISTS].settings == START
     assert all(len(each.scores) == REPEATS for each in found)
 
 
+@pytest.mark.parametrize(("second", "finalists"), [(0.99, 3), (0.97, 2)])
+def test_others_are_measured_in_full_where_a_short_trial_showed_them_as_good_as_the_best(second, finalists):
+    gains = {"backend.spinning": {True: 1.5}, "backend.optimization": {"extended": second, "all": 0.5}}
+    found, _ = search(lambda trial: 100.0 * product_of(gains, trial.settings), KNOBS[1:3])
+    assert len(found) == finalists
+
+
+def test_a_value_that_lost_clearly_is_not_tried_again_with_others():
+    def tries_of_basic(factor):
+        factors = {"backend.optimization": {"basic": factor}, "backend.spinning": {True: 1.5}}
+        start = KnobValues({"backend.optimization": "all", "backend.spinning": False})
+        _, trials = search(lambda trial: product_of(factors, trial.settings), KNOBS[1:3], start)
+        return sum(trial.settings["backend.optimization"] == "basic" and not trial.is_full for trial in trials)
+
+    assert (tries_of_basic(0.9), tries_of_basic(0.99)) == (1, 2)
+
+
 def test_settings_that_are_far_behind_in_a_full_run_are_not_measured_again():
     found, trials = search(lambda trial: product(trial.settings))
     assert [trial.repeat for trial in trials if trial.is_full and trial.settings == START] == [1]
-    assert [(each.settings == START, len(each.scores)) for each in found] == [(False, 2), (False, 2), (True, 1)]
+    assert [(each.settings == START, len(each.scores)) for each in found] == [(False, 2), (True, 1)]
 
 
 @pytest.mark.parametrize("second", [30.0, None])
@@ -96,13 +113,13 @@ def test_settings_that_were_far_behind_are_measured_again_where_the_better_ones_
     found, trials = search(score)
     assert (found[0].settings, found[0].scores) == (START, (70.0, 70.0))
     full = [trial for trial in trials if trial.is_full]
-    assert [trial.repeat for trial in full] == [1] * FINALISTS + [2] * FINALISTS
+    assert [trial.repeat for trial in full] == [1, 1, 2, 2]
     assert full[-1].settings == START
 
 
 def test_where_no_full_run_counts_nothing_is_measured_again():
     found, trials = search(lambda trial: None if trial.is_full else product(trial.settings))
-    assert sum(trial.is_full for trial in trials) == FINALISTS
+    assert [trial.repeat for trial in trials if trial.is_full] == [1, 1]
     assert {each.scores for each in found} == {()}
 
 

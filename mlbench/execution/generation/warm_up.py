@@ -12,7 +12,7 @@ import numpy as np
 from mlbench.contracts.backend import EnginePlan
 from mlbench.contracts.generation import Decoding
 from mlbench.errors import UsageError
-from mlbench.execution.batch_sweep import BatchChoice, choose_batch
+from mlbench.execution.batch_sweep import BatchChoice, choose_batch, mixture
 from mlbench.execution.generation.admission import Costs
 from mlbench.execution.generation.cache import Cache
 from mlbench.execution.generation.slots import step_up
@@ -47,7 +47,7 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
         UsageError: there is not enough memory for the plan's slots.
     """
     length = min(max(prompts) + decoding.max_new_tokens, cache.longest)
-    usual = min(int(np.median(prompts)), cache.longest - 1)
+    positions = sorted(min(prompt, cache.longest - 1) for prompt in prompts)
     slots = _reserve_memory(cache, decoding, plan, length)
 
     def decode(sequences: Sequence[int]) -> None:
@@ -55,7 +55,8 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
         if rows > cache.rows:
             cache.drop()  # its contents are not needed, and memory may not suffice for two
             cache.reserve(rows, length)
-        cache.decode(np.zeros(rows, np.int64), np.full(rows, usual))
+        # prompts of all lengths, as in a run: the longest decides how many columns a step looks at
+        cache.decode(np.zeros(rows, np.int64), np.repeat(mixture(positions, len(sequences)), decoding.beams))
 
     sweep = None
     if _is_open(plan):
@@ -67,6 +68,7 @@ def prepare_slots(cache: Cache, decoding: Decoding, plan: EnginePlan, prompts: S
         cache.reserve(slots * decoding.beams, length)
     for size in sorted({min(step_up(count), slots) for count in range(1, slots + 1)}):
         decode(range(size))
+    usual = positions[len(positions) // 2]
     costs = _costs(cache, lambda: decode(range(slots)), plan.prefill_tokens, usual)
     return Prepared(slots=slots, sweep=sweep, costs=costs)
 

@@ -25,11 +25,13 @@ def attention(  # noqa: PLR0913 - transformers calls it so
     attention_mask: Tensor | None,
     *,
     scaling: float,
+    long_rows: Tensor | None = None,
     **settings: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute transformers' ``sdpa``; on a CPU and in ONNX without a copy of keys for each head that shares them.
 
     In a decode step on a CPU in fp32 it is two products in batches: torch's own makes one for each row and head.
+    Compiled, only long rows look at the second half of the columns.
 
     Args:
         module: the layer.
@@ -38,6 +40,7 @@ def attention(  # noqa: PLR0913 - transformers calls it so
         value: likewise.
         attention_mask: (rows, 1, tokens, span), added to the products; None: transformers decides.
         scaling: of the products.
+        long_rows: the rows in which a token sees more than the first half of the columns, as `_long_rows` returns them.
         settings: what else a layer says.
 
     Returns:
@@ -53,6 +56,8 @@ def attention(  # noqa: PLR0913 - transformers calls it so
     rows, heads, tokens, size = query.shape
     if tokens == 1:
         if query.dtype == torch.float32 and (torch.compiler.is_exporting() or rows > _FEW_ROWS):
+            if long_rows is not None:
+                return _attend_in_halves(query * scaling, key, value, attention_mask, long_rows), None
             return _attend_explicitly(query * scaling, key, value, attention_mask), None
         # queries that share a key head are as good as tokens that see the same
         query = query.reshape(rows, key.shape[1], -1, size)
@@ -70,6 +75,40 @@ def _attend_explicitly(query: Tensor, key: Tensor, value: Tensor, mask: Tensor |
     products = (grouped @ key.transpose(2, 3)).view(rows, heads, tokens, -1)
     weights = torch.softmax(products + mask, dim=-1).view(rows, key.shape[1], grouped.shape[2], -1)
     return (weights @ value).view(rows, heads, tokens, size).transpose(1, 2)
+
+
+def _half(span: int) -> int:
+    """Return how many columns the first half has."""
+    return (span + 1) // 2
+
+
+def _long_rows(positions: Tensor, span: int) -> Tensor:
+    """Return the rows whose token, at its position, sees more than the first half of the columns: (long rows,)."""
+    return (positions >= _half(span)).nonzero()[:, 0]
+
+
+def _attend_in_halves(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, long_rows: Tensor) -> Tensor:
+    """Attend with a token for each row, to the second half of the columns in long rows alone.
+
+    A few sequences are much longer than most, and all others' columns there are hidden. The two softmaxes of a long row
+    become one by the largest product of both.
+    """
+    rows, heads, _, size = query.shape
+    half = _half(key.shape[2])
+    query = query.reshape(rows, key.shape[1], -1, size)  # the queries that share a key head
+    products = query @ key[:, :, :half].transpose(2, 3) + mask[..., :half]
+    largest = products.amax(-1, keepdim=True)
+    weights = torch.exp(products - largest)
+    total, seen = weights.sum(-1, keepdim=True), weights @ value[:, :, :half]
+
+    more = query[long_rows] @ key[long_rows, :, half:].transpose(2, 3) + mask[long_rows, :, :, half:]
+    largest_of_both = torch.maximum(largest[long_rows], more.amax(-1, keepdim=True))
+    more_weights, scale = torch.exp(more - largest_of_both), torch.exp(largest[long_rows] - largest_of_both)
+    more_total = total[long_rows] * scale + more_weights.sum(-1, keepdim=True)
+    more_seen = seen[long_rows] * scale + more_weights @ value[long_rows, :, half:]
+
+    seen = (seen / total).index_put((long_rows,), more_seen / more_total)
+    return seen.reshape(rows, heads, 1, size).transpose(1, 2)
 
 
 ALL_ATTENTION_FUNCTIONS.register(ATTENTION, attention)
@@ -114,14 +153,24 @@ class Decoder(nn.Module):
         self.network = network
         self.choices = choices
 
-    def hidden(self, input_ids: Tensor, positions: Tensor, columns: Tensor, cache: SlotCache) -> Tensor:
-        """Return what the last layer makes of tokens (rows, tokens) at positions (rows, tokens): (..., width)."""
+    def hidden(
+        self, input_ids: Tensor, positions: Tensor, columns: Tensor, cache: SlotCache, **attends: Tensor
+    ) -> Tensor:
+        """Return what the last layer makes of tokens (rows, tokens) at positions (rows, tokens): (..., width).
+
+        ``attends`` goes to `attention`.
+        """
         # zero where a token may look, else the lowest number: a boolean mask would not do for eager attention
         is_hidden = columns[None, None, None, :] > positions[:, None, :, None]
         mask = torch.zeros(is_hidden.shape, device=positions.device)
         mask = mask.masked_fill(is_hidden, torch.finfo(mask.dtype).min)
         output = self.network.base_model(
-            input_ids=input_ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+            input_ids=input_ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            **attends,
         )
         hidden: Tensor = output.last_hidden_state
         return hidden
@@ -178,5 +227,12 @@ class Decode(Decoder):
         slots = torch.arange(rows, device=input_ids.device)
         places = positions[:, None]
         cache = SlotCache(state, slots, places, lambda tensor: tensor[:rows, :, :span])
-        hidden = self.hidden(input_ids[:, None], places, columns, cache)
+        attends = {"long_rows": _long_rows(positions, span)} if self._attends_in_halves else {}
+        hidden = self.hidden(input_ids[:, None], places, columns, cache, **attends)
         return (*self.likeliest(hidden[:, 0]), *state)
+
+    @property
+    def _attends_in_halves(self) -> bool:
+        """Whether this is compiled, so that a dozen small operators cost little, with this module's attention."""
+        is_compiled = torch.compiler.is_exporting() and not torch.onnx.is_in_onnx_export()
+        return is_compiled and bool(self.network.config._attn_implementation == ATTENTION)

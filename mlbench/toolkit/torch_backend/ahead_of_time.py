@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequence[torch.Tensor]]:
     """Return a module, fp32 and on the CPU, as a function of tensors that updates the state it is given in place.
 
-    torch.compile would compile in the middle of a run whenever new sizes come; this is compiled for all of them. The
-    code and the weights are kept in the cache, for this processor and as many threads as torch has now.
+    torch.compile would compile in the middle of a run whenever new sizes come; this is compiled for all of them, and
+    for any number of threads. The code and the weights are kept in the cache, for this processor.
 
     Raises:
         GraphError: torch cannot trace or compile the module, or there is no C++ compiler.
@@ -45,14 +45,14 @@ def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequen
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides what the code is."""
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
-    return [graph.name, graph.fingerprint, specs, tracing_versions(), sorted(machine_flags()), torch.get_num_threads()]
+    return [graph.name, graph.fingerprint, specs, tracing_versions(), sorted(machine_flags())]
 
 
 def _write(module: torch.nn.Module, graph: Graph, file: Path) -> None:
     logger.info("compiling %s ahead of time", graph.name)
     program = export_program(graph, module)
     try:
-        with graph_step(graph, "compiled ahead of time"):
+        with graph_step(graph, "compiled ahead of time"), torch._inductor.config.patch({"cpp.dynamic_threads": True}):
             torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(file))
     except GraphError as error:
         hint = "Install a C++ compiler where none is found; else leave backend.compile at false."

@@ -223,6 +223,14 @@ def test_each_number_of_slots_is_tried_with_a_cache_of_that_size(world):
     assert [rows_of_cache[slots] for slots in tried] == tried
 
 
+def test_a_number_of_slots_is_timed_with_prompts_of_all_lengths(world):
+    made = world(prompts=[Prompt(tokens=np.full(length, 5)) for length in (4, 4, 4, 4, 4, 4, 4, 40)])
+    with made.engine(batch="auto", largest_batch=8) as engine:
+        engine.warm_up(made.samples())
+    columns = {rows[0]: columns for name, rows, columns in made.backend.calls if name == DECODE}
+    assert (columns[1], columns[8]) == (32, 64)
+
+
 def test_where_samples_come_one_at_a_time_there_is_one_slot_and_no_sweep(world):
     made = world()
     with made.engine(batch="auto", batching="inline", largest_batch=64) as engine:

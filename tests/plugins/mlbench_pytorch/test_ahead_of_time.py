@@ -28,12 +28,12 @@ class Tally(torch.nn.Module):
         return notes[:rows].sum(dim=1), notes
 
 
-def compiled(compile=True):
-    return backend(compile).compile(tally_graph(), Precision.FP32)
+def compiled(compile=True, threads=1):
+    return backend(compile, threads).compile(tally_graph(), Precision.FP32)
 
 
-def backend(compile):
-    return PyTorch().with_options(TorchOptions(device="cpu", threads=1, compile=compile))
+def backend(compile, threads=1):
+    return PyTorch().with_options(TorchOptions(device="cpu", threads=threads, compile=compile))
 
 
 def tally_graph():
@@ -72,8 +72,10 @@ def tally_from_the_cache():
         raise AssertionError("compiled again")
 
     torch._inductor.aoti_compile_and_package = refuse
-    executable = compiled()
-    assert write(executable, executable.new_state({"slots": 2, "length": 3}), [1, 2], [0, 1]) == [2, 4]
+    for threads in (1, 2):
+        executable = compiled(threads=threads)
+        assert torch.get_num_threads() == threads
+        assert write(executable, executable.new_state({"slots": 2, "length": 3}), [1, 2], [0, 1]) == [2, 4]
 
 
 def tally_without_a_compiler():
@@ -106,7 +108,7 @@ def in_a_process(function, cache, **environment):
 
 
 @needs_compiler
-def test_code_compiled_once_updates_state_in_place_in_all_sizes_and_comes_from_the_cache_the_next_time(tmp_path):
+def test_code_compiled_once_serves_all_sizes_and_numbers_of_threads_and_comes_from_the_cache_the_next_time(tmp_path):
     in_a_process(tally_in_several_sizes, tmp_path)
     in_a_process(tally_from_the_cache, tmp_path)
     in_a_process(tally_unasked, tmp_path)

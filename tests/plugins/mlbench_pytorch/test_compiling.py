@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mlbench_pytorch.backend import PyTorch
 
-from mlbench import Dim, Precision, RuntimeFacts, TensorSpec
+from mlbench import Dim, Precision, Profile, RuntimeFacts, TensorSpec
 from mlbench.discovery import Plugins
 from mlbench.requests import RunRequest, settings_of
 from mlbench.rules.tiers import Tier
@@ -122,3 +122,23 @@ def test_language_models_are_compiled_in_runs_that_are_long_enough(workload, tie
     assert (setting.value, setting.layer) == (value, "default" if tier == "smoke" else "backend pytorch")
     told = replace(request, overrides={"backend.compile": "false"})
     assert settings_of(told, plugins).by_key["backend.compile"].value is False
+
+
+@pytest.mark.parametrize(
+    ("tier", "scenario", "profile", "value"),
+    [
+        ("dev", "Offline", "mini", "auto"),
+        ("valid", "Offline", "mini", "auto"),
+        ("smoke", "Offline", "mini", 1),
+        ("dev", "Server", "mini", 1),
+        ("dev", "Offline", "full", 1),
+    ],
+)
+@pytest.mark.parametrize("workload", ["gptj", "llama2-70b", "mixtral-8x7b"])
+def test_small_language_models_in_long_offline_runs_have_as_many_processes_as_are_fastest(
+    workload, tier, scenario, profile, value
+):
+    request = RunRequest(
+        workload=workload, backend="pytorch", scenario=scenario, tier=Tier(tier), profile=Profile(profile)
+    )
+    assert settings_of(request, Plugins.discover()).by_key["execution.instances"].value == value

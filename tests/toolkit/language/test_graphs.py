@@ -11,6 +11,7 @@ import pytest
 
 from mlbench import DECODE, PREFILL, DataError, Decoding, Precision
 from mlbench.toolkit import file_sha256
+from mlbench.toolkit.exported_program import export_program
 from mlbench.toolkit.onnx_quantization import saturates
 
 torch = pytest.importorskip("torch")
@@ -120,6 +121,11 @@ def runner(graphs):
     return ModuleRunner(graphs)
 
 
+@pytest.fixture(scope="module")
+def traced_step(graphs):
+    return export_program(graphs[DECODE], graphs[DECODE].module()).module()
+
+
 def without_cache(graphs, sequence):
     """Return what Hugging Face's own forward says follows each token of a sequence."""
     network = graphs[PREFILL].module().network
@@ -181,6 +187,18 @@ def test_a_sequence_gets_the_same_next_tokens_among_many_as_among_few(graphs, wo
     found = many.decode([11] * len(prompts), positions, span=LENGTH)
     demand_close(found[:2], few.decode([11] * 2, positions[:2]))
     demand_close(found[6:8], found[:2])
+
+
+@pytest.mark.parametrize("workload", GREEDY, indirect=True)
+@pytest.mark.parametrize("lengths", [[4, 2], [2, 5, 3], [3, 40, 7], [20, 21, 22, 41], [40, 39]])
+def test_a_traced_step_attends_as_a_run_over_the_whole_does_whichever_rows_are_long(graphs, traced_step, lengths):
+    runner = ModuleRunner(graphs)
+    runner.modules[DECODE] = traced_step
+    sequences = [[(5 * row + 7 * place) % VOCABULARY for place in range(length)] for row, length in enumerate(lengths)]
+    runner.prefill([sequence[:-1] or [0] for sequence in sequences], slots=range(len(lengths)))
+    found = runner.decode([sequence[-1] for sequence in sequences], [length - 1 for length in lengths])
+    for row, sequence in zip(found, sequences, strict=True):
+        demand_close(row, without_cache(graphs, sequence)[-1])
 
 
 def test_a_prompt_in_pieces_is_the_prompt_in_one(runner, workload):
