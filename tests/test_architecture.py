@@ -53,7 +53,7 @@ ROOMS = {
     "run_plan": {"discovery", "execution", "lane_demand", "records", "requests", "suite"},
     "schedulers": {"discovery", "lane_demand", "records", "requests", "suite"},
     "search": {"rules"},
-    "tuner": {"discovery", "execution", "records", "requests", "rules", "search", "tuning", "turns"},
+    "tuner": {"comparison", "discovery", "execution", "records", "requests", "rules", "search", "tuning", "turns"},
     "api": {
         "comparison",
         "discovery",

@@ -25,6 +25,7 @@ from mlbench.contracts.precision import Precision
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
+    from mlbench.records.run_record import RunRecord
     from mlbench.search.rate_search import Observation
     from mlbench.tuner.find_rate import TuneOutcome
     from mlbench.tuner.tune_plan import TunePlan
@@ -222,12 +223,14 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
     from mlbench.reports.tune import found_lines, tune_json
 
     found = outcome.found
+    higher = _higher(outcome, plan.base.results)
     if as_json:
         values = sorted(record.result.value or 0.0 for record in outcome.records if record.result)
         facts = {
             "rate_per_s": found.rate_per_s if found else None,
             "completed": {"low": values[0], "high": values[-1]} if values else None,
             "runs": [each.run_id for each in found.runs] if found else [],
+            "higher": {"rate_per_s": higher.load["target_qps"], "run": higher.run_id} if higher else None,
             "made": outcome.made,
             "reason": outcome.reason,
             "saved": str(saved) if saved else None,
@@ -235,9 +238,20 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
         echo_json(tune_json(facts))
         return
     if found:
-        for line in found_lines(_name(plan), found.rate_per_s, found.runs, outcome.records):
+        for line in found_lines(_name(plan), found.rate_per_s, found.runs, outcome.records, higher):
             echo_line(line)
         echo_line(f"  saved in   {saved}: later runs send this rate" if saved else "  --save keeps it for later runs.")
         echo_line(DISCLAIMER)
     if outcome.reason:
         echo_line(f"{'' if found else 'No rate was found: '}{outcome.reason}.", to_stderr=not found)
+
+
+def _higher(outcome: TuneOutcome, results: Path) -> RunRecord | None:
+    """Return the stored run that was valid at the highest rate above the one that was found."""
+    from mlbench.records.selection import runs_like
+    from mlbench.tuner.higher_run import highest_run_above
+
+    if not outcome.records:
+        return None
+    shown = outcome.records[-1]
+    return highest_run_above(shown, runs_like(results, [shown]))

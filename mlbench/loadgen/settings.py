@@ -113,7 +113,7 @@ def demand_of(test: Test, sample_count: int) -> Demand:
 def loadgen_settings(test: Test, sample_count: int) -> mlperf_loadgen.TestSettings:
     """Return the settings of a test over a dataset of ``sample_count`` samples.
 
-    Durations in milliseconds and counts must be filled in; see `mlbench.measurement.measure`.
+    Durations in milliseconds and counts must be filled in; see `mlbench.measurement.chosen_load`.
     """
     load = test.load
     settings = mlperf_loadgen.TestSettings()

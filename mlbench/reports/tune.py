@@ -55,8 +55,22 @@ def _late_percent(trial: Late) -> str:
     return f"{significant(100 * share, 2)} %"
 
 
-def found_lines(name: str, rate_per_s: float, runs: Sequence[Late], records: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield the answer, what it rests on, and what a reader must know of it."""
+def found_lines(
+    name: str,
+    rate_per_s: float,
+    runs: Sequence[Late],
+    records: Sequence[RunRecord],
+    higher: RunRecord | None = None,
+) -> Iterator[str]:
+    """Yield the answer, what it rests on, and what a reader must know of it.
+
+    Args:
+        name: of what was searched.
+        rate_per_s: that holds.
+        runs: the full runs at it.
+        records: theirs.
+        higher: a run that was valid at a higher rate, if there is one.
+    """
     values = sorted(record.result.value or 0.0 for record in records if record.result)
     unit = next(record.result.unit for record in records if record.result)
     shares = " and ".join(map(_late_percent, runs))
@@ -64,6 +78,10 @@ def found_lines(name: str, rate_per_s: float, runs: Sequence[Late], records: Seq
     yield f"  completed  {three_digits(values[0])} to {quantity(values[-1], unit)} over the repeats"
     yield f"  late       {shares} of the queries"
     yield f"  shown by   {', '.join(each.run_id for each in runs)}"
+    if higher:
+        qps = f"{higher.load['target_qps']:g}"
+        yield f"  higher     a run at {qps}/s was valid too, {higher.run_id};"
+        yield f"             --set load.target_qps={qps} --repeat 5 shows how often it is"
     if any(record.verdict and record.verdict.is_accurate is False for record in records):
         yield "  Its answers miss the accuracy target: `mlbench show` says by how much."
 

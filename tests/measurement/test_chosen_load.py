@@ -13,7 +13,9 @@ from mlbench.execution import speed_estimate
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement import measure, running_engine
+from mlbench.measurement import loadgen_tests, running_engine
+from mlbench.measurement.chosen_load import fill_load
+from mlbench.measurement.loadgen_tests import LoadGenTests
 from mlbench.measurement.running_engine import RunningEngine, repeat_slow_trial
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import official_limits
@@ -22,7 +24,7 @@ RULES = official_rules("resnet50")
 
 
 def chosen(scenario, pace, **load):
-    return measure._fill_load(LoadSettings(**load), official_limits(RULES, scenario), pace)
+    return fill_load(LoadSettings(**load), official_limits(RULES, scenario), pace)
 
 
 def pace_of(**changes):
@@ -39,7 +41,7 @@ def test_server_sends_the_share_of_what_one_at_a_time_reaches(share, rate_per_s)
 def test_a_stream_has_queries_to_spare_but_where_loadgen_sends_all_of_them(workload, expected_ns):
     """The fastest query took 4 ms. For equal issue, as of GPT-J, LoadGen sends all the queries that it prepared."""
     limits = official_limits(official_rules(workload), SINGLE_STREAM)
-    assert measure._fill_load(LoadSettings(), limits, pace_of()).expected_latency_ns == expected_ns
+    assert fill_load(LoadSettings(), limits, pace_of()).expected_latency_ns == expected_ns
 
 
 @pytest.mark.parametrize(("fastest_ns", "expected_ns"), [(340_000, 300_000), (200_000, 200_000)])
@@ -197,14 +199,14 @@ def test_the_speed_of_the_accuracy_test_is_what_a_trial_is_compared_with(clock, 
         clock.now_s += 0.2
         return SimpleNamespace(answered=40, faults=[])
 
-    monkeypatch.setattr(measure, "time", clock)
-    monkeypatch.setattr(measure._Tests, "drive", drive)
+    monkeypatch.setattr(loadgen_tests, "time", clock)
+    monkeypatch.setattr(LoadGenTests, "drive", drive)
     ready = SimpleNamespace(engine=engine, dataset=Numbers())
     job = SimpleNamespace(scenario=SERVER, load=LoadSettings(server_load=0.5))
     limits = official_limits(RULES, SERVER)
-    tests = measure._Tests(job, SimpleNamespace(program=None), Numbers(), limits, None, ready)
+    tests = LoadGenTests(job, SimpleNamespace(program=None), Numbers(), limits, None, ready)
     _, pace = tests.drive_accuracy(SLOW)
-    assert measure._fill_load(job.load, limits, pace).target_qps == pytest.approx(100)
+    assert fill_load(job.load, limits, pace).target_qps == pytest.approx(100)
 
 
 class Generating(Steady):
@@ -226,12 +228,12 @@ def test_a_language_models_accuracy_test_sends_its_samples_within_a_second_and_i
         clock.now_s += 0.2
         return SimpleNamespace(answered=40, faults=[])
 
-    monkeypatch.setattr(measure, "time", clock)
-    monkeypatch.setattr(measure._Tests, "drive", drive)
+    monkeypatch.setattr(loadgen_tests, "time", clock)
+    monkeypatch.setattr(LoadGenTests, "drive", drive)
     ready = SimpleNamespace(engine=Generating(clock, 0.005), dataset=Numbers())
     job = SimpleNamespace(scenario=SERVER, load=LoadSettings())
     model = SimpleNamespace(program=Mock(spec=GenerationProgram))
-    tests = measure._Tests(job, model, Numbers(), official_limits(RULES, SERVER), None, ready)
+    tests = LoadGenTests(job, model, Numbers(), official_limits(RULES, SERVER), None, ready)
     alone = pace_of(latency_ns=10**9, fastest_ns=10**9, rate_per_s=1.0)
     _, pace = tests.drive_accuracy(alone)
     assert sent == [40]

@@ -14,8 +14,10 @@ from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import AccuracyLog, read_detail
 from mlbench.loadgen.scenarios import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlbench.loadgen.settings import Mode, TokenRules
-from mlbench.measurement import measure
+from mlbench.measurement import chosen_load, loadgen_tests
+from mlbench.measurement.chosen_load import with_observed_speed
 from mlbench.measurement.job import callbacks_to, test_of
+from mlbench.measurement.loadgen_tests import LoadGenTests
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.rules.official import official_rules
 from mlbench.rules.tiers import official_limits
@@ -171,7 +173,7 @@ def tests_of(tmp_path):
         ready = RunningEngine(
             engine=engine or Numbered(), dataset=Numbers(), vary=None, runtime=dict, peak_memory_bytes=lambda: 0
         )
-        return measure._Tests(job, MODEL, Numbers(), limits, Channel(), ready)
+        return LoadGenTests(job, MODEL, Numbers(), limits, Channel(), ready)
 
     return tests_of
 
@@ -248,14 +250,14 @@ class SlowAtFirst(Numbered):
 
 def test_a_stream_whose_first_query_was_slow_is_made_again_until_it_was_long_enough(tests_of, tmp_path, monkeypatch):
     engine, section = SlowAtFirst(), Section()
-    monkeypatch.setattr(measure, "_reset_counts", SlowAtFirst.reset)
+    monkeypatch.setattr(loadgen_tests, "_reset_counts", SlowAtFirst.reset)
     tests_of(SINGLE_STREAM, engine).drive_performance(pace_of(fastest_ns=4 * 10**9), section)
     assert section.entered >= 3
     assert detail(tmp_path, Mode.PERFORMANCE)["result_min_duration_met"]
 
 
 def test_a_test_that_is_always_too_short_ends_after_the_fifth(tests_of, tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "_with_observed_speed", lambda pace, *_: pace_of(fastest_ns=pace.fastest_ns - 4))
+    monkeypatch.setattr(loadgen_tests, "with_observed_speed", lambda pace, *_: pace_of(fastest_ns=pace.fastest_ns - 4))
     section = Section()
     traffic, _, _ = tests_of(SINGLE_STREAM).drive_performance(pace_of(fastest_ns=4 * 10**9), section)
     assert (section.entered, traffic.faults) == (5, [])
@@ -272,7 +274,7 @@ def test_offline_that_was_too_short_is_made_again_with_more_samples(tests_of, tm
 
 def test_offline_is_asked_for_more_than_a_guess_may_be_only_where_loadgen_saw_the_rate(tests_of, monkeypatch):
     """The guess says a hundred million; LoadGen sees fewer, and the next test has samples for half as many again."""
-    monkeypatch.setattr(measure, "_GUESSED_MOST_QPS", 100.0)
+    monkeypatch.setattr(chosen_load, "_GUESSED_MOST_QPS", 100.0)
     section = Section()
     traffic, load, _ = tests_of(OFFLINE, min_duration_ms=400).drive_performance(pace_of(rate_per_s=1e8), section)
     assert section.entered >= 2
@@ -302,7 +304,7 @@ def test_a_test_that_was_long_enough_is_made_once(tests_of):
 
 
 def observed(scenario, pace, **values):
-    return measure._with_observed_speed(pace, SimpleNamespace(values=values), scenario)
+    return with_observed_speed(pace, SimpleNamespace(values=values), scenario)
 
 
 def test_a_query_of_eight_samples_takes_eight_times_as_long_as_one():

@@ -17,7 +17,8 @@ from mlbench.contracts.scenario import LoadSettings
 from mlbench.execution.speed_estimate import SpeedEstimate
 from mlbench.loadgen.logs import read_detail
 from mlbench.loadgen.scenarios import OFFLINE, SERVER
-from mlbench.measurement import measure, server_rate
+from mlbench.measurement import server_rate
+from mlbench.measurement.loadgen_tests import LoadGenTests
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.server_rate import RateBracket, hold_rate, raise_rate
 from mlbench.rules.tiers import Tier, limits_of
@@ -307,7 +308,7 @@ def performance_test_of(engine, folder, **load):
         What it sent, and its log.
     """
     search = search_of(engine, folder, limit_ms=500, **load)
-    tests = measure._Tests(search.job, MODEL, Numbers(), search.limits, search.channel, search.ready)
+    tests = LoadGenTests(search.job, MODEL, Numbers(), search.limits, search.channel, search.ready)
     _, load, _ = tests.drive_performance(pace_of(1000, 200), nullcontext())
     return load, read_detail(folder / "performance" / "mlperf_log_detail.txt").values
 

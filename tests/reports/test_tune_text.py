@@ -74,6 +74,15 @@ def test_the_slowest_repeat_comes_first_whichever_was_made_first(runs):
     assert "  completed  728 to 732 samples/s over the repeats" in found_lines("x", 730.0, trials, runs[::-1])
 
 
+def test_a_valid_run_at_a_higher_rate_is_told_with_how_to_see_whether_it_holds(runs, a_server_run):
+    stored = a_server_run(3)
+    higher = stored.model_copy(update={"load": {**stored.load, "target_qps": 912.5}})
+    assert [*found_lines("x", 730.0, [Trial(is_full=True)] * 2, runs, higher)][-2:] == [
+        "  higher     a run at 912.5/s was valid too, run-0003;",
+        "             --set load.target_qps=912.5 --repeat 5 shows how often it is",
+    ]
+
+
 def test_a_rate_that_is_held_with_wrong_answers_says_so(runs):
     inaccurate = [
         run.model_copy(update={"verdict": run.verdict.model_copy(update={"is_accurate": False})}) for run in runs
