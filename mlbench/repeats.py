@@ -77,7 +77,6 @@ def chosen_by_measuring(record: RunRecord) -> Mapping[str, float]:
         found["execution.instances"] = record.engine.instances
     if plain.get("execution.batch") == "auto" and plain.get("execution.batching") != "inline" and record.engine.batch:
         found["execution.batch"] = record.engine.batch
-    rate_per_s = record.load.get("target_qps")
-    if record.scenario_facts.sends_rate and not plain.get("load.target_qps") and isinstance(rate_per_s, int | float):
-        found["load.target_qps"] = rate_per_s
+    if not plain.get("load.target_qps") and record.arrivals_per_s is not None:
+        found["load.target_qps"] = record.arrivals_per_s
     return found

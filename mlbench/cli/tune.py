@@ -230,7 +230,7 @@ def _print(plan: TunePlan, outcome: TuneOutcome, saved: Path | None, *, as_json:
             "rate_per_s": found.rate_per_s if found else None,
             "completed": {"low": values[0], "high": values[-1]} if values else None,
             "runs": [each.run_id for each in found.runs] if found else [],
-            "higher": {"rate_per_s": higher.load["target_qps"], "run": higher.run_id} if higher else None,
+            "higher": {"rate_per_s": higher.arrivals_per_s, "run": higher.run_id} if higher else None,
             "made": outcome.made,
             "reason": outcome.reason,
             "saved": str(saved) if saved else None,

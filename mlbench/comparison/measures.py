@@ -90,16 +90,10 @@ def why_not_counted(record: RunRecord) -> str:
 
 def why_loads_differ(records: Sequence[RunRecord]) -> str:
     """Return why the latencies of runs at a rate cannot be compared; empty when they can, and in other scenarios."""
-    rates = [rate for record in records if (rate := _arrival_rate(record)) is not None]
+    rates = [rate for record in records if (rate := record.arrivals_per_s) is not None]
     if not rates or max(rates) <= (1 + _SAME_LOAD) * min(rates):
         return ""
     return (
         f"these runs were sent from {min(rates):.6g} to {max(rates):.6g} queries/s, and latencies at different loads "
         "cannot be compared; set load.target_qps"
     )
-
-
-def _arrival_rate(record: RunRecord) -> float | None:
-    """Return the arrivals per second of a run; None where its scenario has no rate."""
-    rate = record.load.get("target_qps")
-    return float(rate) if record.scenario_facts.sends_rate and isinstance(rate, int | float) else None

@@ -374,6 +374,12 @@ class RunRecord(Stored):
         return self.entry.model if self.entry else self.workload
 
     @property
+    def arrivals_per_s(self) -> float | None:
+        """Return the rate at which queries were sent; None where the scenario has none, or it is not known."""
+        rate = self.load.get("target_qps")
+        return float(rate) if self.scenario_facts.sends_rate and isinstance(rate, int | float) else None
+
+    @property
     def nodes(self) -> Sequence[ReachedNodeRecord]:
         """Return the other machines that answered its samples, as parts of a cluster or over a network."""
         return self.network.nodes if self.network else self.cluster.nodes if self.cluster else ()

@@ -69,8 +69,7 @@ def curve_points(records: Iterable[RunRecord]) -> list[CurvePoint]:
     """Return the points of the runs of one system: all at once first, then by ascending rate."""
     grouped: dict[float | None, list[RunRecord]] = {}
     for each in records:
-        rate = each.load.get("target_qps") if each.scenario_facts.sends_rate else None
-        grouped.setdefault(float(rate) if isinstance(rate, int | float) else None, []).append(each)
+        grouped.setdefault(each.arrivals_per_s, []).append(each)
     return [_point(rate, grouped[rate]) for rate in sorted(grouped, key=lambda rate: rate or 0.0)]
 
 

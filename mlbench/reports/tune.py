@@ -79,7 +79,7 @@ def found_lines(
     yield f"  late       {shares} of the queries"
     yield f"  shown by   {', '.join(each.run_id for each in runs)}"
     if higher:
-        qps = f"{higher.load['target_qps']:g}"
+        qps = f"{higher.arrivals_per_s:g}"
         yield f"  higher     a run at {qps}/s was valid too, {higher.run_id};"
         yield f"             --set load.target_qps={qps} --repeat 5 shows how often it is"
     if any(record.verdict and record.verdict.is_accurate is False for record in records):

@@ -26,8 +26,7 @@ def highest_run_above(shown: RunRecord, others: Sequence[RunRecord]) -> RunRecor
 
 
 def _rate(record: RunRecord) -> float:
-    rate = record.load.get("target_qps")
-    return float(rate) if isinstance(rate, int | float) else 0.0
+    return record.arrivals_per_s or 0.0
 
 
 def _is_alike(record: RunRecord, shown: RunRecord) -> bool:
