@@ -130,6 +130,11 @@ class Graph(ABC):
         """Return how far a backend's outputs may be from `module`'s at this precision."""
 
     @property
+    def code(self) -> frozenset[str]:
+        """The modules whose code makes `module`, by name; what is traced is made anew where their packages changed."""
+        return frozenset({type(self).__module__})
+
+    @property
     @abstractmethod
     def fingerprint(self) -> str:
         """A hash of everything that decides the outputs: weights, structure, versions. Keys the compile caches."""

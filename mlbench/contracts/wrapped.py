@@ -45,6 +45,11 @@ class WrappedGraph(Graph):
         return self.wrapped.tolerance(precision)
 
     @property
+    def code(self) -> frozenset[str]:
+        """The wrapper's own and the graph's."""
+        return super().code | self.wrapped.code
+
+    @property
     def fingerprint(self) -> str:
         """The graph's."""
         return self.wrapped.fingerprint

@@ -79,7 +79,7 @@ def _file_name(graph: Graph) -> str:
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides the file's contents."""
     try:
-        versions = tracing_versions() | {name: metadata.version(name) for name in EXPORTERS}
+        versions = tracing_versions(graph) | {name: metadata.version(name) for name in EXPORTERS}
     except metadata.PackageNotFoundError as error:
         raise UnavailableError(
             f"ONNX export needs {error.name}, which is not installed.",

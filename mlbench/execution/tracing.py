@@ -10,12 +10,12 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contracts.graph import Dim, TensorSpec
-from mlbench.installed import find_installed, versions_of
+from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.installed import versions_of
 from mlbench.version import __version__
 
 if TYPE_CHECKING:
@@ -25,35 +25,46 @@ _TALKERS = ("onnx_ir", "onnxscript")
 """Loggers of the exporter's optimiser, which log every constant: hundreds of lines per run."""
 
 _NETWORK_LIBRARIES = ("torch", "torchvision", "transformers", "diffusers")
-"""The distributions that built-in workloads take networks from; `Graph.fingerprint` holds those of other workloads."""
+"""The distributions that most workloads take networks from; `Graph.fingerprint` holds the versions of others."""
+
+_TRACING = ("mlbench.execution", "mlbench.toolkit")
+"""The packages that trace."""
 
 logger = logging.getLogger(__name__)
 
 
-def tracing_versions() -> dict[str, str]:
+def tracing_versions(graph: Graph, *modules: str) -> dict[str, str]:
     """Return the versions of all code that decides what a traced graph computes, as part of a cache's key.
 
-    Those of distributions, and for mlbench and its built-in plugins a hash besides: a checkout changes from commit to
-    commit within one version.
+    Those of distributions, and hashes of the packages that make the graph's module and trace it: a checkout changes
+    from commit to commit within one version.
+
+    Args:
+        graph: what is traced.
+        modules: of other code that decides; of each the whole package counts.
     """
-    return {"mlbench": __version__, "source": _hash_of(_source_folders()), **versions_of(_NETWORK_LIBRARIES)}
+    packages = {_package_of(each) for each in (*_TRACING, *graph.code, *modules)}
+    sources = {f"source of {each}": _hash_of(each) for each in sorted(packages.difference(_NETWORK_LIBRARIES))}
+    return {"mlbench": __version__, **versions_of(_NETWORK_LIBRARIES), **sources}
+
+
+def _package_of(module: str) -> str:
+    """Return the package at the top; of mlbench's modules the one below, since reports decide about no graph."""
+    first, _, rest = module.partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == "mlbench" else first
 
 
 @functools.cache
-def _source_folders() -> tuple[Path, ...]:
-    """Return the folders of the code that makes graphs and traces them."""
-    ours = (each for each in find_installed("mlbench") if each.name == "mlbench-inference")
-    specs = (find_spec(entry.value) for each in ours for entry in each.entry_points)
-    plugins = (place for spec in specs if spec for place in spec.submodule_search_locations or ())
-    execution = Path(__file__).parent
-    return (execution, execution.with_name("toolkit"), *map(Path, plugins))
-
-
-@functools.cache
-def _hash_of(folders: tuple[Path, ...]) -> str:
-    """Return a hash of the Python files below some folders."""
+def _hash_of(package: str) -> str:
+    """Return a hash of a package's Python files, or of a single module's."""
+    try:
+        module = import_module(package)
+    except ImportError:  # read from a file under a name that no import finds
+        return "unknown"
+    alone = getattr(module, "__file__", None)  # typed in at a prompt, it has none
+    files = [file for place in getattr(module, "__path__", ()) for file in Path(place).rglob("*.py")]
     found = hashlib.sha256()
-    for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
+    for file in sorted(files or ([Path(alone)] if alone else [])):
         found.update(f"{file.name}\0".encode() + file.read_bytes())
     return found.hexdigest()
 

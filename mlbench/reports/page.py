@@ -27,6 +27,7 @@ from mlbench.reports.console import (
 from mlbench.reports.explanation import next_step, sentence
 from mlbench.reports.plain_text import single_line
 from mlbench.reports.replay import chosen_text
+from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.units import duration, plural, three_digits, with_prefix
 from mlbench.runtime_facts import runtime_to_json
 
@@ -111,11 +112,11 @@ def _steady(record: RunRecord) -> Iterator[str]:
         return
     if not record.scenario_facts.sends_all_at_once:
         return
-    if (tokens_per_s := engine.steady_tokens_per_s) is None:
+    if not (speed := steady_speed(record)):
         yield "            no sample waited for a slot: all of it is the tail of a longer test"
         return
     yield (
-        f"            {three_digits(tokens_per_s)} tokens/s as long as samples waited for a slot; "
+        f"            {speed} as long as samples waited for a slot; "
         f"the tail, in which none did, took {engine.steady.tail_share:.0%} of the time"
     )
 

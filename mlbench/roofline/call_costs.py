@@ -77,7 +77,7 @@ def count_cost(graph: Graph, call: GraphCalls, count: Callable[[GraphCalls], Cal
 
 def _load_or_count(graph: Graph, call: GraphCalls, fill: Callable[[Path], None]) -> CallCost:
     shapes = {name: list(shape) for name, shape in call.shapes.items()}
-    made_from = [COUNTING, tracing_versions(), graph.name, graph.fingerprint, shapes, dict(call.state_sizes)]
+    made_from = [COUNTING, tracing_versions(graph), graph.name, graph.fingerprint, shapes, dict(call.state_sizes)]
     found = json.loads((build_once("operations", made_from, fill) / _FILE).read_text(encoding="utf-8"))
     if "reason" in found:
         raise NotCountedError(found["reason"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.graph import Graph, TensorSpec, Tolerance
 from mlbench.contracts.precision import Precision
@@ -38,6 +39,7 @@ class ModuleGraph(Graph):
         state: tuple[TensorSpec, ...] = (),
         calibrate: Callable[[], Iterator[Mapping[str, np.ndarray]]] | None = None,
         tolerances: Mapping[Precision, Tolerance] = TOLERANCES,
+        code: Collection[str] = (),
     ) -> None:
         """Store what the graph is made of.
 
@@ -51,6 +53,8 @@ class ModuleGraph(Graph):
             state: what ``forward`` takes after the inputs, updates, and returns after the outputs, in order.
             calibrate: yields inputs for quantisation.
             tolerances: per precision.
+            code: further modules whose code makes the torch module, by name: those of functions that ``build`` was
+                given. Its own is known.
         """
         self.name = name
         self.inputs = inputs
@@ -61,6 +65,7 @@ class ModuleGraph(Graph):
         self._fingerprint = fingerprint
         self._calibrate = calibrate
         self._tolerances = tolerances
+        self._further_code = code
 
     def module(self) -> torch.nn.Module:
         """Return a fresh module, in eval mode."""
@@ -93,6 +98,19 @@ class ModuleGraph(Graph):
         return max(self._tolerances.values(), key=lambda each: (each.absolute, each.relative))
 
     @property
+    def code(self) -> frozenset[str]:
+        """The modules of the class, of the functions that build, and of what these were given."""
+        builders = (each for each in (self._build, self._build_at) if each)
+        return super().code.union(map(module_of, builders), self._further_code)
+
+    @property
     def fingerprint(self) -> str:
         """A hash of weights and structure."""
         return self._fingerprint
+
+
+def module_of(build: Callable[..., Any]) -> str:
+    """Return the name of the module that has a function, also where some of its arguments are given already."""
+    while isinstance(build, partial):
+        build = build.func
+    return getattr(build, "__module__", None) or type(build).__module__

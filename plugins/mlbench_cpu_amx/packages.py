@@ -86,7 +86,7 @@ def package_of(graph: Graph, precision: Precision, isa: str) -> Path:
         "precision": precision,
         "machine": [isa, *sorted(machine_flags())],
         "limits": [os.environ.get(name) for name in sorted({name for limits in LIMITS.values() for name in limits})],
-        "versions": tracing_versions(),
+        "versions": tracing_versions(graph, __name__),
     }
     if precision is Precision.INT8:
         from mlbench_cpu_amx.quantization import calibration_inputs

@@ -14,8 +14,9 @@ from mlbench.records.published import place_of, why_not_placed
 from mlbench.records.run_record import RunRecord
 from mlbench.reports.console import overhead
 from mlbench.reports.html.table import HtmlTable, TableCell, table
-from mlbench.reports.html.work_charts import mean_batch, steady, useful_share, waiting
+from mlbench.reports.html.work_charts import mean_batch, useful_share, waiting
 from mlbench.reports.published import place_lines
+from mlbench.reports.steady_speed import steady_speed
 from mlbench.reports.summary import Combination, Summary
 from mlbench.reports.units import percent, plural, quantity, size, three_digits
 from mlbench.runtime_facts import runtime_to_json
@@ -79,7 +80,7 @@ _WORK: Mapping[str, Callable[[RunRecord], TableCell | None]] = {
     "mean batch": lambda run: _cell(mean_batch(run)),
     "useful work": lambda run: _cell(useful_share(run)),
     "wait for a slot": lambda run: _cell(waiting(run)),
-    "without the tail": lambda run: _cell(steady(run)),
+    "without the tail": lambda run: _cell(steady_speed(run)),
     "peak memory": lambda run: TableCell(size(run.peak_memory_bytes)) if run.peak_memory_bytes is not None else None,
     "energy": energy_cell,
     "share of roofline": roofline_cell,

@@ -220,14 +220,6 @@ def mean_batch(record: RunRecord) -> str:
     return three_digits(sum(size * count for size, count in counts.items()) / sum(counts.values())) if counts else ""
 
 
-def steady(record: RunRecord) -> str:
-    """Return the tokens per second as long as samples waited for a slot; empty where samples came over time."""
-    engine = record.engine
-    if not isinstance(engine, GenerationStatistics) or not record.scenario_facts.sends_all_at_once:
-        return ""
-    return quantity(engine.steady_tokens_per_s, "tokens/s") if engine.steady_tokens_per_s else ""
-
-
 def waiting(record: RunRecord) -> str:
     """Return how long a sample waited for a slot on average; empty where the engine has none."""
     engine = record.engine

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding
 from mlbench.contracts.graph import Dim, Graph, TensorSpec
 from mlbench.contracts.precision import Precision
-from mlbench.toolkit.module_graph import ModuleGraph
+from mlbench.toolkit.module_graph import ModuleGraph, module_of
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,12 @@ class CacheShape:
 
 
 def language_graphs(
-    build: Callable[[Precision], Any], cache: CacheShape, *, decoding: Decoding, fingerprint: str
+    build: Callable[[Precision], Any],
+    cache: CacheShape,
+    *,
+    decoding: Decoding,
+    fingerprint: str,
+    code: Collection[str] = (),
 ) -> Mapping[str, Graph]:
     """Return ``prefill`` and ``decode``, whose state is the keys and values of each layer.
 
@@ -47,6 +52,7 @@ def language_graphs(
         cache: what it keeps.
         decoding: how answers are made.
         fingerprint: a hash of the weights and of all settings that ``build`` depends on.
+        code: as `ModuleGraph` takes it, beside the module of ``build``.
     """
     longest, choices = decoding.longest, decoding.choices
     rows = Dim(name="rows", smallest=1, usual=_USUAL_ROWS, largest=_MOST_ROWS)
@@ -75,6 +81,7 @@ def language_graphs(
             build=lambda: at(Precision.FP32),
             build_at=at,
             fingerprint=fingerprint,
+            code=(module_of(build), *code),
         )
 
     return {name: graph(name) for name in inputs}

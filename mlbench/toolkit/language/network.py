@@ -19,6 +19,7 @@ from mlbench.errors import DataError, first_line
 from mlbench.toolkit.files import verify_file
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, check_memory, stored_weights
+from mlbench.toolkit.module_graph import module_of
 
 RANDOM_SEED = 0
 
@@ -71,13 +72,18 @@ class LanguageNetwork:
             self.cache_shape(folder),
             decoding=decoding,
             fingerprint=fingerprint,
+            code=[module_of(self.prepared)],
         )
 
     def random_graphs(self, config: Config, decoding: Decoding) -> Mapping[str, Graph]:
         """Return ``prefill`` and ``decode`` of a network of this configuration, with seeded weights."""
         fingerprint = f"{self.kind} {json.dumps(dict(config), sort_keys=True)}, seed {RANDOM_SEED}"
         return language_graphs(
-            lambda precision: self.random(config), self._cache(config), decoding=decoding, fingerprint=fingerprint
+            lambda precision: self.random(config),
+            self._cache(config),
+            decoding=decoding,
+            fingerprint=fingerprint,
+            code=[module_of(self.prepared)],
         )
 
     def trained(

@@ -45,7 +45,7 @@ def compile_ahead(module: torch.nn.Module, graph: Graph) -> Callable[..., Sequen
 def _cache_key(graph: Graph) -> list[Any]:
     """Return all that decides what the code is."""
     specs = [[asdict(spec) for spec in tensors] for tensors in (graph.inputs, graph.outputs, graph.state)]
-    return [graph.name, graph.fingerprint, specs, tracing_versions(), sorted(machine_flags())]
+    return [graph.name, graph.fingerprint, specs, tracing_versions(graph), sorted(machine_flags())]
 
 
 def _write(module: torch.nn.Module, graph: Graph, file: Path) -> None:
