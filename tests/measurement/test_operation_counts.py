@@ -11,10 +11,11 @@ from mlbench.contracts.statistics import BatchStatistics, EngineStatistics
 from mlbench.measurement import operation_counts
 from mlbench.measurement.operation_counts import NUMBER_BYTES, count_operations, work_of
 from mlbench.roofline.call_costs import CallCost, NotCountedError, count_cost
+from mlbench.toolkit import ModuleGraph
 
 
 def graph(name):
-    return SimpleNamespace(name=name, fingerprint=f"{name} {threading.get_ident()}")
+    return ModuleGraph(name, inputs=(), outputs=(), build=dict, fingerprint=f"{name} {threading.get_ident()}")
 
 
 def calls(name, batch, count):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,10 @@ from mlbench.toolkit.language import LanguageNetwork
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_FEW = 16
+"""Tokens: of so many, each pair of a token and an expert is a product in a traced graph. Beyond about 20, to find each
+expert's tokens takes less time than to read its weights for each."""
 
 EXPERTS = "mlbench_mixtral_8x7b"
 """The name under which transformers knows `experts`."""
@@ -47,10 +52,11 @@ def with_own_experts(network: Any) -> Any:
 def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted sum of what the chosen experts make of each token.
 
-    Run eagerly, each expert gets its own tokens. How many those are depends on the data, which a traced graph cannot
-    express: there each pair of a token and an expert is a product, which a compiler makes one loop of. In ONNX, whose
-    runtimes would copy an expert's weights for each pair, and in fp32 on a GPU, where torch would wait for the numbers
-    of tokens, so that the call could not be recorded, every expert gets every token, and those not chosen weigh 0.
+    Run eagerly, each expert gets its own tokens, and so it does in a graph that is traced for a CPU where there are
+    more than a few; of few, each pair of a token and an expert is a product, which a compiler makes one loop of. In
+    ONNX, whose runtimes would copy an expert's weights for each pair, and in fp32 on a GPU, where torch would wait for
+    the numbers of tokens, so that the call could not be recorded, every expert gets every token, and those not chosen
+    weigh 0.
 
     Args:
         layer: transformers' `MixtralExperts`.
@@ -64,9 +70,37 @@ def experts(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tens
 
     if torch.onnx.is_in_onnx_export() or (hidden.is_cuda and layer.gate_up_proj.dtype == torch.float32):
         return _every_expert(layer, hidden, chosen, weights)
-    way = "batched_mm" if isinstance(hidden, FakeTensor) else "grouped_mm"
-    own: Tensor = ALL_EXPERTS_FUNCTIONS[way](layer, hidden, chosen, weights)
-    return own
+    if not isinstance(hidden, FakeTensor):
+        grouped: Tensor = ALL_EXPERTS_FUNCTIONS["grouped_mm"](layer, hidden, chosen, weights)
+        return grouped
+    by_pair, tokens = partial(ALL_EXPERTS_FUNCTIONS["batched_mm"], layer), hidden.shape[0]
+    if hidden.is_cuda or isinstance(tokens, int) or not _compiles_branches():
+        pairs: Tensor = by_pair(hidden, chosen, weights)
+        return pairs
+    found: Tensor = torch.cond(tokens > _FEW, partial(_by_expert, layer), by_pair, (hidden, chosen, weights))
+    return found
+
+
+def _compiles_branches() -> bool:
+    """Return whether torch compiles a graph with branches ahead of time: 2.9 to 2.11 end with an error of theirs."""
+    import torch
+
+    return torch.__version__ >= "2.14"
+
+
+def _by_expert(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum from what each expert makes of the tokens that chose it; an expert's weights are read once."""
+    import torch
+    from torch.nn import functional
+
+    each, order = chosen.flatten().sort()
+    counts = (each[:, None] == torch.arange(layer.num_experts)).sum(dim=0).tolist()
+    tokens, made = order // chosen.shape[1], []
+    for expert, own in enumerate(torch.split(hidden[tokens], counts)):
+        gates, values = functional.linear(own, layer.gate_up_proj[expert]).chunk(2, dim=-1)
+        made.append(functional.linear(layer.act_fn(gates) * values, layer.down_proj[expert]))
+    weighted = torch.cat(made) * weights.flatten()[order][:, None]
+    return torch.zeros_like(hidden).index_add(0, tokens, weighted.to(hidden.dtype))
 
 
 def _every_expert(layer: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from mlbench_mixtral_8x7b.graphs import NETWORK, OFFICIAL_CONFIG
+from mlbench_mixtral_8x7b.graphs import _FEW, NETWORK, OFFICIAL_CONFIG
 
 from mlbench import DECODE, Decoding
 from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder
@@ -63,11 +63,25 @@ def test_experts_give_the_weighted_sum_of_the_two_best(moe_layer, monkeypatch, i
 
 
 def test_traced_experts_give_the_same_sum_for_any_number_of_tokens(moe_layer):
-    traced, hidden = torch.randn(1, 7, 32), torch.randn(1, 13, 32, generator=torch.Generator().manual_seed(1))
+    """Few and many are computed in two ways; of two tokens most experts get none."""
+    traced, generator = torch.randn(1, 7, 32), torch.Generator().manual_seed(1)
     dimensions = ({1: torch.export.Dim.DYNAMIC},)
     with torch.no_grad():
         program = torch.export.export(moe_layer, (traced,), dynamic_shapes=dimensions, strict=False).module()
-        torch.testing.assert_close(program(hidden)[0], by_hand(moe_layer, hidden[0]), atol=1e-5, rtol=1e-5)
+        for tokens in (2, 13, _FEW, _FEW + 1, 200):
+            hidden = torch.randn(1, tokens, 32, generator=generator)
+            torch.testing.assert_close(program(hidden)[0], by_hand(moe_layer, hidden[0]), atol=1e-5, rtol=1e-5)
+
+
+def test_an_expert_that_no_token_chose_may_have_any_weights_in_a_traced_graph(moe_layer):
+    hidden = torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
+    asked = (hidden, torch.tensor([[0, 3]] * 64), torch.full((64, 2), 0.5))
+    with torch.no_grad():
+        expected = moe_layer.experts(*asked)
+        moe_layer.experts.gate_up_proj[1] = torch.nan
+        dimensions = ({0: torch.export.Dim.DYNAMIC},) * 3
+        program = torch.export.export(moe_layer.experts, asked, dynamic_shapes=dimensions, strict=False).module()
+        torch.testing.assert_close(program(*asked), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_an_expert_that_no_token_chose_is_not_computed(moe_layer):
