@@ -1,8 +1,15 @@
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 import torch
 from mlbench_mixtral_8x7b.graphs import _FEW, NETWORK, OFFICIAL_CONFIG
 
-from mlbench import DECODE, Decoding
+from mlbench import DECODE, Decoding, Dim, TensorSpec
+from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit.torch_backend.ahead_of_time import compile_ahead
 from mlbench.toolkit.torch_backend.cuda_graphs import CudaRecorder
 
 DECODING = Decoding(end_tokens=(2,), max_new_tokens=1024, longest=2048)
@@ -82,6 +89,32 @@ def test_an_expert_that_no_token_chose_may_have_any_weights_in_a_traced_graph(mo
         dimensions = ({0: torch.export.Dim.DYNAMIC},) * 3
         program = torch.export.export(moe_layer.experts, asked, dynamic_shapes=dimensions, strict=False).module()
         torch.testing.assert_close(program(*asked), expected, atol=1e-5, rtol=1e-5)
+
+
+def compile_experts():
+    layer = NETWORK.random(SMALL).model.layers[0].mlp.experts
+    tokens = Dim(name="tokens", smallest=1, usual=_FEW, largest=512)
+    hidden, chosen, weights = (
+        TensorSpec(name=name, shape=(tokens, width), dtype=dtype)
+        for name, width, dtype in (("hidden", 32, "float32"), ("chosen", 2, "int64"), ("weights", 2, "float32"))
+    )
+    asked = {"inputs": (hidden, chosen, weights), "outputs": (hidden,)}
+    run = compile_ahead(layer, ModuleGraph("experts", **asked, build=lambda: layer, fingerprint="experts"))
+    generator = torch.Generator().manual_seed(1)
+    for count in (1, 2, _FEW, _FEW + 1, 200):
+        shares, best = torch.randn(count, 8, generator=generator).softmax(dim=1).topk(2)
+        given = torch.randn(count, 32, generator=generator), best, shares
+        with torch.inference_mode():
+            torch.testing.assert_close(run(*given)[0], layer(*given), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="compiling needs a C++ compiler")
+def test_compiled_experts_give_the_same_sum_for_any_number_of_tokens(tmp_path):
+    """In a process of its own, as torch's compiler minds earlier imports."""
+    script = f"import runpy; runpy.run_path({__file__!r})['compile_experts']()"
+    environment = {**os.environ, "MLBENCH_CACHE": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
 
 
 def test_an_expert_that_no_token_chose_is_not_computed(moe_layer):
