@@ -62,7 +62,7 @@ def _hash_of(package: str) -> str:
     except ImportError:  # read from a file under a name that no import finds
         return "unknown"
     alone = getattr(module, "__file__", None)  # typed in at a prompt, it has none
-    files = [file for place in getattr(module, "__path__", ()) for file in Path(place).rglob("*.py")]
+    files = [file for place in getattr(module, "__path__", ()) for file in Path(place).rglob("*.py") if file.is_file()]
     found = hashlib.sha256()
     for file in sorted(files or ([Path(alone)] if alone else [])):
         found.update(f"{file.name}\0".encode() + file.read_bytes())

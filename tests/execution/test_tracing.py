@@ -52,6 +52,8 @@ def test_the_code_of_the_workload_whose_graph_it_is_counts_and_that_of_others_do
     before = versions_with(tmp_path, "acme.graphs")
     (tmp_path / "other" / "graphs.py").write_text(f"{BUILD}  # changed")
     assert versions_with(tmp_path, "acme.graphs") == before
+    (tmp_path / "acme" / ".#layers.py").symlink_to("an editor's lock")
+    assert versions_with(tmp_path, "acme.graphs") == before
     (tmp_path / "acme" / "layers.py").write_text("WIDTH = 3")
     assert versions_with(tmp_path, "acme.graphs") != before
 
