@@ -41,6 +41,31 @@ def test_a_rate_is_compared_with_the_best_and_not_against_the_last():
     assert list(tried({1: 100.0, 2: 90.0, 4: 80.0, 8: 1000.0})) == [1, 2, 4]
 
 
+def test_numbers_that_are_near_the_best_are_tried_again_and_the_higher_rate_counts():
+    """A moment of other work made two look slower than one; eight are too slow to matter."""
+    tries = {1: [308.0, 290.0], 2: [280.0, 420.0], 4: [300.0, 310.0], 8: [200.0]}
+    rates = try_numbers(lambda count: tries[count].pop(0), 8)
+    assert rates == {1: 308.0, 2: 420.0, 4: 310.0, 8: 200.0}
+    assert not any(tries.values())
+
+
+def test_a_best_number_that_nothing_is_near_is_not_tried_again():
+    tries = {1: [50.0], 2: [100.0], 4: [79.0]}
+    assert try_numbers(lambda count: tries[count].pop(0), 4) == {1: 50.0, 2: 100.0, 4: 79.0}
+
+
+def test_a_number_that_is_not_available_again_is_not_chosen(caplog):
+    tries = {1: [100.0, 101.0], 2: [110.0]}
+
+    def rate_of(count):
+        if not tries[count]:
+            raise ProcessEndedError("killed", "out of memory")
+        return tries[count].pop(0)
+
+    assert try_numbers(rate_of, 2) == {1: 101.0}
+    assert "2 instances were not available again" in caplog.text
+
+
 @pytest.mark.parametrize("error", [UsageError("8 GB are not enough."), ProcessEndedError("killed", "out of memory")])
 def test_a_number_that_is_not_available_ends_the_search_with_what_was_found(error, caplog):
     assert tried({1: 10.0, 2: 19.0, 4: error}) == {1: 10.0, 2: 19.0}

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -108,6 +109,7 @@ class DecodeLoop:
             most_tokens=self._prefill_tokens,
             length=self._cache.length,
         )
+        pieces = self._settle(pieces)
         lengths = np.array([piece.length for piece in pieces])
         rows = np.array([piece.slot * beams for piece in pieces])
         input_ids = np.zeros((len(pieces), lengths.max()), np.int64)
@@ -128,6 +130,12 @@ class DecodeLoop:
         whole = [piece.slot for piece, is_read in zip(pieces, is_whole, strict=True) if is_read]
         if whole:
             self._begin(whole, _only(choices, np.flatnonzero(is_whole)))
+
+    def _settle(self, pieces: list[Piece]) -> list[Piece]:
+        """Move requests whose first piece is read now below those that still wait."""
+        new = [piece.slot for piece in pieces if not piece.start]
+        moved = dict(zip(new, self.slots.settle(new), strict=True))
+        return [replace(piece, slot=moved.get(piece.slot, piece.slot)) for piece in pieces]
 
     def _begin(self, whole: list[int], choices: Choices) -> None:
         """Start decoding sequences whose prompts are read, given a row of choices for each."""

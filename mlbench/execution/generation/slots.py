@@ -12,8 +12,9 @@ from mlbench.execution.generation.requests import Request
 class Slots:
     """The slots of a cache, a sequence each; a sequence of several beams has as many rows of the cache.
 
-    A slot is free, filling (its prompt is being read) or running. The lowest free slot is given first, so that those
-    taken lie close together: a decode step computes all rows below the highest that runs.
+    A slot is free, filling (its prompt waits to be read, or is being read) or running. A decode step computes all rows
+    below the highest that runs, so that those which run should lie low: the lowest free slot is given first, and a
+    request whose prompt is read only now moves below those that still wait.
     """
 
     def __init__(self, limit: int, beams: int) -> None:
@@ -25,7 +26,7 @@ class Slots:
         self.positions = np.zeros(limit * beams, np.int64)
         """By row: the column that its next token goes to. Of a row that keeps nothing: 0, where nothing is lost."""
         self.filling: list[int] = []
-        """Those that read their prompt, the oldest first."""
+        """Those whose prompt is not read to its end, the oldest first."""
         self.running = np.zeros(0, np.int64)
         """Those that are decoded, ascending."""
         self.taken = 0
@@ -46,6 +47,21 @@ class Slots:
         self.filling.append(slot)
         self.taken += 1
         return slot
+
+    def settle(self, slots: list[int]) -> list[int]:
+        """Give the requests in these slots, of whose prompts nothing is read yet, the lowest slots that hold nothing.
+
+        Those that waited in them get these in return. Returns the new slots, in the order of the old ones.
+        """
+        empty = sorted({*self._list_free(), *(slot for slot in self.filling if not self.positions[slot * self.beams])})
+        lowest = empty[: len(slots)]
+        displaced = [slot for slot in lowest if slot not in slots]
+        vacated = [slot for slot in slots if slot not in lowest]
+        exchanged = dict(zip(vacated, displaced, strict=True)) | dict(zip(displaced, vacated, strict=True))
+        for slot, other in zip(vacated, displaced, strict=True):
+            self.requests[slot], self.requests[other] = self.requests[other], self.requests[slot]
+        self.filling = [exchanged.get(slot, slot) for slot in self.filling]
+        return [exchanged.get(slot, slot) for slot in slots]
 
     def run(self, slots: list[int]) -> None:
         """Mark slots whose prompts are read as running."""
@@ -75,6 +91,9 @@ class Slots:
         """Return all slots that are not free."""
         return [slot for slot, request in enumerate(self.requests) if request is not None]
 
+    def _list_free(self) -> list[int]:
+        return [slot for slot, request in enumerate(self.requests) if request is None]
+
     def moves(self) -> Iterator[tuple[int, int]]:
         """Yield (source, target) for running slots that should move to lower free slots, the highest first.
 
@@ -97,6 +116,12 @@ class Slots:
 
 
 def step_up(count: int) -> int:
-    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, ...: few sizes for a runtime to compile, and none much too large."""
+    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, 20, ... 32, 40, ... 64, 72, ... 128, 144, ...
+
+    Few sizes for a runtime to compile; and the larger a step, whose time grows with its rows, the fewer of them compute
+    nothing: a fifth at most of more than 16, a ninth of more than 64.
+    """
     power = 1 << max(0, count - 1).bit_length()
-    return power * 3 // 4 if power >= 4 and count <= power * 3 // 4 else power
+    parts = 4 if power <= 16 else 8 if power <= 64 else 16
+    step = max(1, power // parts)
+    return -(-count // step) * step

@@ -78,6 +78,16 @@ def test_an_ended_answer_leaves_its_slot_to_the_next(world):
         assert engine.statistics().decode.steps > 1.3 * statistics.decode.steps
 
 
+def test_a_step_has_few_rows_for_sequences_whose_prompts_wait_to_be_read(world):
+    """A call reads one prompt, so that about as many run as an answer has tokens, and the other slots wait."""
+    made = world([Prompt(tokens=np.array([5, *map(int, np.base_repr(512 + n, 2))])) for n in range(200)])
+    with made.engine(batch=32, prefill_tokens=11) as engine:
+        assert made.answered(engine).answers == made.compute_outputs()
+        decode = engine.statistics().decode
+    assert decode.useful_tokens / decode.steps < 12
+    assert decode.computed_tokens < 1.35 * decode.useful_tokens
+
+
 def test_samples_are_taken_while_others_run_and_each_goes_to_its_own_reply(world, kept):
     made = world(24)
     replies = [kept(1) for _ in made.prompts]
