@@ -66,6 +66,17 @@ def test_a_number_that_is_not_available_again_is_not_chosen(caplog):
     assert "2 instances were not available again" in caplog.text
 
 
+def test_where_none_is_available_again_one_is_left_to_choose():
+    found = [100.0, 110.0]
+
+    def rate_of(count):
+        if not found:
+            raise ProcessEndedError("killed", "out of memory")
+        return found.pop(0)
+
+    assert try_numbers(rate_of, 2) == {2: 110.0}
+
+
 @pytest.mark.parametrize("error", [UsageError("8 GB are not enough."), ProcessEndedError("killed", "out of memory")])
 def test_a_number_that_is_not_available_ends_the_search_with_what_was_found(error, caplog):
     assert tried({1: 10.0, 2: 19.0, 4: error}) == {1: 10.0, 2: 19.0}
