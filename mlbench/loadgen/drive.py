@@ -156,15 +156,19 @@ def _log_settings(folder: Path) -> mlperf_loadgen.LogSettings:
 
 @contextmanager
 def _quiet_interpreter() -> Iterator[None]:
-    """Keep Python from adding pauses while LoadGen measures."""
+    """Keep Python from adding pauses while LoadGen measures; a heap that its owner has frozen stays so afterwards."""
     interval_s = sys.getswitchinterval()
+    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.collect()
-    gc.freeze()
+    if not was_frozen:
+        gc.freeze()
     gc.disable()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         yield
     finally:
         sys.setswitchinterval(interval_s)
-        gc.enable()
-        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+        if not was_frozen:
+            gc.unfreeze()

@@ -1,5 +1,7 @@
 """Real LoadGen, tiny engines."""
 
+import gc
+
 import numpy as np
 import pytest
 from driven_engines import Doubles, run
@@ -50,3 +52,19 @@ def test_the_seeds_of_the_round_are_in_force(tmp_path):
     assert values["effective_qsl_rng_seed"] == 3066443479025735752
     assert values["effective_sample_index_rng_seed"] == 10688027786191513374
     assert values["effective_schedule_rng_seed"] == 14962580496156340209
+
+
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["not frozen", "frozen"])
+def test_a_test_leaves_the_garbage_collector_as_its_caller_had_it(tmp_path, is_frozen):
+    """Tests and users freeze what they keep: thawed, every later collection walks through all of it."""
+    kept = gc.get_freeze_count() > 0
+    gc.freeze() if is_frozen else gc.unfreeze()
+    gc.disable()
+    try:
+        run(Doubles(), tmp_path)
+        assert (gc.get_freeze_count() > 0) is is_frozen
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+        if kept:
+            gc.freeze()
