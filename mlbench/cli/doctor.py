@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.output import echo_line, echo_wrapped
+from mlbench.processor import usable_threads
 
 if TYPE_CHECKING:
     from mlbench.discovery import Plugins
@@ -45,7 +46,9 @@ def command() -> None:
 def describe_machine(environment: Environment) -> Iterator[str]:
     """Yield lines that describe the machine."""
     cpu, allowance = environment.cpu, environment.allowance
-    yield f"processor   {cpu.model}, {cpu.cores or '?'} cores, {allowance.threads} of {cpu.threads} threads usable"
+    quota = "" if allowance.cpu_quota is None else f", by a quota of {allowance.cpu_quota:g} processors"
+    threads = f"{usable_threads()} of {cpu.threads} threads usable{quota}"
+    yield f"processor   {cpu.model}, {cpu.cores or '?'} cores, {threads}"
     yield f"            {' '.join(cpu.flags) or 'no known vector instructions'}"
     if cpu.is_virtual:
         yield "            a virtual machine: neighbours may share its cores"

@@ -8,6 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from mlbench.processor import usable_threads
+
 SYSTEM = Path("/sys/devices/system/cpu")
 """Linux's description of the processors."""
 
@@ -24,16 +26,17 @@ class Core(NamedTuple):
 
 
 def physical_cores() -> list[Core]:
-    """Return the cores that this process may use, those of a node together.
+    """Return the cores that this process may use, those of a node together; of a quota, only as many as it allows.
 
     A processor that Linux does not describe counts as a core of its own, on node 0.
     """
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     places = sorted((_node(number), _siblings(number), number) for number in allowed)
-    return sorted(
+    cores = sorted(
         Core(node, tuple(number for *_, number in together))
         for (node, _), together in groupby(places, key=lambda place: place[:2])
     )
+    return cores[: usable_threads()]
 
 
 def core_groups(cores: Sequence[Core], count: int) -> list[Sequence[Core]]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mlbench.processor import text_of
 from mlbench.records.accelerators import Accelerator
-from mlbench.records.cpu import text_of
 
 _TOPOLOGY = "sys/class/kfd/kfd/topology/nodes"
 """A folder for each processor that ROCm reaches, GPUs among them."""

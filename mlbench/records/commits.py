@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from mlbench.documents import parse_json
 from mlbench.installed import Distribution, find_installed, version_of
-from mlbench.records.cpu import text_of
+from mlbench.processor import text_of
 
 _GROUP = "mlbench"
 """Group of plugins' entry points; a vendor's backend is the product that is measured."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlbench.processor import flags_of
+from mlbench.processor import flags_of, text_of
 from mlbench.records.stored import Stored
 
 FLAGS = (
@@ -56,14 +56,6 @@ def observe_cpu(root: Path) -> Cpu:
         governor=text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         turbo=_turbo(root / "sys/devices/system/cpu"),
     )
-
-
-def text_of(file: Path) -> str:
-    """Return a file's text, stripped; empty when it cannot be read."""
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except (OSError, ValueError):  # of a path with a NUL
-        return ""
 
 
 def _processors(cpuinfo: str) -> list[Mapping[str, str]]:

@@ -10,16 +10,17 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field
 
 from mlbench.installed import versions_of
+from mlbench.processor import control_groups, cpu_quota, text_of
 from mlbench.records.accelerators import Accelerator, device_files, observe_nvidia_gpus
 from mlbench.records.amd_gpus import observe_amd_gpus
 from mlbench.records.commits import observe_commits, observe_plugins
-from mlbench.records.cpu import Cpu, observe_cpu, text_of
+from mlbench.records.cpu import Cpu, observe_cpu
 from mlbench.records.stored import Count, Stored
 
 LIBRARIES = (
@@ -72,9 +73,10 @@ class Environment(Stored):
 
     @property
     def processor(self) -> str:
-        """The processor with its usable threads: ``AMD EPYC 9374F, 8 threads``."""
-        threads = self.allowance.threads
-        return self.cpu.model if threads is None else f"{self.cpu.model}, {threads} threads"
+        """The processor with the threads that may be used, and a quota: ``AMD EPYC 9374F, 8 threads, quota 2``."""
+        threads, quota = self.allowance.threads, self.allowance.cpu_quota
+        named = self.cpu.model if threads is None else f"{self.cpu.model}, {threads} threads"
+        return named if quota is None else f"{named}, quota {quota:g}"
 
     def with_libraries(self, versions: Mapping[str, str]) -> Environment:
         """Return it with the versions of more libraries: a backend names those that it runs on (`Probe.versions`)."""
@@ -126,33 +128,14 @@ def _load_average(root: Path) -> float | None:
 
 
 def _allowance(root: Path) -> Allowance:
-    groups = list(_control_groups(root))
-    quotas = [quota for group in groups if (quota := _cpu_quota(group)) is not None]
-    memories = [limit for group in groups if (limit := _memory_limit(group)) is not None]
+    memories = [limit for group in control_groups(root) if (limit := _memory_limit(group)) is not None]
     return Allowance(
         threads=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        cpu_quota=min(quotas, default=None),
+        cpu_quota=cpu_quota(root),
         memory_bytes=min(memories, default=None),
         container=_container(root),
         image=_image(root),
     )
-
-
-def _control_groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's control groups, innermost first: each one's limit applies."""
-    mounted = root / "sys/fs/cgroup"
-    yield from (mounted / "cpu", mounted / "memory")  # version 1
-    found = re.search(r"^0::(/.*)$", text_of(root / "proc/self/cgroup"), re.MULTILINE)
-    place = Path(found[1]) if found else Path("/")
-    yield from (mounted / each.relative_to("/") for each in (place, *place.parents))
-
-
-def _cpu_quota(group: Path) -> float | None:
-    quota, _, period = text_of(group / "cpu.max").partition(" ")
-    if not quota:
-        quota, period = text_of(group / "cpu.cfs_quota_us"), text_of(group / "cpu.cfs_period_us")
-    is_limited = quota.isdigit() and period.isdigit()  # else "max", or -1
-    return int(quota) / int(period) if is_limited else None
 
 
 def _memory_limit(group: Path) -> int | None:

@@ -54,10 +54,9 @@ def settings_as_text(settings: Mapping[str, SettingRecord]) -> str:
 
 
 def _hardware(record: RunRecord) -> str:
-    environment, allowance = record.environment, record.environment.allowance
+    environment = record.environment
     devices = ", ".join(accelerator.name for accelerator in environment.accelerators) or "no accelerator"
-    quota = "" if allowance.cpu_quota is None else f", quota {allowance.cpu_quota:g}"
-    return f"{environment.processor}{quota}, {devices} ({environment.machine})"
+    return f"{environment.processor}, {devices} ({environment.machine})"
 
 
 def _clocks(record: RunRecord) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.records.cpu import text_of
+from mlbench.processor import text_of
 
 _SECTOR_BYTES = 512
 """The unit of /sys/block/*/size, whatever the disk's own sectors are."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from mlbench.documents import read_json
 from mlbench.errors import DataError, MlbenchError
 from mlbench.execution.isolation import ChildFunction, Failure, ProcessLimits, call_isolated
 from mlbench.folders import cache_folder, make_cache_folder
+from mlbench.processor import usable_threads
 from mlbench.records.environment import Environment
 from mlbench.records.stored import Stored
 from mlbench.records.whole_file import write_whole
@@ -106,7 +106,7 @@ def measure_ceilings(
     file = make_cache_folder(_CACHE) / ceilings_file(environment).name
     log = file.with_suffix(".log")
     memory_bytes = environment.allowance.memory_bytes or environment.memory_bytes or 2**33
-    threads = environment.allowance.threads or os.cpu_count() or 1
+    threads = usable_threads()
     found = call_isolated(
         ChildFunction("mlbench.roofline.probe:measure_devices", MeasuredDevices),
         ProbeRequest(threads=threads),

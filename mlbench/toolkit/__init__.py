@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlbench.execution.engine_choice import graph_engine
     from mlbench.execution.side_process import SideProcess
     from mlbench.execution.tracing import tracing_versions
-    from mlbench.processor import flags_of, machine_flags
+    from mlbench.processor import flags_of, machine_flags, usable_threads
     from mlbench.rules.targets import share_targets
     from mlbench.toolkit.async_generation_engine import AsyncGenerationEngine
     from mlbench.toolkit.awaited_reply import AwaitedReply
@@ -107,6 +107,7 @@ __all__ = [
     "share_targets",
     "tracing_versions",
     "unpack",
+    "usable_threads",
     "verify_file",
     "write_mini",
     "write_output_reference",
@@ -123,7 +124,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.execution.engine_choice": ("graph_engine",),
     "mlbench.execution.side_process": ("SideProcess",),
     "mlbench.execution.tracing": ("tracing_versions",),
-    "mlbench.processor": ("flags_of", "machine_flags"),
+    "mlbench.processor": ("flags_of", "machine_flags", "usable_threads"),
     "mlbench.rules.targets": ("share_targets",),
     "mlbench.toolkit.async_generation_engine": ("AsyncGenerationEngine",),
     "mlbench.toolkit.awaited_reply": ("AwaitedReply",),

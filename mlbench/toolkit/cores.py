@@ -6,5 +6,5 @@ from mlbench.execution.cores import physical_cores
 
 
 def cores_each(workers: int) -> int:
-    """Return each worker's part of the physical cores that this process may use, 1 at least."""
+    """Return each worker's part of the physical cores that this process may use, by its quota too; 1 at least."""
     return max(1, len(physical_cores()) // workers)

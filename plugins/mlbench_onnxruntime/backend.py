@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Probe, RuntimeFacts, UsageError
-from mlbench.toolkit import cores_each, find_versions, first_line
+from mlbench.toolkit import cores_each, find_versions, first_line, usable_threads
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
 from mlbench_onnxruntime.providers import CPU, CUDA, INDEXED, TENSORRT, Place, usable_place, usable_provider
@@ -184,10 +184,10 @@ def _default_threads() -> int:
     """Return how many threads a session has where none is set: 0, ONNX Runtime's own choice, on a whole machine.
 
     It counts the machine's cores and binds a thread to each, whichever of them this process may use: under ``taskset``
-    its threads would run on the cores of others. A number that is given binds none.
+    its threads would run on the cores of others, and under a quota all would be stopped early in each period. A number
+    that is given binds none.
     """
-    is_whole = not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) == os.cpu_count()
-    return 0 if is_whole else cores_each(1)
+    return 0 if usable_threads() == os.cpu_count() else cores_each(1)
 
 
 def _further_options(place: Place, graph: Graph, path: Path) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Machines as files say they are."""
 
 import os
+from functools import partial
 
 import pytest
 
@@ -24,6 +25,15 @@ def machine(tmp_path, monkeypatch):
     return machine
 
 
+@pytest.fixture
+def quota_file(tmp_path, monkeypatch):
+    """Return the file that holds the quota of this process's control group."""
+    root = tmp_path / "root"
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    monkeypatch.setattr(cores, "usable_threads", partial(cores.usable_threads, root))
+    return root / "sys/fs/cgroup/cpu.max"
+
+
 def test_two_threads_of_a_core_are_one_core(machine):
     machine(("0,2", 0), ("1,3", 0), ("0,2", 0), ("1,3", 0))
     assert physical_cores() == [Core(0, (0, 2)), Core(0, (1, 3))]
@@ -38,6 +48,13 @@ def test_of_a_core_only_the_threads_count_that_the_process_may_use(machine, monk
     machine(("0,2", 0), ("1,3", 0), ("0,2", 0), ("1,3", 0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 3})
     assert physical_cores() == [Core(0, (0,)), Core(0, (1, 3))]
+
+
+@pytest.mark.parametrize(("quota", "count"), [("50000", 1), ("150000", 2), ("300000", 3), ("900000", 4), ("max", 4)])
+def test_of_a_quota_there_are_as_many_cores_as_it_can_keep_busy(machine, quota_file, quota, count):
+    machine(("0", 0), ("1", 0), ("2", 0), ("3", 0))
+    quota_file.write_text(f"{quota} 100000\n")
+    assert len(physical_cores()) == count
 
 
 def on_nodes(*sizes):

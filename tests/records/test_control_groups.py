@@ -35,6 +35,21 @@ def test_the_smallest_quota_of_nested_groups_binds(allowance, outer, inner):
     assert allowance(**{"jobs/cpu.max": f"{outer}\n", "jobs/one/cpu.max": f"{inner}\n"}).cpu_quota == 1
 
 
+@pytest.mark.parametrize(
+    "folder",
+    ["cpu,cpuacct/jobs/one", "cpu,cpuacct/jobs", "cpu/jobs/one", "cpu,cpuacct", "cpu"],
+    ids=["its group", "the one around it", "by a link's name", "seen as the top", "seen as the top, by a link's name"],
+)
+def test_version_1_has_a_folder_for_each_controller(tmp_path, folder):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("5:memory:/jobs/one\n4:cpu,cpuacct:/jobs/one\n1:name=systemd:/\n")
+    group = tmp_path / "sys/fs/cgroup" / folder
+    group.mkdir(parents=True)
+    (group / "cpu.cfs_quota_us").write_text("50000\n")
+    (group / "cpu.cfs_period_us").write_text("100000\n")
+    assert observe_environment(tmp_path).allowance.cpu_quota == 0.5
+
+
 def test_a_group_without_a_limit_takes_none_away(allowance):
     found = allowance(**{"jobs/memory.max": "max\n", "jobs/one/memory.max": "1073741824\n", "jobs/cpu.max": "max 1\n"})
     assert (found.memory_bytes, found.cpu_quota) == (2**30, None)

@@ -5,7 +5,6 @@ Source: MLPerf Inference v4.1, language/mixtral-8x7b/evaluate_mbxp.py, and mxeva
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench.toolkit import Sandbox
+from mlbench.toolkit import Sandbox, usable_threads
 from mlbench_mixtral_8x7b.mbxp_languages import LANGUAGES, PASSED, Interpreters
 
 
@@ -103,7 +102,7 @@ def score_mbxp(samples: Sequence[MbxpSample], sandbox: Sandbox, *, workers: int 
     programs = _programs()
     with (
         sandbox.showing(programs.values()) as opened,
-        ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool,
+        ThreadPoolExecutor(workers or usable_threads()) as pool,
     ):
         interpreters = Interpreters(sandbox=opened, programs=programs)
         languages = list(dict.fromkeys(sample.language for sample in samples))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mlbench import DataError, Dataset
-from mlbench.toolkit import read_image, read_text
+from mlbench.toolkit import read_image, read_text, usable_threads
 
 PERFORMANCE_COUNT = 1024
 """Source: MLPerf Inference v4.1, mlperf.conf: resnet50.*.performance_sample_count_override."""
@@ -72,7 +72,7 @@ class PreparedImages(Dataset):
         def fill(place: int) -> None:
             block[place] = self._image(indices[place])
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with ThreadPoolExecutor(usable_threads()) as threads:
             list(threads.map(fill, range(len(indices))))  # raises what a thread raised
         self._loaded.update(zip(indices, block, strict=True))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlbench import DataError, Dataset
-from mlbench.toolkit import DATA_BYTES, read_bytes, read_image, read_json, read_text
+from mlbench.toolkit import DATA_BYTES, read_bytes, read_image, read_json, read_text, usable_threads
 from mlbench_retinanet.preprocessing import prepare
 from mlbench_retinanet.program import PreparedImage
 
@@ -72,7 +72,7 @@ class PreparedImages(Dataset):
         def fill(place: int) -> None:
             block[place] = self._image(indices[place])
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with ThreadPoolExecutor(usable_threads()) as threads:
             list(threads.map(fill, range(len(indices))))  # raises what a thread raised
         self._loaded.update({index: PreparedImage(index, image) for index, image in zip(indices, block, strict=True)})
 
