@@ -127,6 +127,7 @@ ALWAYS = {
     "folders",
     "installed",
     "load_progress",
+    "nvidia_smi",
     "preload",
     "processor",
     "runtime_facts",

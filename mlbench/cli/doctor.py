@@ -55,7 +55,10 @@ def describe_machine(environment: Environment) -> Iterator[str]:
     yield f"memory      {(environment.memory_bytes or 0) / 2**30:.1f} GiB"
     for accelerator in environment.accelerators:
         yield f"accelerator {accelerator.name}, driver {accelerator.driver}"
-    if not environment.accelerators:
+    if environment.accelerator_problem:
+        known = "not all may be known" if environment.accelerators else "unknown"
+        yield f"accelerator {known}: {environment.accelerator_problem}"
+    elif not environment.accelerators:
         yield "accelerator none found"
     yield f"system      {environment.os}, kernel {environment.kernel}, {environment.python}"
     yield f"libraries   {', '.join(f'{name} {version}' for name, version in environment.libraries.items())}"

@@ -45,6 +45,8 @@ def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
         write_whole(output, f"{text}\n")
     else:
         echo_json(text)
+    if environment.accelerator_problem:
+        echo_line(f"Accelerators may be missing: {environment.accelerator_problem}.", to_stderr=True)
     missing = empty_fields(fields)
     if missing:
         echo_line(f"{len(missing)} fields are for you to fill: {', '.join(missing)}.", to_stderr=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +17,11 @@ from pathlib import Path
 from mlbench.errors import UsageError
 from mlbench.execution.cores import Core, parse_processors, parts_of
 from mlbench.folders import visible_devices
+from mlbench.nvidia_smi import NVIDIA_SMI, ToolAnswer, ask_nvidia_smi
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Linux's description of the devices on PCI buses, a folder each."""
 
-_TIMEOUT_S = 10
 _NAME = re.compile(r"\d{1,4}|(GPU|MIG)-[\w/-]+", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _LISTED = re.compile(r"\(UUID: ((?:GPU|MIG)-[\w/-]+)\)", re.ASCII)
@@ -164,16 +163,11 @@ def _linux_address(address: str) -> str:
 
 
 def _ask(*arguments: str) -> Sequence[str]:
-    command = shutil.which("nvidia-smi")
-    return _answer(command, *arguments) if command else ()
+    return _answer(shutil.which(NVIDIA_SMI), *arguments)
 
 
 @cache
-def _answer(command: str, *arguments: str) -> Sequence[str]:
+def _answer(command: str | None, *arguments: str) -> Sequence[str]:
     """Return what a tool prints; asked once, since each run of a suite wants to know, and it takes about a second."""
-    try:
-        return subprocess.run(
-            [command, *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
-        ).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return ()
+    answer = ask_nvidia_smi(*arguments) if command else ToolAnswer()
+    return () if answer.problem else answer.lines

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import math
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mlbench.nvidia_smi import ask_nvidia_smi
+from mlbench.processor import text_of
 from mlbench.records.stored import Stored
 
-_FIELDS = "name,memory.total,driver_version,power.limit,clocks.max.sm,ecc.mode.current,mig.mode.current"
-_TIMEOUT_S = 10
+_FIELDS = (
+    *("name", "memory.total", "driver_version", "power.limit", "clocks.max.sm"),
+    *("ecc.mode.current", "mig.mode.current"),
+)
+_UNKNOWN_FIELD = re.compile(r'Field "([\w.]+)" is not a valid field')
+_NO_DEVICES = "No devices were found"
+_UNKNOWN = "[N/A]"
+_VERSION = re.compile(r"\d+(\.\d+)+|\[[^\]]*\]")
+"""A driver's version, or a cell without a value."""
+
 _DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dri/renderD*", "accel/accel*", "davinci[0-9]*")
 """NVIDIA, AMD, any graphics or compute driver of Linux, Linux's own accelerator class, Huawei."""
 
@@ -27,21 +38,23 @@ class Accelerator(Stored):
     """Whether it is partitioned, or a partition (AMD)."""
 
 
-def observe_nvidia_gpus() -> list[Accelerator]:
-    """Ask nvidia-smi; empty if there is none, or it does not answer in time."""
-    if not (command := shutil.which("nvidia-smi")):
-        return []
-    try:
-        answer = subprocess.run(
-            [command, f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [_accelerator(line) for line in answer.splitlines() if line.count(",") == _FIELDS.count(",")]
+def observe_nvidia_gpus(root: Path) -> tuple[list[Accelerator], str]:
+    """Return the GPUs that nvidia-smi describes, else those that the driver's files name; and why it does not answer.
+
+    A field that an old nvidia-smi does not know is left out. The reason is empty where nothing went wrong.
+    """
+    fields = list(_FIELDS)
+    answer = ask_nvidia_smi(*_query(fields))
+    while (unknown := _UNKNOWN_FIELD.search("\n".join([*answer.lines, answer.problem]))) and unknown[1] in fields:
+        fields.remove(unknown[1])
+        answer = ask_nvidia_smi(*_query(fields))
+    rows = [row for line in answer.lines if (row := _row(line, fields))]
+    problem = answer.problem
+    if answer.lines and not rows and not problem:
+        problem = f"nvidia-smi: {answer.lines[0]}"
+    if _NO_DEVICES in problem:
+        return [], ""
+    return [_accelerator(row) for row in rows] or _listed_by_driver(root / "proc/driver/nvidia"), problem
 
 
 def device_files(root: Path) -> list[str]:
@@ -50,25 +63,46 @@ def device_files(root: Path) -> list[str]:
     return sorted(f"/{path.relative_to(root)}" for path in found)
 
 
-def _accelerator(line: str) -> Accelerator:
-    name, memory_mib, driver, power_w, clock_mhz, ecc, mig = (cell.strip() for cell in line.split(","))
-    memory = _number(memory_mib)
+def _query(fields: Sequence[str]) -> tuple[str, str]:
+    return f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"
+
+
+def _row(line: str, fields: Sequence[str]) -> Mapping[str, str]:
+    """Return the cells of a line by field; empty where it describes no GPU, as a warning does not."""
+    cells = [cell.strip() for cell in line.rsplit(",", len(fields) - 1)]
+    row = dict(zip(fields, cells, strict=False))
+    return row if len(cells) == len(fields) and _VERSION.fullmatch(row.get("driver_version", _UNKNOWN)) else {}
+
+
+def _accelerator(row: Mapping[str, str]) -> Accelerator:
+    memory_mib = _number(row.get("memory.total", ""))
     return Accelerator(
-        name=name,
-        memory_bytes=None if memory is None else int(memory) * 2**20,
-        driver=driver,
-        power_limit_w=_number(power_w),
-        max_clock_mhz=_number(clock_mhz),
-        ecc=_switch(ecc),
-        mig=_switch(mig),
+        name=row["name"],
+        memory_bytes=None if memory_mib is None else int(memory_mib) * 2**20,
+        driver=row.get("driver_version", _UNKNOWN),
+        power_limit_w=_number(row.get("power.limit", "")),
+        max_clock_mhz=_number(row.get("clocks.max.sm", "")),
+        ecc=_switch(row.get("ecc.mode.current", "")),
+        mig=_switch(row.get("mig.mode.current", "")),
     )
+
+
+def _listed_by_driver(folder: Path) -> list[Accelerator]:
+    """Return the GPUs that the kernel's driver lists, which needs no tool; of them it says the model alone."""
+    version = re.search(r"Module.*?\s(\d+(?:\.\d+)+)\s", text_of(folder / "version"))
+    described = [text_of(file) for file in sorted(folder.glob("gpus/*/information"))]
+    models = [found[1] for text in described if (found := re.search(r"^Model:\s*(\S.*)$", text, re.MULTILINE))]
+    unknown = dict.fromkeys(("memory_bytes", "power_limit_w", "max_clock_mhz", "ecc", "mig"))
+    driver = version[1] if version else _UNKNOWN
+    return [Accelerator.model_validate({"name": name, "driver": driver, **unknown}) for name in models]
 
 
 def _number(cell: str) -> float | None:
     try:
-        return float(cell)
+        found = float(cell)
     except ValueError:  # [N/A]
         return None
+    return found if math.isfinite(found) else None
 
 
 def _switch(cell: str) -> bool | None:

@@ -58,6 +58,8 @@ class Environment(Stored):
     memory_bytes: int | None
     allowance: Allowance
     accelerators: list[Accelerator]
+    accelerator_problem: str = ""
+    """Why more accelerators may be there than these: a driver's tool that fails; empty where none does."""
     devices: list[str]
     """Device files of accelerators, with or without a working driver."""
     os: str
@@ -86,13 +88,15 @@ class Environment(Stored):
 def observe_environment(root: Path = Path("/")) -> Environment:
     """Observe the machine; ``root`` is where /proc, /sys, /dev and /etc are."""
     cpu, memory_bytes = observe_cpu(root), _memory_bytes(root)
-    accelerators = [*observe_nvidia_gpus(), *observe_amd_gpus(root)]
+    nvidia_gpus, problem = observe_nvidia_gpus(root)
+    accelerators = [*nvidia_gpus, *observe_amd_gpus(root)]
     return Environment(
         machine=_machine(cpu, memory_bytes, accelerators),
         cpu=cpu,
         memory_bytes=memory_bytes,
         allowance=_allowance(root),
         accelerators=accelerators,
+        accelerator_problem=problem,
         devices=device_files(root),
         os=_os_name(root),
         kernel=f"{platform.system()} {platform.release()}",

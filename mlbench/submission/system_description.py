@@ -129,7 +129,8 @@ def _network_fields(hardware: HostHardware) -> Mapping[str, str]:
 def _accelerator_fields(environment: Environment) -> Mapping[str, str]:
     accelerators = environment.accelerators
     if not accelerators:  # a device without a driver that answers is for a person to describe
-        return {} if environment.devices else {"accelerators_per_node": "0", **dict.fromkeys(_OF_ACCELERATORS, NONE)}
+        is_unknown = environment.devices or environment.accelerator_problem
+        return {} if is_unknown else {"accelerators_per_node": "0", **dict.fromkeys(_OF_ACCELERATORS, NONE)}
     memories = [f"{each.memory_bytes / 2**30:.0f} GiB" for each in accelerators if each.memory_bytes]
     clocks = {f"{each.max_clock_mhz:g} MHz" for each in accelerators if each.max_clock_mhz}
     return {

@@ -251,6 +251,19 @@ def test_a_backend_that_fails_a_check_fails_the_command(mlbench, monkeypatch, pa
     assert [each["passed"] for each in json.loads(done.stdout)] == list(passes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"accelerator_problem": "nvidia-smi: version mismatch"}, "accelerator unknown: nvidia-smi: version mismatch"),
+        ({}, "accelerator none found"),
+    ],
+)
+def test_the_doctor_tells_no_accelerator_from_one_whose_driver_fails(environment, changes, line):
+    from mlbench.cli.doctor import describe_machine
+
+    assert line in describe_machine(environment.model_copy(update={"accelerators": [], **changes}))
+
+
 @pytest.mark.parametrize("spread", [1.01, 136.795])
 def test_the_doctor_prints_no_spread_that_means_nothing(spread):
     from mlbench.cli.doctor import describe_noise

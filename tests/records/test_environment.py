@@ -232,6 +232,60 @@ def test_a_driver_that_does_not_answer_leaves_the_device_files_to_speak(machine,
     assert environment.devices == ["/dev/dri/renderD128", "/dev/kfd", "/dev/nvidia0"]
 
 
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", "version mismatch"),
+        ("echo 'no such library' >&2; exit 127", "no such library"),
+        ("echo 'NVIDIA-SMI has failed'", "NVIDIA-SMI has failed"),
+        ("kill -9 $$", "signal 9"),
+        ("/bin/sleep 1000", "did not answer within 0.2 s"),
+    ],
+)
+def test_of_a_driver_whose_tool_fails_the_reason_is_kept_with_the_gpus_that_its_files_name(
+    machine, nvidia_smi, monkeypatch, script, problem
+):
+    monkeypatch.setattr("mlbench.nvidia_smi._TIMEOUT_S", 0.2)
+    nvidia_smi(script)
+    environment = machine(
+        {
+            "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n",
+            "proc/driver/nvidia/gpus/0000:65:00.0/information": "Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   40\n",
+        }
+    )
+    assert problem in environment.accelerator_problem
+    (gpu,) = environment.accelerators
+    assert (gpu.name, gpu.driver, gpu.memory_bytes, gpu.mig) == ("NVIDIA A100-SXM4-40GB", "535.104.05", None, None)
+
+
+def test_a_field_that_an_old_tool_does_not_know_costs_that_field_alone(machine, nvidia_smi):
+    nvidia_smi(
+        'case "$1" in\n'
+        """*mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;;\n"""
+        "*) echo 'Tesla V100-SXM2-16GB, 16160, 418.67, 300.00, 1530, Enabled';;\nesac"
+    )
+    environment = machine({})
+    (gpu,) = environment.accelerators
+    assert (gpu.name, gpu.memory_bytes, gpu.ecc, gpu.mig) == ("Tesla V100-SXM2-16GB", 16160 * 2**20, True, None)
+    assert environment.accelerator_problem == ""
+
+
+def test_a_gpu_that_fell_off_the_bus_leaves_the_others_and_a_reason(machine, nvidia_smi):
+    nvidia_smi(
+        "echo 'NVIDIA H200, 143771, 570.86.10, 700.00, 1980, Enabled, Disabled'\n"
+        "echo 'Unable to determine the device handle for GPU 0000:65:00.0: Unknown Error'; exit 15"
+    )
+    environment = machine({})
+    assert [gpu.name for gpu in environment.accelerators] == ["NVIDIA H200"]
+    assert "Unknown Error" in environment.accelerator_problem
+
+
+def test_a_tool_that_finds_no_device_is_no_problem(machine, nvidia_smi):
+    nvidia_smi("echo 'No devices were found'; exit 6")
+    environment = machine({})
+    assert (environment.accelerators, environment.accelerator_problem) == ([], "")
+
+
 def test_an_unreadable_machine_still_has_an_environment(machine):
     environment = machine({})
     assert environment.cpu.threads == 1

@@ -110,6 +110,12 @@ def test_of_a_device_that_no_driver_describes_nothing_is_claimed(machine):
     assert fields["accelerators_per_node"] == fields["accelerator_model_name"] == ""
 
 
+def test_where_the_driver_does_not_answer_no_number_of_accelerators_is_claimed(machine):
+    fields = describe(machine, accelerator_problem="nvidia-smi did not answer within 10 s")
+    assert fields["accelerators_per_node"] == fields["accelerator_model_name"] == ""
+    assert "accelerators_per_node" in empty_fields(fields)
+
+
 def test_a_machine_that_says_nothing_has_nothing_filled_in_that_it_did_not_say(tmp_path):
     fields = describe(tmp_path, memory_bytes=None)
     names = ("host_memory_capacity", "host_storage_capacity", "host_storage_type", "host_networking")

@@ -86,9 +86,10 @@ def _check_described(system: System, record: RunRecord) -> None:
 def _facts(environment: Environment) -> Mapping[str, str]:
     """Return the fields of a description that an environment tells."""
     accelerators = environment.accelerators
+    is_counted = accelerators or not environment.accelerator_problem
     return {
         "host_processor_model_name": environment.cpu.model,
-        "accelerators_per_node": str(len(accelerators)),
+        **({"accelerators_per_node": str(len(accelerators))} if is_counted else {}),
         **({"accelerator_model_name": ", ".join(sorted({each.name for each in accelerators}))} if accelerators else {}),
     }
 
