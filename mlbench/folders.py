@@ -9,6 +9,8 @@ from pathlib import Path
 
 from mlbench.errors import UsageError
 
+NO_PLUGINS = "MLBENCH_NO_PLUGINS"
+
 
 def cache_folder() -> Path:
     """Return the folder for what can be made again (exported graphs, ...): $MLBENCH_CACHE or the user's cache."""
@@ -48,6 +50,11 @@ def folder_variables() -> Mapping[str, str]:
         "MLBENCH_SETTINGS": system_settings_file(),
     }
     return {name: str(path.absolute()) for name, path in found.items()}
+
+
+def is_without_plugins() -> bool:
+    """Return whether plugins from outside stay unloaded: $MLBENCH_NO_PLUGINS is set, and neither empty nor 0."""
+    return os.environ.get(NO_PLUGINS, "0") not in ("", "0")
 
 
 def hub_token() -> str | None:

@@ -1,3 +1,4 @@
-"""The version of mlbench."""
+"""The version of mlbench, and the distribution that it comes in."""
 
+DISTRIBUTION = "mlbench-inference"
 __version__ = "0.1.0"

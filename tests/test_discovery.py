@@ -1,16 +1,19 @@
 import importlib
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from click.testing import CliRunner
 
 from mlbench import PluginError
 from mlbench.cli import main
-from mlbench.discovery import Plugins, guard, plugins
+from mlbench.discovery import Plugins, guard, import_notes, plugins
+from mlbench.folders import is_without_plugins
 from mlbench.installed import find_installed
 
 RIGHT = """
@@ -427,3 +430,62 @@ def test_two_plugins_under_one_name_are_a_row_and_neither_is_used(install):
     assert "two plugins bring 'quick': fast and quick" in broken_rows(plugins)["quick"].reason
     with pytest.raises(PluginError, match="uninstall one"):
         plugins.backend("quick")
+
+
+def run_with(tmp_path, *words, **environment):
+    """Run the real command where plugins of `install` are; it keeps its cache there, too."""
+    named = {"PYTHONPATH": str(tmp_path), "MLBENCH_CACHE": str(tmp_path / "cache"), **environment}
+    command = [sys.executable, "-m", "mlbench", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | named, timeout=60)
+
+
+@pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), signal.SIGILL)"])
+def test_a_plugin_whose_import_ends_the_process_is_named_by_the_next_command_and_tried_again_when_it_has_changed(
+    install, tmp_path, end
+):
+    install("lethal", f"import os, signal\n{end}\n")
+    assert run_with(tmp_path, "list").returncode not in (0, 1)
+    after = run_with(tmp_path, "list")
+    assert after.returncode == 0
+    assert "lethal  broken: importing it ended process" in after.stdout
+    module = tmp_path / "lethal_plugin.py"
+    module.write_text(RIGHT)
+    os.utime(module, (time.time() + 10,) * 2)
+    assert "quick" in run_with(tmp_path, "list").stdout
+
+
+def test_a_plugin_that_another_process_is_importing_right_now_is_none_of_these(install, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    install("quick", RIGHT)
+    Plugins.discover()
+    assert list((tmp_path / "cache/importing").iterdir()) == []
+    (entry,) = (each for each in find_installed("mlbench") if each.name == "quick-plugin")
+    with import_notes.noted_import(entry.entry_points[0], entry.name):
+        (note,) = (tmp_path / "cache/importing").iterdir()
+        parent = note.with_suffix(f".{os.getppid()}")
+        note.rename(parent)
+        assert Plugins.discover().best_backend().name == "quick"
+        parent.rename(note)
+
+
+@pytest.mark.parametrize(("words", "variables"), [(["--no-plugins"], {}), ([], {"MLBENCH_NO_PLUGINS": "1"})])
+def test_without_plugins_only_those_of_mlbench_are_loaded(install, monkeypatch, words, variables):
+    install("quick", "raise SystemExit(3)")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(main, [*words, "list"])
+    assert "quick  broken: it is not loaded: --no-plugins, or MLBENCH_NO_PLUGINS (from quick-plugin)" in done.stdout
+    assert "onnxruntime" in done.stdout
+    assert not is_without_plugins() or variables
+
+
+@pytest.mark.parametrize("place", ["", "    "], ids=["at import", "in its probe"])
+def test_a_command_ends_although_a_plugin_left_a_thread_and_names_it(install, tmp_path, place):
+    start = "import threading; threading.Thread(target=threading.Event().wait).start()"
+    if place:
+        start = RIGHT.replace("        return Probe", f"        {start}\n        return Probe")
+    install("quick", start)
+    done = run_with(tmp_path, "list")
+    assert "left a thread running, which is not waited for." in done.stderr
+    assert "quick" in done.stderr
+    assert done.returncode == 0

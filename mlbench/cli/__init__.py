@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlbench.cli.examples import add_examples
-from mlbench.cli.output import echo_line, logging_to_stderr, spare_search_for_garbage
+from mlbench.cli.output import logging_to_stderr, spare_search_for_garbage
 from mlbench.cli.sections import COMMANDS, SECTIONS
+from mlbench.cli.streams import UNWRITABLE, complain, end_process, is_output_lost, prepare_streams
 from mlbench.errors import MlbenchError, describe_error, printable
+from mlbench.folders import NO_PLUGINS
 from mlbench.version import __version__
 
 if TYPE_CHECKING:
@@ -71,12 +73,20 @@ class _Commands(click.Group):
             raise click.UsageError(f"unknown command {args[0]!r}. {hint}", context) from None
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
-        """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage; `regress`, 3 suspected."""
+        """Run a command: exit 0 good, 1 the run or comparison failed, 2 wrong usage; `regress`, 3 suspected.
+
+        Without arguments it is the process's own command: it ends the process.
+        """
+        if args is None:
+            prepare_streams()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # a terminal's encoding may not be UTF-8
         with logging_to_stderr():
-            sys.exit(self._status_of(args, *more, **options))
+            status = self._status_of(args, *more, **options)
+        if status != UNWRITABLE and is_output_lost():
+            status = UNWRITABLE
+        (end_process if args is None else sys.exit)(status)
 
     def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:
@@ -84,23 +94,28 @@ class _Commands(click.Group):
             _check_words(given)
             status = super().main(given or ["--help"], *more, **{**options, "standalone_mode": False})
             return int(status) if isinstance(status, int) else 0
-        except click.ClickException as error:
-            echo_line(f"Error: {printable(error.format_message())}", to_stderr=True)
-            return error.exit_code
         except click.Abort:
-            echo_line("Interrupted.", to_stderr=True)
+            complain("Interrupted.")
             return 130
-        except MlbenchError as error:
-            echo_line(f"Error: {error}", to_stderr=True)
+        except (click.ClickException, MlbenchError) as error:
+            complain(
+                f"Error: {printable(error.format_message()) if isinstance(error, click.ClickException) else error}"
+            )
             return error.exit_code
         except Exception as error:
-            if self._foreign:
-                echo_line(f"Error: command {self._foreign} failed: {describe_error(error)}.", to_stderr=True)
-                return 1
-            if not isinstance(error, OSError) or error.filename is None:
-                raise
-            echo_line(f"Error: {os.fsdecode(error.filename)}: {error.strerror}.", to_stderr=True)
-            return 2
+            return self._status_after(error)
+
+    def _status_after(self, error: Exception) -> int:
+        """Say what an error means that is no user's; raise it if it is mlbench's own."""
+        if isinstance(error, OSError) and is_output_lost():
+            return UNWRITABLE
+        if self._foreign:
+            complain(f"Error: command {self._foreign} failed: {describe_error(error)}.")
+            return 1
+        if not isinstance(error, OSError) or error.filename is None:
+            raise error
+        complain(f"Error: {os.fsdecode(error.filename)}: {error.strerror}.")
+        return 2
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -118,8 +133,24 @@ def _plugin_commands() -> dict[str, click.Command]:
     return Plugins.discover_commands().commands
 
 
+def _load_no_plugins(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+    """Tell this process and those that it starts, until the command has ended."""
+    if is_given:
+        before = os.environ.get(NO_PLUGINS, "")
+        os.environ[NO_PLUGINS] = "1"
+        context.call_on_close(lambda: os.environ.update({NO_PLUGINS: before}))
+
+
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("-v", "--verbose", is_flag=True, help="Log what takes time, to standard error.")
+@click.option(
+    "--no-plugins",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_load_no_plugins,
+    help=f"Load no plugin but those that mlbench brings; also {NO_PLUGINS}=1.",
+)
 @click.version_option(__version__, prog_name="mlbench")
 def main(verbose: bool) -> None:
     """Measure AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend, under LoadGen."""

@@ -28,6 +28,9 @@ _LOOK_EVERY_S = 1.0
 _RECENT_SHARE = 0.01
 """What processes had done this share of the limit ago counts as what they had done at the call's beginning."""
 
+left_threads: dict[threading.Thread, str] = {}
+"""Threads that were left running by code of plugins, and would keep the process from ending, with whose they are."""
+
 _recent: dict[int, Silence] = {}
 """By process, the last look at what it and all below it had done: a look takes longer than most hooks."""
 
@@ -60,6 +63,17 @@ def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float 
                 raise
             reason = first_line(error) if isinstance(error, PluginError) else describe_error(error)
             raise PluginError(f"{name} raised {reason}" if name else reason) from None
+
+
+@contextmanager
+def noted_threads(owner: str) -> Iterator[None]:
+    """Note as an owner's the threads that are started meanwhile, and that Python would wait for at the end."""
+    before = set(threading.enumerate())
+    try:
+        yield
+    finally:
+        left = (each for each in threading.enumerate() if each not in before and not each.daemon)
+        left_threads.update(dict.fromkeys(left, owner))
 
 
 @contextmanager

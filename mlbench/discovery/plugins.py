@@ -15,10 +15,13 @@ import click
 import pluggy
 
 from mlbench.contracts import hookspecs
-from mlbench.discovery.guard import call_plugin
+from mlbench.discovery.guard import call_plugin, noted_threads
 from mlbench.discovery.hook_results import check_command, check_list, name_of
+from mlbench.discovery.import_notes import noted_import
 from mlbench.errors import PluginError, UsageError
+from mlbench.folders import is_without_plugins
 from mlbench.installed import UNNAMED, EntryPoint, find_installed
+from mlbench.version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from mlbench.contracts.backend import Backend, Probe
@@ -103,7 +106,12 @@ class Plugins:
             found += [(entry, installed.name) for entry in installed.entry_points if entry not in seen]
             seen.update(installed.entry_points)
         for entry, distribution in sorted(found, key=lambda each: each[0].name):
-            plugins._load(entry, distribution)
+            if distribution == DISTRIBUTION:
+                plugins._load(entry, distribution)
+            elif is_without_plugins():
+                plugins._add_broken(entry.name, distribution, "it is not loaded: --no-plugins, or MLBENCH_NO_PLUGINS")
+            else:
+                plugins._load_from_outside(entry, distribution)
         return plugins
 
     def backend(self, name: str) -> Backend:
@@ -175,6 +183,13 @@ class Plugins:
             except PluginError as error:
                 logger.warning("plugin %s did not take %s: %s", implementation.plugin_name, folder.name, error.message)
 
+    def _load_from_outside(self, entry: EntryPoint, distribution: str) -> None:
+        try:
+            with noted_import(entry, distribution), noted_threads(f"{entry.name} (from {distribution})"):
+                self._load(entry, distribution)
+        except PluginError as error:
+            self._add_broken(entry.name, distribution, error.message)
+
     def _load(self, entry: EntryPoint, distribution: str) -> None:
         name = f"{entry.name} ({distribution})"
         self._sources[name] = (entry.name, distribution)
@@ -235,7 +250,8 @@ class Plugins:
     ) -> _Answer:
         """Return the answer of a plugin's ``probe``; one that raises or answers wrongly is broken from then on."""
         try:
-            answer = call_plugin(question, "probe()")
+            with noted_threads(name):
+                answer = call_plugin(question, "probe()")
             return call_plugin(lambda: validated(answer))
         except PluginError as error:
             del known[name]

@@ -11,12 +11,10 @@ from urllib.parse import unquote, urlsplit
 from mlbench.documents import parse_json
 from mlbench.installed import Distribution, find_installed, version_of
 from mlbench.processor import text_of
+from mlbench.version import DISTRIBUTION
 
 _GROUP = "mlbench"
 """Group of plugins' entry points; a vendor's backend is the product that is measured."""
-
-_OURS = "mlbench-inference"
-"""The distribution of mlbench and of the plugins that it brings: a record has its version anyway."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
@@ -31,7 +29,7 @@ def observe_commits() -> dict[str, str]:
 
 def observe_plugins() -> dict[str, str]:
     """Return the versions of installed plugins that others brought, by distribution name."""
-    names = {each.name for each in find_installed(_GROUP) if each.entry_points} - {_OURS}
+    names = {each.name for each in find_installed(_GROUP) if each.entry_points} - {DISTRIBUTION}
     return {name: version for name in sorted(names) if (version := version_of(name))}
 
 

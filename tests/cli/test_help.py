@@ -26,6 +26,7 @@ NO_COMMANDS = {
     "submit_plan",
     "tune_settings",
     "sections",
+    "streams",
 }
 
 
@@ -64,7 +65,7 @@ def test_help_imports_no_command():
     script = f"{begin}try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("mlbench.cli.") for name in done.stdout.split() if name.startswith("mlbench.cli.")}
-    assert loaded == {"examples", "output", "sections"}
+    assert loaded == {"examples", "output", "sections", "streams"}
 
 
 def commands(name=None, found=main):
