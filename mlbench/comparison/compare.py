@@ -101,7 +101,8 @@ class Cell:
     misses_target: bool
     """Whether a required target that the base met is now missed."""
     set_aside: tuple[str, ...]
-    """Runs that failed or are INVALID, with the reason; they are left out of the numbers."""
+    """Runs that failed, are INVALID, or lie far from the others of their session, with the reason; they are left out of
+    the numbers."""
     differences: tuple[Difference, ...]
     """Facts that differ and were compared across, then facts that may differ."""
     beside: tuple[str, ...] = ()
@@ -329,9 +330,18 @@ def _with_verdicts(cells: Sequence[tuple[Cell, Sequence[Speed]]], margin: float)
     decisions = dict(zip(numbers, judge_together(list(numbers.values()), margin), strict=True))
     count = len(decisions)
     return [
-        replace(cell, speeds=tuple(_judge_speed(speed, decisions.get(id(speed)), count, margin) for speed in speeds))
+        replace(
+            cell,
+            speeds=tuple(_judge_speed(speed, decisions.get(id(speed)), count, margin) for speed in speeds),
+            set_aside=(*cell.set_aside, *(line for speed in speeds for line in _describe_odd(speed))),
+        )
         for cell, speeds in cells
     ]
+
+
+def _describe_odd(speed: Speed) -> Iterator[str]:
+    for each in speed.odd:
+        yield f"{each}: its {speed.name} is far from the other {'pairs' if ' and ' in each else 'runs of its session'}"
 
 
 def _judge_speed(speed: Speed, decision: Decision | None, tests: int, margin: float) -> Judged:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlbench.comparison.spread import Session, Spread
+from mlbench.comparison.spread import Session, Spread, without_odd_runs
 
 CONFIDENCE = 0.95
 POWER = 0.9
@@ -223,14 +223,14 @@ def _bootstrap(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Return the geometric mean of repeats and the ends of its interval at 95 %; of a single value the ends are None.
+    """Return the geometric mean of repeats without odd ones, and its interval's ends at 95 %; None of a single value.
 
     Student's t on the logarithms: as many repeats as runs have are too few for a bootstrap.
     """
     from scipy.special import stdtrit
 
-    logarithms = np.log(np.asarray(values, dtype=float))
-    mean, count = float(logarithms.mean()), len(values)
+    logarithms = np.asarray(*without_odd_runs([[math.log(value) for value in values]]))
+    mean, count = float(logarithms.mean()), len(logarithms)
     if count < 2:
         return math.exp(mean), None, None
     reach = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2) * logarithms.std(ddof=1) / math.sqrt(count))

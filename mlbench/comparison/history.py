@@ -15,6 +15,7 @@ from mlbench.comparison.compare import cell_name
 from mlbench.comparison.effect import Effect, effect_of, unknown_effect
 from mlbench.comparison.measures import Measure, measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.sessions import split_sessions, split_tags
+from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import MARGIN, SpeedVerdict
 from mlbench.errors import UsageError
 from mlbench.records.facts import CONDITIONS
@@ -192,12 +193,7 @@ def _means(values: Sequence[float], sessions: Sequence[int]) -> list[float]:
     found: dict[int, list[float]] = {}
     for value, session in zip(values, sessions, strict=True):
         found.setdefault(session, []).append(value)
-    return [_mean(some) for some in found.values()]
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Return the geometric mean; of one value exactly that value."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values)) if len(values) > 1 else values[0]
+    return [usual_mean(some) for some in found.values()]
 
 
 def _propose_steps(values: Sequence[float], spread: float) -> list[int]:
@@ -270,7 +266,7 @@ def _point(runs: Sequence[RunRecord], values: Sequence[float], session: int) -> 
     return Point(
         run_id=first.run_id,
         created=first.created,
-        value=_mean(values),
+        value=usual_mean(values),
         session=session,
         tag=first.tag,
         runs=len(runs),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -12,7 +13,14 @@ from mlbench.comparison.comparability import knowing
 from mlbench.comparison.effect import Effect, effect_of_pairs, effect_of_sessions, is_bimodal, unknown_effect
 from mlbench.comparison.measures import measures_of, why_loads_differ, why_not_counted
 from mlbench.comparison.sessions import LEAST_PAIRS, pairs_in_turns, split_sessions
-from mlbench.comparison.spread import Session, Source, Spread, drop_sessions_like, measure_spread
+from mlbench.comparison.spread import (
+    Session,
+    Source,
+    Spread,
+    drop_sessions_like,
+    measure_spread,
+    without_odd_runs,
+)
 from mlbench.comparison.states import find_states
 from mlbench.records.facts import conditions_of
 from mlbench.records.run_record import RunRecord
@@ -43,6 +51,8 @@ class Tested:
     spread: Spread
     is_deliberate: bool = False
     """Whether the sides differ on purpose, so that all numbers may well have changed together."""
+    odd: tuple[float, ...] = ()
+    """The logarithms of runs, or the differences of pairs, that were left out: far from the others of their session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +68,8 @@ class Speed:
     """The effect with its noise; None where there is nothing to compare."""
     reason: str
     """Why it cannot be called the same, even if it looks so; empty otherwise."""
+    odd: tuple[str, ...] = ()
+    """Runs that are far from the others of their session, and left out of the effect."""
 
 
 def measure_speeds(sides: Sides, margin: float) -> list[Speed]:
@@ -91,7 +103,19 @@ def _speed(name: str, sides: Sides, margin: float) -> Speed:
         effect=effect,
         tested=tested,
         reason=reason,
+        odd=tuple(_odd_runs(name, sides, tested)) if tested else (),
     )
+
+
+def _odd_runs(name: str, sides: Sides, tested: Tested) -> Iterator[str]:
+    """Yield the runs that a comparison left out, or pairs of runs."""
+    if tested.spread.source is Source.TURNS:
+        pairs = _differences_of_pairs(name, sides)
+        yield from (f"{one.run_id} and {other.run_id}" for one, other, apart in pairs if apart in tested.odd)
+        return
+    for record in _counted((*sides.base, *sides.new)):
+        if _logarithm(record, name) in tested.odd:
+            yield record.run_id
 
 
 def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, Effect | None, str]:
@@ -99,7 +123,7 @@ def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, 
     base, new = _counted(sides.again or sides.base), _counted(sides.new)
     if reason := why_loads_differ([*base, *new]):
         return None, None, reason
-    differences = _differences_of_pairs(name, sides)
+    differences = [apart for *_, apart in _differences_of_pairs(name, sides)]
     if len(differences) >= LEAST_PAIRS:
         by_pairs = compare_pairs(differences)
         return by_pairs, by_pairs.effect, ""
@@ -117,19 +141,21 @@ def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, 
     return tested, tested.effect, ""
 
 
-def _differences_of_pairs(name: str, sides: Sides) -> list[float]:
-    """Return the differences of the logarithms of runs made in turns; pairs with a failed run are left out."""
+def _differences_of_pairs(name: str, sides: Sides) -> list[tuple[RunRecord, RunRecord, float]]:
+    """Return runs made in turns, and the difference of their logarithms; pairs with a failed run are left out."""
     pairs = pairs_in_turns(sides.again or sides.base, sides.new)
     whole = [pair for pair in pairs if not any(map(why_not_counted, pair))]
-    values = ((_logarithm(base, name), _logarithm(new, name)) for base, new in whole)
-    return [new - base for base, new in values if base is not None and new is not None]
+    values = ((pair, _logarithm(pair[0], name), _logarithm(pair[1], name)) for pair in whole)
+    return [(*pair, new - base) for pair, base, new in values if base is not None and new is not None]
 
 
 def compare_pairs(differences: Sequence[float]) -> Tested:
     """Compare pairs: the differences of the logarithms of runs made in turns, at least two."""
-    effect, count, between = effect_of_pairs(differences), len(differences), float(np.std(differences, ddof=1))
+    (usual,) = without_odd_runs([differences])
+    odd = tuple(each for each in differences if each not in usual)
+    effect, count, between = effect_of_pairs(usual), len(usual), float(np.std(usual, ddof=1))
     spread = Spread(source=Source.TURNS, between=between, within=0.0, repeats=1, freedom=count - 1, count=count)
-    return Tested(effect=effect, foreseen=effect, spread=spread)
+    return Tested(effect=effect, foreseen=effect, spread=spread, odd=odd)
 
 
 def compare_by_sessions(
@@ -149,13 +175,22 @@ def compare_by_sessions(
         after: those since then, without the new ones.
         margin: changes below it count as the same.
     """
+    (base, new, before, after), odd = _without_odd_runs(base, new, before, after)
     is_change = abs(_level(new) - _level(base)) > math.log1p(margin)
     known = [*before, *(drop_sessions_like(_level(new), _level(base), after) if is_change else after)]
     spread, whole = (_spread_by_state(each[-MOST_SESSIONS:], margin) for each in (known, [*before, *after]))
     if spread is None or whole is None:
         return None
     effect, foreseen = (effect_of_sessions(base, new, each) for each in (spread, whole))
-    return Tested(effect=effect, foreseen=foreseen, spread=spread)
+    return Tested(effect=effect, foreseen=foreseen, spread=spread, odd=odd)
+
+
+def _without_odd_runs(*groups: Sequence[Session]) -> tuple[list[list[Session]], tuple[float, ...]]:
+    """Return groups of sessions without the odd runs of each session, and what these were in the first two groups."""
+    kept = iter(without_odd_runs([session for group in groups for session in group]))
+    found = [[next(kept) for _ in group] for group in groups]
+    pairs = zip(chain(*groups[:2]), chain(*found[:2]), strict=True)
+    return found, tuple(value for session, left in pairs for value in session if value not in left)
 
 
 def _spread_by_state(sessions: Sequence[Session], margin: float) -> Spread | None:
@@ -192,11 +227,13 @@ def _by_sessions(name: str, sides: Sides, margin: float) -> Tested | None:
         known = {"before": _in_sessions(name, before), "after": _in_sessions(name, after)}
         return compare_by_sessions(ours, theirs, **known, margin=margin)
     of_new = [record for record, each in zip(earlier, facts, strict=True) if each == new_facts]
-    spread = measure_spread([_in_sessions(name, [*base, *of_base]), _in_sessions(name, of_new)])
+    known = _in_sessions(name, [*base, *of_base]), _in_sessions(name, of_new)
+    (ours, theirs, *known), odd = _without_odd_runs(ours, theirs, *known)
+    spread = measure_spread(known)
     if spread is None:
         return None
     effect = effect_of_sessions(ours, theirs, spread)
-    return Tested(effect=effect, foreseen=effect, spread=spread, is_deliberate=True)
+    return Tested(effect=effect, foreseen=effect, spread=spread, is_deliberate=True, odd=odd)
 
 
 def _in_sessions(name: str, records: Sequence[RunRecord]) -> list[Session]:

@@ -7,9 +7,11 @@ others. So the unit here is the session, and its value the mean of the logarithm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 
 import numpy as np
 
@@ -24,6 +26,17 @@ ASSUMED_FREEDOM = 8
 
 CORRELATION = 0.8
 """Correlation of neighbouring repeats, assumed where only the spread within a session is known."""
+
+_FAR = 4.0, 40.0
+"""A run is odd so many standard deviations from the middle of its session: 4, where one normal run in 16,000 lies, and
+40 over the degrees of freedom, since the few values of ten pairs show their standard deviation badly. With that, tests
+of normal pairs are wrong as often as without (`tests/comparison/test_odd_runs.py`)."""
+
+_MEDIAN_OF_PAIRS = 0.954
+"""The median of what two normal values differ by, in their standard deviations: 0.6745 times the root of 2."""
+
+_LEAST_SCALE = 0.001
+"""No runs repeat more closely than this; it keeps those that are equal to the last digit from making others odd."""
 
 _LEAST_FREEDOM = 4.0
 """Lower bound for a series of correlated sessions: a few more sessions never make it worthless."""
@@ -72,6 +85,35 @@ class Spread:
         A session of fewer runs than those it was measured on is less certain; one of more is not trusted to be surer.
         """
         return self.between**2 + self.within**2 * max(0.0, 1 / repeats - 1 / self.repeats)
+
+
+def without_odd_runs(sessions: Sequence[Session]) -> list[Session]:
+    """Return sessions without their runs that lie far from most of their session; one of them would stand for all.
+
+    How far is measured by what two runs of one session usually differ by, of all sessions together: the median, which
+    up to a quarter of odd runs hardly moves. A session in which fewer than half of the runs lie together keeps all.
+    """
+    apart = [abs(one - other) for session in sessions for one, other in combinations(session, 2)]
+    if not apart:
+        return list(sessions)
+    usual, over_freedom = _FAR
+    far = usual + over_freedom / sum(len(session) - 1 for session in sessions)
+    reach = far * max(float(np.median(apart)) / _MEDIAN_OF_PAIRS, _LEAST_SCALE)
+    return [_near_middle(session, reach) for session in sessions]
+
+
+def usual_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean of repeats without odd ones; of one value exactly that value."""
+    if len(values) == 1:
+        return values[0]
+    (kept,) = without_odd_runs([[math.log(value) for value in values]])
+    return math.exp(math.fsum(kept) / len(kept))
+
+
+def _near_middle(session: Session, reach: float) -> Session:
+    middle = float(np.median(session))
+    near = [value for value in session if abs(value - middle) <= reach]
+    return near if 2 * len(near) > len(session) else session
 
 
 def measure_spread(groups: Sequence[Sequence[Session]]) -> Spread | None:

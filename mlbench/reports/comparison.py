@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from mlbench.comparison.compare import Cell, Comparison, Judged
 from mlbench.comparison.scores import Score
+from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.console import DISCLAIMER
 from mlbench.reports.plain_text import markdown_text, single_line
@@ -215,7 +216,7 @@ def both_names(cell: Cell) -> str:
 def _speed_row(cell: Cell, each: Judged) -> tuple[str, ...]:
     counts = len(each.base), len(each.new)
     name = each.measure if counts == (1, 1) else f"{each.measure}, {counts[0]} and {counts[1]} runs"
-    base, new = (quantity(geometric_mean(values), each.unit) for values in (each.base, each.new))
+    base, new = (quantity(usual_mean(values), each.unit) for values in (each.base, each.new))
     if each.effect is None:
         return (both_names(cell), name, base, new, "", "", "", each.verdict)
     known = math.isfinite(each.effect.high)
@@ -239,15 +240,10 @@ def score_verdict(cell: Cell, score: Score) -> str:
     return "not judged" if score.reason else "as accurate"
 
 
-def geometric_mean(values: tuple[float, ...]) -> float:
-    """Return the middle of a side's numbers."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
 def _failure(each: Judged) -> str:
     if each.verdict not in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED) or each.effect is None:
         return ""
-    base, new = (quantity(geometric_mean(values), each.unit) for values in (each.base, each.new))
+    base, new = (quantity(usual_mean(values), each.unit) for values in (each.base, each.new))
     effect = f"x {each.effect.ratio:.3f}, {each.effect.low:.3f} to {each.effect.high:.3f}"
     return f"{each.verdict}: {base}, then {new} ({effect})" + (f": {each.reason}" if each.reason else "")
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from mlbench.comparison.backends import BackendComparison
 from mlbench.comparison.compare import Cell, Comparison, Judged
 from mlbench.comparison.sessions import LEAST_PAIRS
+from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.reports.bars import BAR_WIDTH, bar
-from mlbench.reports.comparison import geometric_mean, score_verdict
+from mlbench.reports.comparison import score_verdict
 from mlbench.reports.text_table import WIDTH
 from mlbench.reports.units import quantity
 
@@ -76,7 +77,7 @@ def _verdict_lines(base: str, side: NewSide) -> Iterator[str]:
     """Yield a line for each number: which side is faster, by how much, and whether that holds."""
     for cell in side.comparison.cells:
         for each in cell.speeds:
-            values = [quantity(geometric_mean(values), each.unit) for values in (each.new, each.base)]
+            values = [quantity(usual_mean(values), each.unit) for values in (each.new, each.base)]
             how = f"x {each.effect.ratio:.3f} as fast as {base}" if each.effect else f"not comparable with {base}"
             measure = "" if len(cell.speeds) == 1 else f", {each.measure}"
             what = f"{shared_name([cell])}{measure}"
@@ -107,7 +108,7 @@ def _label(side: str, runs: str, shared: str) -> str:
 
 
 def _row(name: str, values: tuple[float, ...], unit: str, standing: str) -> _Row:
-    value = geometric_mean(values)
+    value = usual_mean(values)
     return _Row(name=name, value=value, shown=quantity(value, unit), standing=standing)
 
 

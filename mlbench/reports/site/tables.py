@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from mlbench.comparison.compare import Cell, Judged
+from mlbench.comparison.spread import usual_mean
 from mlbench.comparison.verdicts import SpeedVerdict
 from mlbench.records.run_record import RunRecord
-from mlbench.reports.comparison import geometric_mean, score_verdict
+from mlbench.reports.comparison import score_verdict
 from mlbench.reports.console import ESTIMATE_NOTE, accuracy, estimate_note, spell_target, standing, target_sign
 from mlbench.reports.html.results import NOTHING, links_of
 from mlbench.reports.html.table import HtmlTable, TableCell, table
@@ -224,7 +225,7 @@ def _scores_cell(cell: Cell) -> TableCell:
 
 def _speed_cells(each: Judged) -> list[TableCell | str]:
     sides = [
-        TableCell(quantity(geometric_mean(values), each.unit), detail=plural(len(values), "run"))
+        TableCell(quantity(usual_mean(values), each.unit), detail=plural(len(values), "run"))
         for values in (each.base, each.new)
     ]
     verdict = TableCell(str(each.verdict), tone=_VERDICTS.get(each.verdict, ""))
