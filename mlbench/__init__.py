@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlbench.contracts.engine import Capacity, Engine, GraphCalls, Reply, Samples
     from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS, Decoding, GenerationProgram, Prompt
     from mlbench.contracts.graph import NEXT, Array, Dim, Executable, Graph, StatefulExecutable, TensorSpec, Tolerance
+    from mlbench.contracts.guarded import NAMES_FILE, NAMES_SECRET, OPENS_ADDRESS, RUNS_CODE, Guarded
     from mlbench.contracts.hookspecs import hookimpl
     from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
     from mlbench.contracts.model import BatchProgram, Model
@@ -51,8 +52,12 @@ from mlbench.version import __version__
 __all__ = [
     "DECODE",
     "LENGTH",
+    "NAMES_FILE",
+    "NAMES_SECRET",
     "NEXT",
+    "OPENS_ADDRESS",
     "PREFILL",
+    "RUNS_CODE",
     "SLOTS",
     "Array",
     "Backend",
@@ -78,6 +83,7 @@ __all__ = [
     "GraphBackend",
     "GraphCalls",
     "GraphError",
+    "Guarded",
     "IncomparableRunsError",
     "InvalidRunError",
     "LoggedReply",
@@ -130,6 +136,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.contracts.graph": (
         *("NEXT", "Array", "Dim", "Executable", "Graph", "StatefulExecutable", "TensorSpec", "Tolerance"),
     ),
+    "mlbench.contracts.guarded": ("NAMES_FILE", "NAMES_SECRET", "OPENS_ADDRESS", "RUNS_CODE", "Guarded"),
     "mlbench.contracts.precision": ("NumberFormat", "Precision"),
     "mlbench.contracts.hookspecs": ("hookimpl",),
     "mlbench.contracts.metric": ("DifferenceLimits", "LoggedReply", "Metric", "OutputReference", "Target"),

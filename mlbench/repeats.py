@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from mlbench.contracts.power import AUTO, NONE
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
+from mlbench.documents import refuse_odd_values
 from mlbench.errors import MlbenchError, UsageError
 from mlbench.records.run_outcome import NO_ACCURACY_TEST, NO_METERING
 from mlbench.records.run_record import RunRecord
-from mlbench.requests import RunRequest
+from mlbench.requests import RunRequest, settings_of
 from mlbench.rules.entry_demand import ANY_ENTRY, Division, EntryDemand
 from mlbench.rules.official import Category
 from mlbench.rules.tiers import Tier
-from mlbench.tuning import Setting, Settings, restore_settings
+from mlbench.tuning import CORE_TEMPLATES, OwnWord, Setting, Settings, guards_of, refuse_foreign, restore_settings
+
+NOT_TRUSTED = OwnWord()
 
 
 def request_of(record: RunRecord) -> RunRequest:
@@ -49,18 +54,55 @@ def _entry_of(record: RunRecord) -> EntryDemand:
     return EntryDemand(variant=entry.variant, category=category, division=Division(entry.division))
 
 
-def settings_as_stored(record: RunRecord, plugins: Plugins, chosen: Mapping[str, Setting] = {}) -> Settings:
+def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, word: OwnWord) -> None:
+    """Refuse settings of a record, which anybody may have written, that only the user's own word may set.
+
+    Those of all plugins are looked at: a folder may be named for another workload than its record is.
+
+    Args:
+        record: of the run.
+        values: those of its settings that are about to be used.
+        plugins: must hold the run's.
+        word: what the user says.
+
+    Raises:
+        UsageError: it sets one, or the user gives another value; the message names it.
+    """
+    run = f"run {record.run_id}"
+    with refuse_odd_values(f"record of {run}"):
+        request = dataclasses.replace(request_of(record), overrides=word.overrides)
+        own = settings_of(request, plugins).plain()
+    for key in word.overrides:
+        if key in values and values[key] != own[key]:
+            raise UsageError(f"{key} is {values[key]!r} in {run}, and {own[key]!r} is given.", hint="Make a new run.")
+    if not word.trusts:
+        of_plugins = [("backend", each.options) for each in plugins.backends.values()]
+        of_plugins += [("workload", each.options) for each in plugins.workloads.values()]
+        refuse_foreign(run, values, own, guards_of([*CORE_TEMPLATES.items(), *of_plugins]))
+
+
+def check_scoring(record: RunRecord, plugins: Plugins, word: OwnWord) -> None:
+    """Refuse a record as `check_word`, by the settings with which its logs are scored again: the workload's."""
+    values = {key: each.value for key, each in record.settings.items() if key.startswith("workload.")}
+    check_word(record, values, plugins, word)
+
+
+def settings_as_stored(
+    record: RunRecord, plugins: Plugins, word: OwnWord, chosen: Mapping[str, Setting] = {}
+) -> Settings:
     """Return the settings that a run had, each from the layer that gave it; ones that are new have their defaults.
 
     Args:
         record: of the run.
         plugins: must hold the run's.
+        word: what the user says, since the record may be a stranger's.
         chosen: settings that take the place of those that the run left open, see `chosen_by_measuring`.
 
     Raises:
-        UsageError: a setting no longer exists, or does not take its value.
+        UsageError: a setting no longer exists, does not take its value, or is not the record's to set.
         PluginError: the backend's or the workload's plugin is broken.
     """
+    check_word(record, {key: each.value for key, each in record.settings.items()}, plugins, word)
     backend, workload = plugins.backend(record.backend), plugins.workload(record.workload)
     stored = {key: Setting(each.value, each.layer) for key, each in record.settings.items()}
     try:

@@ -15,10 +15,10 @@ from mlbench.records.environment import observe_environment
 from mlbench.records.run_folder import find_run
 from mlbench.records.run_record import ReplayRecord, RunRecord, read
 from mlbench.records.scenario_record import ScenarioRecord
-from mlbench.repeats import chosen_by_measuring, request_of, settings_as_stored
+from mlbench.repeats import NOT_TRUSTED, chosen_by_measuring, request_of, settings_as_stored
 from mlbench.requests import ResolvedRequest, resolve_with
 from mlbench.rules.official import SEEDS
-from mlbench.tuning import Setting
+from mlbench.tuning import OwnWord, Setting
 from mlbench.version import __version__
 
 TAG = "replay"
@@ -48,28 +48,29 @@ class ReplayPlan:
         return tuple(each.fact for each in self.machine)
 
 
-def plan_replay(results: Path, name: str, plugins: Plugins) -> ReplayPlan:
+def plan_replay(results: Path, name: str, plugins: Plugins, word: OwnWord = NOT_TRUSTED) -> ReplayPlan:
     """Return what repeats a run as its record says.
 
     Args:
         results: the results folder, which the new run goes into.
         name: the run, as every command takes it.
         plugins: must hold the run's.
+        word: what the user says, since the record may be a stranger's.
 
     Raises:
-        UsageError: no such run, or one that cannot be repeated here.
+        UsageError: no such run, or one that cannot be repeated here, or sets what only the user may set.
         MlbenchError: a plugin of the run is missing or broken here, or its backend cannot run here.
     """
     folder = find_run(results, name)
     record = read(folder)
     _check_kind(record)
     request = dataclasses.replace(request_of(record), results=results, tag=TAG)
-    settings = settings_as_stored(record, plugins)
+    settings = settings_as_stored(record, plugins, word)
     here = _as_made_here(record, plugins)
     _check_traffic(record, here)
     _check_devices(record, here)
     chosen = chosen_by_measuring(record)
-    in_force = settings_as_stored(record, plugins, {key: Setting(value, TAG) for key, value in chosen.items()})
+    in_force = settings_as_stored(record, plugins, word, {key: Setting(value, TAG) for key, value in chosen.items()})
     replay = ReplayRecord.model_validate({"of": record.run_id, "chosen": chosen})
     return ReplayPlan(
         record=record,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlbench.contracts.guarded import guard_of
 from mlbench.field_docs import read_field_docs
 from mlbench.tuning import CORE_TEMPLATES, fields_of
 
@@ -32,6 +33,8 @@ class SettingDescription:
     choices: tuple[str, ...]
     """The words that it takes, as far as these can be listed; others may be allowed too."""
     default: str
+    does: str = ""
+    """Why a record or a client may not set it: ``runs code``; empty: it may."""
 
     @property
     def summary(self) -> str:
@@ -87,6 +90,7 @@ def _describe(key: str, wanted: Any, default: Any, text: str) -> SettingDescript
         values=takes or getattr(wanted, "__name__", str(wanted)),
         choices=tuple(word for words in forms.values() for word in words),
         default=format_value(default),
+        does=guard.does if (guard := guard_of(wanted)) else "",
     )
 
 

@@ -23,9 +23,10 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mlbench.contracts.backend import EnginePlan
+from mlbench.contracts.guarded import Guarded, guard_of
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.documents import is_file, read_toml
 from mlbench.errors import UsageError, is_unicode
@@ -159,6 +160,52 @@ def restore_settings(stored: Mapping[str, Setting], backend: Backend, workload: 
     return Settings({**{key: Setting(default, "default") for key, (_, default) in fields.items()}, **stored})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWord:
+    """What the user says to a document that somebody else may have written."""
+
+    trusts: bool = False
+    """Its settings may do whatever the user's own may."""
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings that he gives himself; they must be the document's."""
+
+
+def refuse_foreign(
+    document: str, values: Mapping[str, Any], own: Mapping[str, Any], guards: Iterable[tuple[str, Guarded, Any]]
+) -> None:
+    """Refuse settings of somebody else's document that run code, name a file or a secret, or open an address.
+
+    Args:
+        document: whose it is, for the message: ``run 2026...``.
+        values: its settings in JSON form.
+        own: the settings that are in force without it, in the same form: they stay as they are.
+        guards: of `guards_of`.
+
+    Raises:
+        UsageError: it sets one to another value; the message names it.
+    """
+    found = {
+        f"{key} is {values[key]!r}, which {guard.does}": None
+        for key, guard, default in guards
+        if values.get(key, default) not in (default, own.get(key, default))
+    }
+    if found:
+        raise UsageError(
+            f"{document} is not your own word: {'; '.join(found)}.",
+            hint="If you want that, give the same value with --set, or --trust for all of them.",
+        )
+
+
+def guards_of(templates: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Guarded, Any]]:
+    """Yield key, mark and default in JSON form of each guarded field of dataclass instances, each with its prefix."""
+    from pydantic_core import to_jsonable_python
+
+    for prefix, template in templates:
+        for key, (wanted, default) in fields_of({prefix: template}):
+            if guard := guard_of(wanted):
+                yield key, guard, to_jsonable_python(default)
+
+
 def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:
     """Return the dataclass instance ``template`` with these settings of the command line, named ``<prefix>.<field>``.
 
@@ -265,7 +312,8 @@ def _is_storable(text: str) -> bool:
 
 
 def _is_mapping(wanted: Any) -> bool:
-    return typing.get_origin(wanted) in (dict, Mapping)
+    kind = typing.get_args(wanted)[0] if typing.get_origin(wanted) is Annotated else wanted
+    return typing.get_origin(kind) in (dict, Mapping)
 
 
 def _as_mapping(value: Any) -> Any:

@@ -17,13 +17,16 @@ from mlbench.comparison.comparability import key_of, knowing
 from mlbench.comparison.speeds import Sides
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile, Weights
+from mlbench.discovery import Plugins
 from mlbench.errors import DataError, MlbenchError, StorageError, UsageError
 from mlbench.installed import versions_of
 from mlbench.records.environment import Environment, observe_environment
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import RunRecord, read
+from mlbench.repeats import check_word
 from mlbench.requests import RunRequest
 from mlbench.rules.tiers import Tier
+from mlbench.tuning import OwnWord
 from mlbench.version import __version__
 
 FOLDER = ".in-turns"
@@ -79,6 +82,16 @@ class Maker:
     run: Callable[[RunRequest], RunRecord]
 
 
+def request_by_word(record: RunRecord, results: Path, plugins: Plugins, word: OwnWord) -> RunRequest:
+    """Return `request_like` of a record that may be a stranger's.
+
+    Raises:
+        UsageError: it sets what only the user's own word may set.
+    """
+    check_word(record, dict(_set_by_hand(record)), plugins, word)
+    return request_like(record, results)
+
+
 def request_like(record: RunRecord, results: Path) -> RunRequest:
     """Return a request for the same run without accuracy, into a separate folder."""
     return RunRequest(
@@ -90,10 +103,14 @@ def request_like(record: RunRecord, results: Path) -> RunRequest:
         weights=Weights(record.weights),
         precision=Precision(record.precision),
         wants_accuracy=False,
-        overrides={key: _as_text(key, each.value) for key, each in record.settings.items() if each.layer in _HAND_SET},
+        overrides={key: _as_text(key, value) for key, value in _set_by_hand(record)},
         results=results / FOLDER,
         tag=record.tag,
     )
+
+
+def _set_by_hand(record: RunRecord) -> Iterator[tuple[str, Any]]:
+    return ((key, each.value) for key, each in record.settings.items() if each.layer in _HAND_SET)
 
 
 def arguments_of(request: RunRequest) -> list[str]:
@@ -157,8 +174,14 @@ class MadeAgain:
         return found
 
 
-def plan_again(
-    sides: Sequence[Sequence[RunRecord]], keys: Collection[tuple[str, ...]], across: Collection[str], results: Path
+def plan_again(  # noqa: PLR0913 - what is asked, and by whom
+    sides: Sequence[Sequence[RunRecord]],
+    keys: Collection[tuple[str, ...]],
+    across: Collection[str],
+    *,
+    results: Path,
+    plugins: Plugins,
+    word: OwnWord,
 ) -> MadeAgain:
     """Return what makes the newest run of each side again, for each kind of runs that is asked for.
 
@@ -167,6 +190,8 @@ def plan_again(
         keys: of kinds that all sides have (`comparability.key_of`).
         across: facts in which the sides may differ.
         results: the runs go into a hidden folder in it.
+        plugins: must hold the runs'.
+        word: what the user says, since the records may be a stranger's.
     """
     environment = observe_environment()
     newest = [{key_of(run, across): run for run in sorted(knowing(side), key=_created)} for side in sides]
@@ -176,7 +201,10 @@ def plan_again(
         why_not = [f"{run.run_id}: {why}" for run in runs if (why := why_not_again(run, environment))]
         reasons |= dict.fromkeys(why_not)
         if not why_not and len(runs) == len(sides):
-            requests.append(tuple(request_like(run, results) for run in runs))
+            try:
+                requests.append(tuple(request_by_word(run, results, plugins, word) for run in runs))
+            except UsageError as error:
+                reasons[f"{error.message} {error.hint}".removesuffix(".")] = None
     return MadeAgain(requests=tuple(requests), reasons=tuple(reasons))
 
 

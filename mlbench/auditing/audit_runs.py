@@ -53,6 +53,6 @@ def request_of_test(plan: AuditPlan, test: str, plugins: Plugins) -> ResolvedReq
         repeat=1 + sum(bool(each.audit and each.audit.test == test) for each in read_all(plan.stored)[0]),
     )
     chosen = {key: Setting(value, _LAYER) for key, value in chosen_by_measuring(record).items()}
-    settings = settings_as_stored(record, plugins, chosen)
+    settings = settings_as_stored(record, plugins, plan.word, chosen)
     audit = AuditRecord.model_validate({"test": test, "of": record.run_id})
     return dataclasses.replace(resolve_with(settings, request, plugins), audit=audit)

@@ -15,9 +15,11 @@ from mlbench.records.environment import observe_environment
 from mlbench.records.facts import CONDITIONS
 from mlbench.records.run_folder import find_run, runs_in
 from mlbench.records.run_record import RunRecord, read
+from mlbench.repeats import NOT_TRUSTED, check_word
 from mlbench.rules.audit_config import OF_TOKENS
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import Tier
+from mlbench.tuning import OwnWord
 
 AUDITS = ".audits"
 """The folder of a results folder that holds the tests, by the run that they audit. Its name begins with a dot, so that
@@ -51,6 +53,8 @@ class AuditPlan:
     tests: tuple[PlannedTest, ...]
     network: NetworkDemand | None = None
     """The nodes that answer the tests; None: this machine does."""
+    word: OwnWord = NOT_TRUSTED
+    """What the user says to the run's settings."""
     variant: str = ""
     """The accuracy that the entry is for, ``99.9``; empty: the one that the run must reach."""
 
@@ -60,7 +64,15 @@ class AuditPlan:
         return runs_in(self.place)
 
 
-def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins, *, variant: str = "") -> AuditPlan:
+def plan_audit(  # noqa: PLR0913 - what may be said of an audit
+    results: Path,
+    name: str,
+    tests: Sequence[str],
+    plugins: Plugins,
+    *,
+    variant: str = "",
+    word: OwnWord = NOT_TRUSTED,
+) -> AuditPlan:
     """Return which tests a run is to be put to.
 
     Args:
@@ -69,9 +81,10 @@ def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins,
         tests: by name; none: all that the workload owes.
         plugins: must hold the run's.
         variant: by whose margin scores are compared; empty: that of the accuracy which the run must reach.
+        word: what the user says, since the record may be a stranger's.
 
     Raises:
-        UsageError: no such run, or one that cannot be audited, or misses the variant.
+        UsageError: no such run, or one that cannot be audited, misses the variant, or sets what only the user may set.
         MlbenchError: a plugin of the run is missing here.
     """
     folder = find_run(results, name).resolve()
@@ -86,6 +99,7 @@ def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins,
             f"{record.workload} owes no compliance test at v4.1.", hint="Name one with --test to run it all the same."
         )
     _check_machine(record)
+    check_word(record, {key: each.value for key, each in record.settings.items()}, plugins, word)
     _check_logs(record, folder, plugins)
     return AuditPlan(
         record=record,
@@ -96,6 +110,7 @@ def plan_audit(results: Path, name: str, tests: Sequence[str], plugins: Plugins,
             for test in dict.fromkeys(tests or rules.compliance)
         ),
         variant=variant,
+        word=word,
     )
 
 

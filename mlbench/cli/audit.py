@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import network_options, results_option
+from mlbench.cli.options import network_options, results_option, word_options
 from mlbench.cli.output import echo_json, echo_wrapped
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mlbench.auditing.plan import AuditPlan
     from mlbench.auditing.verdicts import AuditVerdict
     from mlbench.records.job_spec import NetworkSpec
+    from mlbench.tuning import OwnWord
 
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 
@@ -40,6 +41,7 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 @click.option("--plan", "only_plans", is_flag=True, help="Say which tests will run and how long, and run nothing.")
 @network_options
 @results_option
+@word_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
 def command(
     run: str,
@@ -48,6 +50,7 @@ def command(
     only_plans: bool,
     network: NetworkSpec | None,
     results: Path,
+    word: OwnWord,
     as_json: bool,
 ) -> int:
     """Put RUN, a valid run of tier valid, to the compliance tests that the closed division demands.
@@ -66,7 +69,7 @@ def command(
     from mlbench.reports.audit import plan_lines
 
     plugins = Plugins.discover()
-    plan = plan_audit(results, run, tests, plugins, variant=variant or "")
+    plan = plan_audit(results, run, tests, plugins, variant=variant or "", word=word)
     if only_plans:
         earlier = tuple(judge_stored(plan, plugins))
         if as_json:

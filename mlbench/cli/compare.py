@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
+from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo, echo_json, echo_line, echo_wrapped, terminal_width
 from mlbench.contracts.scenario import MOST_REPEATS
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
     from mlbench.reports.sides import NewSide
+    from mlbench.tuning import OwnWord
     from mlbench.turns import MadeAgain
 
 OFFERED = 5
@@ -33,6 +34,7 @@ OFFERED = 5
 @margin_option
 @accuracy_margin_option
 @results_option
+@word_options
 @click.option("--run", "measures", is_flag=True, help="BASE and NEW are suite files: make their runs first, in turns.")
 @click.option(
     "--measure",
@@ -50,6 +52,7 @@ def command(
     margin: float,
     accuracy_margin: float,
     results: Path,
+    word: OwnWord,
     measures: bool,
     pairs: int | None,
     markdown: bool,
@@ -76,7 +79,7 @@ def command(
         ours, *others = (records_named(results, name) for name in (base, *new))
         sides = [ours, *(without_those_of(ours, each) for each in others)]
     question = Question(
-        names=(base, *new), across=across, margin=margin, accuracy_margin=accuracy_margin, results=results
+        names=(base, *new), across=across, margin=margin, accuracy_margin=accuracy_margin, results=results, word=word
     )
     comparisons = question.compare(sides)
     if pairs:
@@ -100,6 +103,8 @@ class Question:
     margin: float
     accuracy_margin: float
     results: Path
+    word: OwnWord
+    """To runs that are to be made again."""
 
     def compare(self, sides: Sequence[Sequence[RunRecord]]) -> list[Comparison]:
         """Return each side but the first, compared with the first."""
@@ -121,12 +126,15 @@ class Question:
         self, sides: Sequence[Sequence[RunRecord]], comparisons: Sequence[Comparison], *, wants_all: bool = False
     ) -> MadeAgain:
         """Return which runs are to be made again: those without a verdict, or all that have a speed."""
+        from mlbench.discovery import Plugins
         from mlbench.reports.sides import has_no_verdict
         from mlbench.turns import plan_again
 
         cells = [cell for comparison in comparisons for cell in comparison.cells if cell.speeds]
         keys = dict.fromkeys(cell.key for cell in cells if wants_all or has_no_verdict(cell))
-        return plan_again(sides, list(keys), self.across, self.results)
+        return plan_again(
+            sides, list(keys), self.across, results=self.results, plugins=Plugins.discover(), word=self.word
+        )
 
     def measure(self, comparisons: Sequence[Comparison], again: MadeAgain, count: int) -> list[Comparison]:
         """Make runs again in turns, and return the comparisons with the speeds of these."""

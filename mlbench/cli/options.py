@@ -281,6 +281,35 @@ overrides_option = click.option(
     shell_complete=offer_settings,
     help="See `mlbench settings`; may be given more than once.",
 )
+
+
+def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command what the user says to a stored run that somebody else may have written, as `OwnWord` ``word``."""
+
+    @click.option(
+        "--trust",
+        "trusts",
+        is_flag=True,
+        help="Take also settings of RUN that run code, name a file or a secret, or open an address.",
+    )
+    @click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parse_settings,
+        shell_complete=offer_settings,
+        help="Take this one of them, with the value that RUN has; may be given more than once.",
+    )
+    @functools.wraps(function)
+    def with_word(trusts: bool, overrides: dict[str, str], **others: Any) -> Any:
+        from mlbench.tuning import OwnWord
+
+        return function(word=OwnWord(trusts=trusts, overrides=overrides), **others)
+
+    return with_word
+
+
 results_option = click.option(
     "--results",
     type=ResultsFolder(path_type=Path),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_baselines, offer_runs
-from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option
+from mlbench.cli.options import accuracy_margin_option, across_option, margin_option, results_option, word_options
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlbench.records.baselines import Baseline
     from mlbench.records.run_record import RunRecord
     from mlbench.requests import RunRequest
+    from mlbench.tuning import OwnWord
     from mlbench.turns import Command
 
 SUSPECTED = 3
@@ -49,6 +50,7 @@ SUSPECTED = 3
 @accuracy_margin_option
 @click.option("--strict", is_flag=True, help="Exit 1 also when something could not be judged.")
 @results_option
+@word_options
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML to this file.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a summary to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -63,6 +65,7 @@ def command(
     accuracy_margin: float,
     strict: bool,
     results: Path,
+    word: OwnWord,
     junit: Path | None,
     markdown: Path | None,
     as_json: bool,
@@ -101,7 +104,7 @@ def command(
     if other_mlbench:
         comparison = _confirm(
             comparison,
-            _Measuring(command=other_mlbench, pairs=pairs, results=results, across=across),
+            _Measuring(command=other_mlbench, pairs=pairs, results=results, across=across, word=word),
             base=stored.records,
             new=records,
         )
@@ -120,13 +123,18 @@ class _Measuring:
     pairs: int
     results: Path
     across: tuple[str, ...]
+    word: OwnWord
 
     def requests(self, base: RunRecord, new: RunRecord) -> tuple[RunRequest, RunRequest]:
         """Return what measures both runs again."""
-        from mlbench.turns import request_like, tags_of_turns
+        from mlbench.discovery import Plugins
+        from mlbench.turns import request_by_word, tags_of_turns
 
         sides = zip((base, new), tags_of_turns(self.command.text, base, new), strict=True)
-        one, other = (replace(request_like(record, self.results), tag=tag) for record, tag in sides)
+        plugins = Plugins.discover()
+        one, other = (
+            replace(request_by_word(record, self.results, plugins, self.word), tag=tag) for record, tag in sides
+        )
         return one, other
 
 

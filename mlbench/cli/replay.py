@@ -11,26 +11,29 @@ import click
 
 from mlbench.cli.compare import Question, print_and_offer
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import results_option
+from mlbench.cli.options import results_option, word_options
 from mlbench.cli.output import echo_json, echo_wrapped
 
 if TYPE_CHECKING:
     from mlbench.comparison.compare import Comparison
     from mlbench.records.run_record import RunRecord
     from mlbench.replay import ReplayPlan
+    from mlbench.tuning import OwnWord
 
 
 @click.command("replay")
 @click.argument("run", shell_complete=offer_runs)
 @results_option
+@word_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")
-def command(run: str, results: Path, as_json: bool) -> int:
+def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
     """Repeat RUN as its record says, and compare the new run with it.
 
     All settings are those of the record, with the batch, the number of instances and the rate that the run chose by
-    measuring. In what this machine and its versions differ is said first. The comparison is that of `mlbench compare`,
-    across what differs in the machine. Exit status: 0, or 1 when the new run failed or the two cannot be compared, 2
-    when RUN cannot be repeated here.
+    measuring. Those that run code, name a file or a secret, or open an address are not taken on the record's word:
+    see --trust. In what this machine and its versions differ is said first. The comparison is that of `mlbench
+    compare`, across what differs in the machine. Exit status: 0, or 1 when the new run failed or the two cannot be
+    compared, 2 when RUN cannot be repeated here.
     """
     from mlbench.cli.run import run_and_print
     from mlbench.comparison.scores import ACCURACY_MARGIN
@@ -40,7 +43,7 @@ def command(run: str, results: Path, as_json: bool) -> int:
     from mlbench.reports.replay import plan_lines
 
     plugins = Plugins.discover()
-    plan = plan_replay(results, run, plugins)
+    plan = plan_replay(results, run, plugins, word)
     for line in plan_lines(plan):
         echo_wrapped(line, 4, to_stderr=True)
     made = run_and_print([plan.request], plugins)
@@ -53,6 +56,7 @@ def command(run: str, results: Path, as_json: bool) -> int:
         margin=MARGIN,
         accuracy_margin=ACCURACY_MARGIN,
         results=results,
+        word=word,
     )
     sides = [[plan.record], [new]]
     comparisons = question.compare(sides)

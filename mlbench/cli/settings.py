@@ -148,6 +148,7 @@ def _explain(groups: Sequence[SettingGroup], settings: Mapping[str, Setting]) ->
                 ("does", plain_words(each.text)),
                 ("takes", each.values),
                 ("default", each.default),
+                *([("guarded", f"it {each.does}: no record or client sets it without --trust")] if each.does else []),
                 *_layers(settings.get(each.key)),
                 ("read by", f"{group.reader} ({group.source})"),
                 ("set it", f"--set {each.key}=VALUE, a suite file, or {_system_file()}"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import results_option
+from mlbench.cli.options import results_option, word_options
 from mlbench.cli.output import echo_line
 from mlbench.rules.official import Category
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mlbench.submission.building.build import BuiltTree
     from mlbench.submission.building.entries import BuiltEntry
     from mlbench.submission.building.stored import StoredRun
+    from mlbench.tuning import OwnWord
 
 
 @click.command("build")
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     help="The accuracy to enter with; may be given twice.  [default: each that a run meets]",
 )
 @results_option
+@word_options
 def command(
     runs: tuple[str, ...],
     submitter: str,
@@ -64,6 +66,7 @@ def command(
     categories: tuple[str, ...],
     variants: tuple[str, ...],
     results: Path,
+    word: OwnWord,
 ) -> None:
     """Build a submission tree from RUNS and their compliance tests.
 
@@ -84,7 +87,7 @@ def command(
     entries = choose_entries(system, stored, variants, are_named=bool(runs))
     system = with_recorded(system, entries[0].run.record)
     for entry in {each.run.record.run_id: each for each in entries}.values():
-        _check_logs(entry.run, plugins)
+        _check_logs(entry.run, plugins, word)
         if division != "open":
             _check_tests(entry, plugins)
     _print(build_tree(output, system, entries), output)
@@ -145,11 +148,13 @@ def _sources_of(record: RunRecord, plugins: Plugins) -> Mapping[str, Path]:
     return {name: file.parent if file.name == "__init__.py" else file for name, file in paths.items()}
 
 
-def _check_logs(run: StoredRun, plugins: Plugins) -> None:
+def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
     """Raise `UsageError` where a run is not what its logs say."""
     from mlbench.errors import UsageError
     from mlbench.measurement.verification import verify
+    from mlbench.repeats import check_scoring
 
+    check_scoring(run.record, plugins, word)
     if found := verify(run.record, run.folder, plugins).differences:
         raise UsageError(
             f"run {run.record.run_id} is not what its logs say: {found[0]}.", hint="`mlbench verify` lists all."

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mlbench.cli.completions import offer_runs
-from mlbench.cli.options import results_option
+from mlbench.cli.options import results_option, word_options
 from mlbench.cli.output import echo_line
+
+if TYPE_CHECKING:
+    from mlbench.tuning import OwnWord
 
 
 @click.command("verify")
 @click.argument("run", shell_complete=offer_runs)
 @results_option
-def command(run: str, results: Path) -> int:
+@word_options
+def command(run: str, results: Path, word: OwnWord) -> int:
     """Rebuild the record of RUN from its logs and its id; exit status 1 when the record differs.
 
     Values found only in the record, such as energy and the machine, are listed with the reason.
@@ -24,6 +29,7 @@ def command(run: str, results: Path) -> int:
     from mlbench.measurement.verification import verify
     from mlbench.records.run_folder import find_run
     from mlbench.records.run_record import FORMAT, read
+    from mlbench.repeats import check_scoring
     from mlbench.version import __version__
 
     folder = find_run(results, run).resolve()
@@ -35,7 +41,9 @@ def command(run: str, results: Path) -> int:
         )
     if record.status != "completed":
         raise UsageError(f"run {record.run_id} has no result to verify: it failed.", hint="See `mlbench show`.")
-    outcome = verify(record, folder, Plugins.discover())
+    plugins = Plugins.discover()
+    check_scoring(record, plugins, word)
+    outcome = verify(record, folder, plugins)
     for difference in outcome.differences:
         echo_line(difference)
     if outcome.differences and (record.format < FORMAT or record.mlbench_version != __version__):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from annotated_types import Ge
 
+from mlbench.contracts.guarded import OPENS_ADDRESS
 from mlbench.contracts.precision import NumberFormat, Precision
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.tunable import Tunable
@@ -82,10 +83,10 @@ class EnginePlan:
     """NVIDIA GPUs for ``instances``, as CUDA_VISIBLE_DEVICES names them: ``0,1`` or ``MIG-...,MIG-...``. They are given
     out in turn, so that several instances may share one. Each sees its own alone, and has cores of its NUMA node; one
     instance is then a process of its own, too. Empty: each backend chooses."""
-    nodes: Annotated[int, Ge(0)] = 0
+    nodes: Annotated[int, Ge(0), OPENS_ADDRESS] = 0
     """Machines of a Ray cluster with ``instances`` each, which take samples from one queue; 0: this machine, without
     Ray."""
-    cluster: str = "auto"
+    cluster: Annotated[str, OPENS_ADDRESS] = "auto"
     """The Ray cluster whose nodes are used: ``HOST:PORT``; ``auto``: the one that this machine is in; ``local``: one of
     this machine alone, started for the run."""
     prefill_tokens: Annotated[Size, Tunable((128, 256, 512, 1024, 2048), programs="generation")] = 512

@@ -14,13 +14,16 @@ INTRODUCTION = """# All settings
 
 Each is set with `--set KEY=VALUE`, in a suite file, or in this machine's settings file; README says which one wins.
 `mlbench settings WORKLOAD BACKEND` prints the values that a run would use, and `mlbench settings --explain KEY` all
-that is known of one key.
+that is known of one key. One that is said to run code, to name a file or a secret, or to open an address is only the
+user's to set: `mlbench replay`, `audit` and `verify` do not take it from a record, nor `mlbench serve` from a client,
+unless they are started with `--trust` or the same value is given.
 """
 
 
 def description_line(setting: SettingDescription) -> str:
     """Return the first sentence on what a setting does, and what it takes."""
-    return f"{plain_words(setting.summary)} [{setting.values}]".strip()
+    takes = "; ".join(filter(None, (setting.values, setting.does)))
+    return f"{plain_words(setting.summary)} [{takes}]".strip()
 
 
 def plain_words(text: str) -> str:
@@ -39,6 +42,7 @@ def _group_lines(group: SettingGroup) -> Iterator[str]:
     yield f"Of `{group.source}`."
     yield ""
     for setting in group.settings:
-        yield f"- `{setting.key}`: {setting.values}; default `{setting.default}`."
+        facts = filter(None, (setting.values, f"default `{setting.default}`", setting.does))
+        yield f"- `{setting.key}`: {'; '.join(facts)}."
         yield f"  {setting.text.replace('``', '`')}"
     yield ""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
+from mlbench import NAMES_SECRET, OPENS_ADDRESS, RUNS_CODE
 from mlbench_endpoint.api import Api
 
 Protocol = Literal["openai", "kserve"]
@@ -27,10 +28,10 @@ class EndpointOptions:
     protocol: Protocol = "openai"
     """``openai``: completions or chat, for language models. ``kserve``: KServe's open inference protocol (v2) over
     HTTP, which Triton and others speak, for the workloads that are not text."""
-    url: str = ""
+    url: Annotated[str, OPENS_ADDRESS] = ""
     """Where the server's ``/completions`` lies, or with ``kserve`` its ``/v2``; several, divided by commas, take
     turns."""
-    start: str = ""
+    start: Annotated[str, RUNS_CODE] = ""
     """A command that starts the server, without a shell; it ends with the run. ``{model}`` is the model's folder,
     ``{port}`` a free port of this machine: ``vllm serve {model} --port {port}``. Without ``{port}``, ``url`` says where
     the server will be. Empty: the server is there."""
@@ -59,10 +60,10 @@ class EndpointOptions:
     """How long a request may wait for one of the connections before it is sent."""
     retries: Annotated[int, Ge(0)] = 0
     """How often a request is repeated that failed before its first token, after as long as the server asks for."""
-    key_variable: str = "MLBENCH_ENDPOINT_KEY"
+    key_variable: Annotated[str, NAMES_SECRET] = "MLBENCH_ENDPOINT_KEY"
     """The environment variable that holds the API key, which no record keeps; this one need not be set."""
-    extra: str = ""
-    """More fields for each request, a JSON object: ``{"ignore_eos": true}``."""
+    extra: Annotated[str, OPENS_ADDRESS] = ""
+    """More fields for each request, a JSON object: ``{"ignore_eos": true}``. A server may take addresses in them."""
 
     @property
     def most_requests(self) -> int:

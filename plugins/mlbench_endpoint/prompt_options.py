@@ -7,12 +7,14 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt
 
+from mlbench import NAMES_FILE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions:
     """What can be set on the workload ``prompts``."""
 
-    file: str = ""
+    file: Annotated[str, NAMES_FILE] = ""
     """Prompts to send as they are, in UTF-8: a line each, or with the ending ``.jsonl`` a JSON object each, with
     ``prompt`` and perhaps ``max_tokens``. Empty: prompts are generated."""
     tokens_in: str = "512"

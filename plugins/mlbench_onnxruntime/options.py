@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from mlbench import Tunable
+from mlbench import RUNS_CODE, Tunable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class OnnxRuntimeOptions:
     (``CUDAExecutionProvider``)."""
     device: Annotated[int, Ge(0)] = 0
     """Which of the provider's devices, by its number."""
-    provider_options: Mapping[str, str] = field(default_factory=dict)
+    provider_options: Annotated[Mapping[str, str], RUNS_CODE] = field(default_factory=dict)
     """The provider's own options, as ONNX Runtime documents them: ``device_type=GPU,precision=FP16``."""
     threads: Annotated[int, Ge(0), Le(1024)] = 0
     """Threads per operator; 0: one per physical core that the process may use, shared out among

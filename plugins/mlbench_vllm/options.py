@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from mlbench import Tunable
+from mlbench import OPENS_ADDRESS, Tunable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,5 +34,5 @@ class VllmOptions:
     """Memory for the key-value cache, for each device; 0: what ``gpu_memory_utilization`` leaves, and 4 on a CPU."""
     enforce_eager: bool = False
     """Compile nothing and record no CUDA graphs: a faster start, slower steps."""
-    distributed_executor: Literal["auto", "mp", "ray"] = "auto"
+    distributed_executor: Annotated[Literal["auto", "mp", "ray"], OPENS_ADDRESS] = "auto"
     """What runs the devices' processes: ``mp``, on one machine; ``ray``, on several, in a Ray cluster that is there."""

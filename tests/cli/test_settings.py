@@ -75,6 +75,7 @@ def test_json_of_a_run_has_the_description_beside_the_value(settings):
             "values": "integer, 0 or more",
             "choices": [],
             "default": "0",
+            "does": "",
         }
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
 
-from mlbench import Variant
+from mlbench import RUNS_CODE, Variant
 from mlbench.toolkit import ProfiledWorkload
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class MixtralOptions:
     """smaller.toml of a smaller set of the official form; a run of it is not official."""
     layers: Annotated[int, Ge(0), Le(32)] = 0
     """Random weights only: so many layers of the 32, each of which takes 5.8 GB in fp32; 0: all, 187 GB."""
-    run_unprotected: bool = False
+    run_unprotected: Annotated[bool, RUNS_CODE] = False
     """Both profiles: run the programs that the model writes even on a machine where nothing can hold them."""
 
 

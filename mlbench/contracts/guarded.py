@@ -1,0 +1,50 @@
+"""What an option says of itself: that its value runs code, names a file or a secret, or opens an address.
+
+The user may set such an option to anything. What somebody else wrote may not: a record that is repeated, a client of a
+node. See `mlbench.tuning.refuse_foreign`.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Annotated, Any
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Stands in an option's type: ``Annotated[str, RUNS_CODE]``."""
+
+    does: str
+    """What the value does, as the end of a sentence: ``runs code``."""
+
+
+RUNS_CODE = Guarded("runs code")
+"""A command, a library, a module; also a switch that takes protection away, and a mapping that passes anything on."""
+NAMES_FILE = Guarded("names a file")
+NAMES_SECRET = Guarded("names a secret")
+"""Such as the environment variable that holds a key."""
+OPENS_ADDRESS = Guarded("opens an address")
+
+
+def guard_of(wanted: Any) -> Guarded | None:
+    """Return the mark of an option's type; where its author forgot one, that of a path and of what takes anything."""
+    if typing.get_origin(wanted) is Annotated:
+        for each in wanted.__metadata__:
+            if isinstance(each, Guarded):
+                return each
+    if isinstance(wanted, type) and issubclass(wanted, PurePath):
+        return NAMES_FILE
+    if wanted is Any or wanted is object or _takes_any_text(wanted):
+        return RUNS_CODE
+    return next(filter(None, map(guard_of, typing.get_args(wanted))), None)
+
+
+def _takes_any_text(wanted: Any) -> bool:
+    """Return whether a type is a mapping to text, whose names and values are another program's."""
+    kind = typing.get_origin(wanted) or wanted
+    if not (isinstance(kind, type) and issubclass(kind, Mapping)):
+        return False
+    return any(each in (str, Any, object) for each in typing.get_args(wanted)[1:] or (Any,))
