@@ -78,7 +78,8 @@ def check_word(record: RunRecord, values: Mapping[str, Any], plugins: Plugins, w
     if not word.trusts:
         of_plugins = [("backend", each.options) for each in plugins.backends.values()]
         of_plugins += [("workload", each.options) for each in plugins.workloads.values()]
-        refuse_foreign(run, values, own, guards_of([*CORE_TEMPLATES.items(), *of_plugins]))
+        hint = "If you want that, give the same value with --set, or --trust for all of them."
+        refuse_foreign(run, values, guards_of([*CORE_TEMPLATES.items(), *of_plugins], own), hint=hint)
 
 
 def check_scoring(record: RunRecord, plugins: Plugins, word: OwnWord) -> None:

@@ -20,13 +20,13 @@ import contextlib
 import dataclasses
 import math
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mlbench.contracts.backend import EnginePlan
-from mlbench.contracts.guarded import Guarded, guard_of
+from mlbench.contracts.guarded import guard_of
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.documents import is_file, read_toml
 from mlbench.errors import UsageError, is_unicode
@@ -170,40 +170,52 @@ class OwnWord:
     """Settings that he gives himself; they must be the document's."""
 
 
-def refuse_foreign(
-    document: str, values: Mapping[str, Any], own: Mapping[str, Any], guards: Iterable[tuple[str, Guarded, Any]]
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedSetting:
+    """A setting that only the user's own word may set."""
+
+    key: str
+    does: str
+    """Why: ``runs code``."""
+    allowed: Sequence[Any]
+    """The values that anybody may give it, in JSON form: the default, and what is in force here anyway."""
+
+
+def refuse_foreign(document: str, values: Mapping[str, Any], guards: Iterable[GuardedSetting], *, hint: str) -> None:
     """Refuse settings of somebody else's document that run code, name a file or a secret, or open an address.
 
     Args:
         document: whose it is, for the message: ``run 2026...``.
         values: its settings in JSON form.
-        own: the settings that are in force without it, in the same form: they stay as they are.
         guards: of `guards_of`.
+        hint: how the user gives his word.
 
     Raises:
         UsageError: it sets one to another value; the message names it.
     """
     found = {
-        f"{key} is {values[key]!r}, which {guard.does}": None
-        for key, guard, default in guards
-        if values.get(key, default) not in (default, own.get(key, default))
+        f"{each.key} is {values[each.key]!r}, which {each.does}": None
+        for each in guards
+        if each.key in values and values[each.key] not in each.allowed
     }
     if found:
-        raise UsageError(
-            f"{document} is not your own word: {'; '.join(found)}.",
-            hint="If you want that, give the same value with --set, or --trust for all of them.",
-        )
+        raise UsageError(f"{document} is not the user's own word: {'; '.join(found)}.", hint=hint)
 
 
-def guards_of(templates: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Guarded, Any]]:
-    """Yield key, mark and default in JSON form of each guarded field of dataclass instances, each with its prefix."""
+def guards_of(templates: Iterable[tuple[str, Any]], own: Mapping[str, Any]) -> Iterator[GuardedSetting]:
+    """Yield each guarded field of dataclass instances.
+
+    Args:
+        templates: the instances, each with its prefix; their values are the defaults.
+        own: settings that are in force here anyway, in JSON form.
+    """
     from pydantic_core import to_jsonable_python
 
     for prefix, template in templates:
         for key, (wanted, default) in fields_of({prefix: template}):
             if guard := guard_of(wanted):
-                yield key, guard, to_jsonable_python(default)
+                plain = to_jsonable_python(default)
+                yield GuardedSetting(key=key, does=guard.does, allowed=[plain, own.get(key, plain)])
 
 
 def fill_template(template: Any, prefix: str, values: Mapping[str, str]) -> Any:

@@ -17,7 +17,7 @@ ROOMS = {
     "contracts": set(),
     "toolkit": {"execution", "rules"},
     "execution": set(),
-    "cluster": {"execution", "records", "rules"},
+    "cluster": {"execution", "records", "rules", "tuning"},
     "rules": set(),
     "loadgen": set(),
     "records": set(),

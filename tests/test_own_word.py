@@ -126,12 +126,12 @@ class Strangers:
 
 
 def test_a_path_and_what_takes_anything_are_guarded_though_nobody_marked_them():
-    found = {key: guard for key, guard, _ in guards_of([("backend", Strangers())])}
+    found = {each.key: each.does for each in guards_of([("backend", Strangers())], {})}
     assert found == {
-        "backend.server": OPENS_ADDRESS,
-        "backend.folder": NAMES_FILE,
-        "backend.passed_on": RUNS_CODE,
-        "backend.anything": RUNS_CODE,
+        "backend.server": OPENS_ADDRESS.does,
+        "backend.folder": NAMES_FILE.does,
+        "backend.passed_on": RUNS_CODE.does,
+        "backend.anything": RUNS_CODE.does,
     }
     assert guard_of(dict) == guard_of(dict[str, object]) == RUNS_CODE
 

@@ -66,6 +66,12 @@ _NAME_CHARACTERS = 8
     help="Refuse a client that sends more samples than this before they are answered.",
 )
 @overrides_option
+@click.option(
+    "--trust",
+    "trusts",
+    is_flag=True,
+    help="Let clients set what runs code, names a file or a secret, or opens an address.",
+)
 def command(
     workload: str,
     backend: str | None,
@@ -78,18 +84,21 @@ def command(
     key: Path | None,
     most_open: int,
     overrides: dict[str, str],
+    trusts: bool,
 ) -> None:
     """Answer the samples of runs of WORKLOAD that name this node with --network, one run after another.
 
     Each run has an engine and a process of its own. Precision, scenario and settings are the client's; what is set here
-    replaces them, and settings of the workload are always this machine's. The token file is written if there is none:
-    copy it to the client.
+    replaces them, and settings of the workload are always this machine's. A client that sets what runs code, names a
+    file or a secret, or opens an address to anything but what would be in force here is refused: see --trust. The token
+    file is written if there is none: copy it to the client.
     """
     from mlbench.cluster.addresses import Address, make_token, read_token
     from mlbench.cluster.node import Listening, serve_node
     from mlbench.cluster.session import NodeConfig
     from mlbench.discovery import Plugins
     from mlbench.preload import modules_to_preload
+    from mlbench.tuning import CORE_TEMPLATES, guards_of
 
     address, plugins = Address.parse(listen), Plugins.discover()
     chosen = plugins.backend(backend).name if backend else plugins.best_backend().name
@@ -106,7 +115,9 @@ def command(
         echo_line(f"{facts.name} serves {workload} on {chosen} at {found}.")
 
     settings = {key: value for key, value in plain.items() if key.startswith("workload.")} | own
-    config = NodeConfig(facts=facts, builder=_BUILDER, settings=settings, most_open=most_open)
+    templates = [*CORE_TEMPLATES.items(), ("backend", plugins.backend(chosen).options)]
+    guards = [] if trusts else list(guards_of(templates, plain))
+    config = NodeConfig(facts=facts, builder=_BUILDER, settings=settings, most_open=most_open, guards=guards)
     listening = Listening(
         address=address,
         token=read_token(token_file.expanduser()),

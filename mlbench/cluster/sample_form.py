@@ -90,7 +90,7 @@ class SampleReader:
     """Makes samples of what arrived."""
 
     def __init__(self, packages: Sequence[str]) -> None:
-        """Store whose classes a sample may hold: names of packages, of the core's and the workload's."""
+        """Store whose classes a sample may hold: names of packages, of the contracts' and the workload's."""
         self._packages = tuple(packages)
         self._classes: dict[str, type] = {}
 
@@ -133,7 +133,8 @@ class SampleReader:
     def _class(self, name: str) -> type:
         if name not in self._classes:
             module, _, title = name.partition(":")
-            if module.partition(".")[0] not in self._packages:
+            is_known = any(module == each or module.startswith(f"{each}.") for each in self._packages)
+            if not is_known or any(part.startswith("_") for part in module.split(".")):  # such as __main__
                 raise ValueError(f"a {name[:80]}, of a package that is not the workload's")
             found = getattr(importlib.import_module(module), title)
             if not (isinstance(found, type) and _fields_of(found)):

@@ -28,6 +28,7 @@ from __future__ import annotations
 import importlib
 import logging
 import queue
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ from mlbench.execution.instances.messages import Message, NoMessageError
 from mlbench.execution.instances.serving import LineReply, Part, answer_about, submit_to, warm_up_engine
 from mlbench.records.node_record import NodeRecord
 from mlbench.records.stored import Stored
+from mlbench.tuning import GuardedSetting, refuse_foreign
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,8 @@ class NodeConfig(Stored):
     """The node's own, which replace a client's."""
     most_open: int
     """How many samples it holds at most: a client that sends more is refused."""
+    guards: Sequence[GuardedSetting] = ()
+    """What a client may not set, unless to the values that they allow."""
     has_data: bool = False
     """Whether it loads samples itself, and is sent their numbers alone."""
 
@@ -173,11 +177,13 @@ class Session:
             if job[name] != getattr(own, name):
                 raise UsageError(f"it serves {name} {getattr(own, name)}, and {job[name]} is asked for.")
         module, _, function = self._config.builder.partition(":")
-        settings = {
-            **{key: value for key, value in job["settings"].items() if not key.startswith("workload.")},
-            **self._config.settings,
-        }
-        payload = {**job, "settings": settings, "network": None}
+        foreign = {key: value for key, value in job["settings"].items() if not key.startswith("workload.")}
+        settings = {**foreign, **self._config.settings}
+        hint = "Only the node's own user may want that: `mlbench serve` with the same --set, or with --trust."
+        refuse_foreign("the client", settings, self._guards(), hint=hint)
+        payload = {**job, "settings": settings, "network": None, "accuracy_of": "", "later_models": ()}
+        if not self._config.has_data:
+            payload["folder"] = stack.enter_context(tempfile.TemporaryDirectory(prefix="mlbench-node-"))
         part: Part = getattr(importlib.import_module(module), function)(payload)
         if self._config.has_data and part.plan.instances != 1:
             building = Building(builder=self._config.builder, payload=payload)
@@ -186,6 +192,9 @@ class Session:
         with contain_refusals(made):
             engine = stack.enter_context(made)
         return part, engine
+
+    def _guards(self) -> Sequence[GuardedSetting]:
+        return [each for each in self._config.guards if each.key not in self._config.settings]
 
     def _serve(self, part: Part, engine: Engine, control: Link) -> _Serving | OwnDataServing:
         if self._config.has_data:
@@ -211,7 +220,7 @@ class _Serving:
         self._engine = engine
         self._most_open = most_open
         packages = {type(each).__module__.partition(".")[0] for each in (part.dataset, part.model.program)}
-        self._reader = SampleReader(["mlbench", *packages])
+        self._reader = SampleReader(["mlbench.contracts", "mlbench.toolkit", *(packages - {"mlbench"})])
         self._received = ReceivedSamples(part.dataset.count)
         self._replies: dict[tuple[Link, int], _NodeReply] = {}
         self._submitting = threading.Lock()  # connections have a thread each, and an engine is called by one

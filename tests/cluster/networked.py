@@ -136,6 +136,15 @@ def model():
     return Model(name="doubles", graphs={}, program=Doubles(), weights_fingerprint="none")
 
 
+asked = []
+"""The jobs that nodes were given."""
+
+
+def noting(job):
+    asked.append(job)
+    return doubling(job)
+
+
 def doubling(job):
     return Part(backend=DoublingBackend(), model=model(), plan=EnginePlan(), dataset=Numbers())
 
@@ -202,16 +211,18 @@ def nodes(*configs, tls=None):
             node.close()
 
 
-def config(environment, name="node-1", *, builder="doubling", most_open=64, **changes):
+def config(environment, name="node-1", *, builder="doubling", most_open=64, guards=(), own=None, **changes):
     made = facts(environment, name, **changes)
-    return NodeConfig(facts=made, builder=f"networked:{builder}", settings={}, most_open=most_open)
+    return NodeConfig(
+        facts=made, builder=f"networked:{builder}", settings=own or {}, most_open=most_open, guards=guards
+    )
 
 
 def spec_of(addresses, token_file, **more):
     return NetworkSpec(nodes=tuple(addresses), token_file=str(token_file), **more)
 
 
-def engine_for(addresses, token_file, **more):
+def engine_for(addresses, token_file, settings=None, **more):
     job = JobSpec(
         workload="numbers",
         backend="doubling",
@@ -220,7 +231,7 @@ def engine_for(addresses, token_file, **more):
         tier="smoke",
         weights="trained",
         precision="fp32",
-        settings={},
+        settings=settings or {},
         folder="/",
         network=spec_of(addresses, token_file, **more),
     )

@@ -1,15 +1,20 @@
 """An engine over nodes that are threads of this process, through real sockets."""
 
 import re
+import tempfile
 import time
+from pathlib import Path
 
 import networked
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from networked import Kept, config, engine_for, nodes, numbered
 
 from mlbench import UsageError
+from mlbench.cli import main
 from mlbench.execution.failures import ProcessEndedError
+from mlbench.tuning import GuardedSetting
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +112,64 @@ def test_what_a_node_lacks_is_said_with_its_name(environment, token_file):
     with nodes(there) as addresses, pytest.raises(UsageError) as caught, engine_for(addresses, token_file):
         pass
     assert str(caught.value) == f"node far ({addresses[0]}): no numbers in /nowhere. Make some."
+
+
+URL = "http://192.0.2.1/v1"
+GUARDS = [
+    GuardedSetting(key="backend.start", does="runs code", allowed=["", "serve"]),
+    GuardedSetting(key="backend.url", does="opens an address", allowed=[""]),
+]
+
+
+@pytest.mark.parametrize("setting", [("backend.start", "id"), ("backend.url", URL)])
+def test_a_clients_command_does_not_run_on_a_node(environment, token_file, setting):
+    networked.asked.clear()
+    there = config(environment, builder="noting", guards=GUARDS)
+    with nodes(there) as addresses, pytest.raises(UsageError) as caught:
+        with engine_for(addresses, token_file, settings=dict([setting])):
+            pass
+    assert f"{setting[0]} is {setting[1]!r}, which " in str(caught.value)
+    assert "`mlbench serve` with the same --set, or with --trust" in str(caught.value)
+    assert networked.asked == []
+
+
+def test_a_client_may_set_what_is_in_force_on_the_node_or_harmless(environment, token_file):
+    networked.asked.clear()
+    theirs = {"backend.start": "serve", "backend.url": URL, "execution.batch": 4, "workload.data": "/etc/passwd"}
+    own = {"backend.url": "http://127.0.0.1/v1"}
+    there = config(environment, builder="noting", guards=GUARDS, own=own)
+    with nodes(there) as addresses, engine_for(addresses, token_file, settings=theirs):
+        [job] = networked.asked
+    assert job["settings"] == {"backend.start": "serve", "execution.batch": 4, **own}
+
+
+def test_a_node_has_a_folder_of_its_own_which_goes_with_the_run(environment, token_file):
+    networked.asked.clear()
+    with nodes(config(environment, builder="noting")) as addresses:
+        with engine_for(addresses, token_file):
+            folder = Path(networked.asked[0]["folder"])  # the client says /
+            assert folder.is_dir()
+            assert folder.parent == Path(tempfile.gettempdir())
+        deadline_s = time.monotonic() + 10
+        while folder.exists() and time.monotonic() < deadline_s:  # its session ends after the client's
+            time.sleep(0.01)
+        assert not folder.exists()
+
+
+def test_serve_guards_what_its_backend_and_the_core_mark_unless_it_trusts(monkeypatch, tmp_path):
+    """With what would be in force on the node allowed."""
+    served = []
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "settings.toml"))
+    (tmp_path / "settings.toml").write_text(f'[[settings]]\nbackend.url = "{URL}"\n')
+    monkeypatch.setattr("mlbench.cluster.node.serve_node", lambda config, listening, on_ready: served.append(config))
+    command = ["serve", "llama2-70b", "--backend", "endpoint", "--token-file", str(tmp_path / "token")]
+    for more in ([], ["--trust"]):
+        assert CliRunner().invoke(main, [*command, *more]).exit_code == 0
+    guarded, trusting = ({each.key: list(each.allowed) for each in config.guards} for config in served)
+    assert guarded["backend.start"] == ["", ""]
+    assert guarded["backend.url"] == ["", URL]
+    assert {"backend.key_variable", "execution.cluster"} < guarded.keys()
+    assert trusting == {}
 
 
 def test_a_node_that_serves_a_run_refuses_another(environment, token_file):

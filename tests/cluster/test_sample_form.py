@@ -23,7 +23,7 @@ class Pair(NamedTuple):
     mask: np.ndarray
 
 
-READER = SampleReader(["mlbench", __name__.partition(".")[0]])
+READER = SampleReader(["mlbench.contracts", __name__.partition(".")[0]])
 
 
 def there_and_back(samples, reader=READER):
@@ -90,7 +90,7 @@ def test_the_samples_of_every_workload_travel():
         dataset = workload.dataset(Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options))
         dataset.load([0, 1, 2])
         samples = [dataset.sample(index) for index in (0, 1, 2)]
-        reader = SampleReader(["mlbench", type(dataset).__module__.partition(".")[0]])
+        reader = SampleReader(["mlbench.contracts", type(dataset).__module__.partition(".")[0]])
         for one, other in zip(there_and_back(samples, reader), samples, strict=True):
             assert_same(one, other)
 
@@ -119,6 +119,8 @@ def nested(depth):
         ({"forms": [["o", "mlbench.errors:UsageError", ["message", "a"]]]}, 1),
         ({"forms": [["o", "mlbench.contracts.generation:Prompt", ["wrong", "a"]]]}, 1),
         ({"forms": [["o", "mlbench.none:None"]]}, 0),
+        ({"forms": [["o", "mlbench.records.job_spec:ModelSpec"]]}, 0),
+        ({"forms": [["o", "mlbench.contracts.__main__:Prompt"]]}, 0),
         ({"forms": [["m", ["name"]]]}, 1),
         ({"forms": [["v", [1]]]}, 0),
         ({"forms": [nested(40)]}, 1),
