@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.errors import DataError
-from mlbench.fetching.digests import BLOCK_BYTES, algorithm_of
+from mlbench.fetching.digests import algorithm_of
 from mlbench.fetching.parts import PartFile, Version
+from mlbench.fetching.progress import SLOWEST_BYTES_PER_S, STALL_S, ProgressClock
 from mlbench.fetching.sources import Digest, RemoteFile
 from mlbench.fetching.structure import check_structure
-from mlbench.fetching.transfer import STALL_S, ChangedError, FileAnswer, TransferError, request_rest
+from mlbench.fetching.transfer import ChangedError, FileAnswer, TransferError, request_rest
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-"""At one address, without a byte of progress between them."""
+"""At one address, without progress between them that is worth the name."""
 
 LONGEST_PAUSE_S = 30.0
 
@@ -57,6 +58,7 @@ class Downloader:
     """Is called just before a file gets its name."""
     pause: Callable[[float], None] = time.sleep
     stall_s: float = STALL_S
+    now: Callable[[], float] = time.monotonic
 
     def download(self, file: RemoteFile, pinned: Digest | None = None) -> FetchedFile:
         """Bring a file to its place, from the first address that has the right one.
@@ -102,7 +104,8 @@ class Downloader:
                 if has_changed if isinstance(error, ChangedError) else not error.may_pass:
                     raise
                 has_changed = has_changed or isinstance(error, ChangedError)
-                attempt = 1 if part.size_bytes > most else attempt + 1
+                has_moved = part.size_bytes > most + SLOWEST_BYTES_PER_S * self.stall_s
+                attempt = 1 if has_moved else attempt + 1
                 if attempt >= ATTEMPTS:
                     raise
                 most = max(most, part.size_bytes)
@@ -115,23 +118,34 @@ class Downloader:
             return
         is_verified = bool(wanted)
         known = part.version.validator if part.version.url == url else ""
-        with request_rest(url, start, validator=known, is_verified=is_verified, stall_s=self.stall_s) as answer:
+        clock = ProgressClock(self.stall_s, self.now)
+        with request_rest(url, start, validator=known, is_verified=is_verified, clock=clock) as answer:
             _check_size(answer, file, part)
             if answer.start == 0:
                 part.restart(Version(url=url, validator=answer.validator, size_bytes=answer.size_bytes))
-            with part.appending(algorithm_of(wanted), answer.size_bytes) as writer:
-                block = answer.first or answer.body.read1(BLOCK_BYTES)
-                while block:
-                    writer.append(block)
-                    self.on_bytes(len(block))
-                    block = answer.body.read1(BLOCK_BYTES)
+            self._append(answer, file, part, wanted)
         total = answer.size_bytes
         if total is not None and part.size_bytes < total:
             raise TransferError(
                 f"the connection ended after {part.size_bytes} of {total} bytes", CONTINUE, may_pass=True
             )
-        if total is None and not wanted and answer.body.headers.get("Transfer-Encoding") != "chunked":
+        if total is None and not wanted and not answer.is_chunked:
             raise TransferError("the server does not say how long it is", "give a copy with --from PATH")
+
+    def _append(self, answer: FileAnswer, file: RemoteFile, part: PartFile, wanted: tuple[Digest, ...]) -> None:
+        """Append the body of an answer to a part, up to the most that the file can have."""
+        known = [each for each in (answer.size_bytes, file.size_bytes, file.most_bytes) if each is not None]
+        left = min(known) - part.size_bytes
+        with part.appending(algorithm_of(wanted), answer.size_bytes) as writer:
+            for block in answer.blocks():
+                left -= len(block)
+                if left < 0:
+                    break
+                writer.append(block)
+                self.on_bytes(len(block))
+        if left < 0:
+            part.drop()
+            raise TransferError(f"the server sends more than {min(known)} bytes", "give a right copy with --from PATH")
 
     def _finish(self, url: str, part: PartFile, file: RemoteFile, wanted: tuple[Digest, ...]) -> FetchedFile:
         """Verify a part that is complete, and give it its name."""
@@ -145,9 +159,10 @@ class Downloader:
             )
         try:
             verified_by = how_verified(part.file, file)
-        except ValueError as error:
+        except DataError as error:
             part.drop()
-            raise TransferError(f"it is damaged: {error}", "give a right copy with --from PATH") from None
+            reason = f"it is damaged: {error.message.rstrip('.')}"
+            raise TransferError(reason, "give a right copy with --from PATH") from None
         size = part.size_bytes
         done = FetchedFile(path=file.path, size_bytes=size, digest=found, verified_by=verified_by, source=url)
         self.on_verified(done)
@@ -159,11 +174,11 @@ def how_verified(path: Path, file: RemoteFile) -> str:
     """Return what showed that a file, whose checksum is right where one is published, is whole.
 
     Raises:
-        ValueError: it is not.
+        DataError: it is not.
     """
     size = path.stat().st_size
     if file.size_bytes is not None and size != file.size_bytes:
-        raise ValueError(f"it has {size} bytes, not {file.size_bytes}")
+        raise DataError(f"it has {size} bytes, not {file.size_bytes}.")
     if file.digests:
         return "published digest"
     return "structure" if file.size_bytes is not None else check_structure(path, file.path)
@@ -173,7 +188,8 @@ def _check_size(answer: FileAnswer, file: RemoteFile, part: PartFile) -> None:
     total = answer.size_bytes
     if answer.start and total != part.version.size_bytes:
         raise ChangedError("the file changed on the server between two parts", "run it again to fetch it anew")
+    remedy = "give a right copy with --from PATH"
     if file.size_bytes is not None and total is not None and total != file.size_bytes:
-        raise TransferError(
-            f"the server has {total} bytes, the file {file.size_bytes}", "give a right copy with --from PATH"
-        )
+        raise TransferError(f"the server has {total} bytes, the file {file.size_bytes}", remedy)
+    if total is not None and total > file.most_bytes:
+        raise TransferError(f"the server has {total} bytes, the file {file.most_bytes} at most", remedy)

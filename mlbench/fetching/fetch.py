@@ -19,7 +19,7 @@ from mlbench.fetching.local_files import LocalFiles
 from mlbench.fetching.lock_file import LockedFile, LockFile
 from mlbench.fetching.parts import storage_error
 from mlbench.fetching.snapshot_sizes import MANIFEST, snapshot_sizes
-from mlbench.fetching.sources import Artifact, Digest, RemoteFile, WorkloadSources
+from mlbench.fetching.sources import LIST_BYTES, Artifact, Digest, RemoteFile, WorkloadSources
 from mlbench.fetching.unpacking import unpack_archive
 
 STREAMS = 4
@@ -141,7 +141,7 @@ class Fetch:
             return list(each_item(artifact, self.folder))
         if artifact.list_url:
             name = f".lists/{artifact.id.replace('/', '-')}.md5"
-            listing = RemoteFile(path=name, urls=(artifact.list_url,))
+            listing = RemoteFile(path=name, urls=(artifact.list_url,), most_bytes=LIST_BYTES)
             self._bring(listing)
             return read_list(self.folder / name, artifact)
         return list(artifact.remote_files())
@@ -213,7 +213,7 @@ class Fetch:
             digest = file_digest(path, algorithm_of(wanted))
             verified_by = how_verified(path, file)
             is_right = not wanted or digest in wanted
-        except (OSError, ValueError):
+        except (OSError, DataError):
             is_right = False
         if not is_right:
             raise DataError(f"{path} is not the official file.", hint="Move it away, and run it again.")

@@ -56,7 +56,8 @@ def each_item(artifact: Artifact, folder: Path) -> Iterator[RemoteFile]:
         if not is_inside(path) or path.casefold() in paths:
             raise DataError(f"{artifact.id}: {path!r} is named twice, or lies outside its folder.")
         paths.add(path.casefold())
-        yield RemoteFile(path=path, urls=tuple(url.format(item=item) for url in artifact.urls))
+        urls = tuple(url.format(item=item) for url in artifact.urls)
+        yield RemoteFile(path=path, urls=urls, most_bytes=artifact.most_bytes)
 
 
 def load_function(name: str) -> Callable[..., Any]:

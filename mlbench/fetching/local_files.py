@@ -67,9 +67,9 @@ class LocalFiles:
             raise DataError(f"{found} changed while it was copied.", hint="Run it again.")
         try:
             verified_by = how_verified(part.file, wanted)
-        except ValueError as error:
+        except DataError as error:
             part.drop()
-            raise DataError(f"{found} is damaged: {error}.", hint="Give another copy.") from None
+            raise DataError(f"{found} is damaged: {error.message}", hint="Give another copy.") from None
         fetched = FetchedFile(
             path=wanted.path, size_bytes=size, digest=digest, verified_by=verified_by, source=str(found)
         )
@@ -109,6 +109,6 @@ def _files_below(path: Path) -> Iterator[Path]:
 def _is_whole(path: Path) -> bool:
     try:
         check_structure(path, path.name)
-    except (OSError, ValueError):
+    except (OSError, DataError):
         return False
     return True

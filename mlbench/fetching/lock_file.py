@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from mlbench.documents import parse_json, read_text
-from mlbench.errors import DataError
+from mlbench.documents import foreign, parse_json, read_text
 from mlbench.fetching.parts import storage_error
 from mlbench.fetching.sources import Artifact, Digest
 
@@ -77,13 +76,9 @@ class LockFile:
         text = read_text(path, what="record of the data folder", limit_bytes=LOCK_BYTES)
         whole, _, _ = text.rpartition("\n")
         for number, line in enumerate(whole.splitlines(), start=1):
-            try:
+            hint = "Move the file away: what is there is then verified again."
+            with foreign(f"line {number} of {path}", "is not mlbench's", hint=hint):
                 found._take(parse_json(line))
-            except (ValueError, TypeError, KeyError) as error:
-                raise DataError(
-                    f"line {number} of {path} is not mlbench's: {error}.",
-                    hint="Move the file away: what is there is then verified again.",
-                ) from None
         return found
 
     def add_file(self, entry: LockedFile) -> None:
@@ -110,9 +105,11 @@ class LockFile:
         values = {name: value for name, value in line.items() if name != "format"}
         if "artifact" in line:
             artifact = LockedArtifact(**values)  # type: ignore[arg-type]
+            _check_types(artifact)
             self.artifacts[artifact.artifact] = artifact
         else:
             file = LockedFile(**values)  # type: ignore[arg-type]
+            _check_types(file)
             self.files[file.path] = file
 
     def _append(self, line: Mapping[str, object]) -> None:
@@ -124,6 +121,13 @@ class LockFile:
                 file.write(content)
         except OSError as error:
             raise storage_error(path, error) from None
+
+
+def _check_types(entry: LockedFile | LockedArtifact) -> None:
+    """Raise `ValueError` where a value is of another type than its field."""
+    for name, value in asdict(entry).items():
+        if type(value) is not (int if name == "size_bytes" else str):
+            raise ValueError(f"its {name} is {value!r}")
 
 
 def _end_last_line(descriptor: int) -> None:

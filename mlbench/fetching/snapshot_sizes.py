@@ -11,8 +11,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import parse_json, read_bytes
-from mlbench.errors import DataError, first_line
+from mlbench.documents import foreign, read_bytes
+from mlbench.documents.manifests import parse_manifest
 
 MANIFEST = ".snapshot_metadata"
 
@@ -29,28 +29,12 @@ def snapshot_sizes(folder: Path) -> Mapping[str, int]:
         DataError: the manifest is missing or damaged.
     """
     path = folder / MANIFEST
-    text = read_bytes(path, what="checkpoint's manifest")
+    content = read_bytes(path, what="checkpoint's manifest")
     sizes: dict[str, int] = {}
-    try:
-        for location, end in _ends(_document(text)["manifest"]):
+    with foreign(path, "is not a snapshot's manifest") as meter:
+        for location, end in _ends(parse_manifest(content, meter)["manifest"]):
             sizes[location] = max(sizes.get(location, 0), end)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise DataError(f"{path} is not a snapshot's manifest: {first_line(error)}.") from None
     return sizes
-
-
-def _document(text: bytes) -> Any:
-    try:
-        return parse_json(text.decode())
-    except ValueError:
-        if text.startswith(b"{"):  # YAML knows that form too, and takes minutes for what is damaged
-            raise
-        import yaml  # type: ignore[import-untyped]
-
-        try:
-            return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except yaml.YAMLError as error:
-            raise ValueError(first_line(error)) from None
 
 
 def _ends(root: Any) -> Iterator[tuple[str, int]]:

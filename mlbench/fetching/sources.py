@@ -19,6 +19,11 @@ from mlbench.errors import DataError
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 """Hosts that may be asked without TLS for files whose digest is not known."""
 
+UNKNOWN_BYTES, LIST_BYTES = 1 << 34, 1 << 26
+"""The most that is taken of a file of which the list of sources says no size, and of an object store's list."""
+
+_ESTIMATE_SLACK_BYTES = 1 << 24
+
 _HEX = {"md5": 32, "sha256": 64, "git_blob_sha1": 40}
 
 
@@ -46,6 +51,8 @@ class RemoteFile:
     """Any of them will do; none: nothing is published."""
     size_bytes: int | None = None
     """Exact, where it is known before the first byte."""
+    most_bytes: int = UNKNOWN_BYTES
+    """No more than so many are taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +118,13 @@ class Artifact:
         return tuple(Digest(algorithm="md5", value=value) for value in self.md5_any)
 
     @property
+    def most_bytes(self) -> int:
+        """The most that is taken of any of its files: all of its bytes, twice as many where they are an estimate."""
+        if not self.size_bytes:
+            return UNKNOWN_BYTES
+        return 2 * self.size_bytes + _ESTIMATE_SLACK_BYTES if self.size_is_estimate else self.size_bytes
+
+    @property
     def is_manual(self) -> bool:
         """Whether a person must bring it."""
         return self.gate != "none"
@@ -124,7 +138,7 @@ class Artifact:
             name = self.destination
             if self.unpack:
                 name = f".archives/{self.archive or PurePosixPath(urlsplit(self.urls[0]).path).name}"
-            yield RemoteFile(path=name, urls=self.urls, digests=self.digests)
+            yield RemoteFile(path=name, urls=self.urls, digests=self.digests, most_bytes=self.most_bytes)
 
     def listed_file(self, path: str, md5: str) -> RemoteFile:
         """Return a file of a list below ``base``."""
@@ -132,6 +146,7 @@ class Artifact:
             path=f"{self.destination}/{path}" if self.destination else path,
             urls=(f"{self.base}/{quote(path)}",) if self.base else (),
             digests=(Digest(algorithm="md5", value=md5),) if md5 else (),
+            most_bytes=self.most_bytes,
         )
 
 

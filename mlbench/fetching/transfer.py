@@ -7,22 +7,28 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
-from mlbench.errors import first_line
+from mlbench.errors import describe_error, first_line, one_line
+from mlbench.fetching.digests import BLOCK_BYTES
+from mlbench.fetching.progress import ClockedHandler, ProgressClock, SecureClockedHandler, StalledError
 from mlbench.fetching.sources import unsafe_address
 from mlbench.version import __version__
 
-STALL_S = 60.0
-"""A connection that sends nothing for so long is given up, and asked again for the rest."""
+_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body|title|meta|script|\?xml)", re.IGNORECASE)
+_PAGES = (".html", ".htm", ".xhtml", ".xml", ".svg")
+_PACKED = (".gz", ".tgz", ".z")
+"""Files that some servers call packed in the header as well, and send as they are."""
 
-_WEB_PAGE = re.compile(rb"\s*(<!doctype html|<html)", re.IGNORECASE)
 _SIGN_IN = "sign in there with a browser, download it by hand and give it with --from PATH"
+_CONTINUE = "run it again to continue at the same byte"
+_NUMBER = "[0-9]{1,18}"
+_LOOK_BYTES = 512
 
 
 class TransferError(Exception):
@@ -49,14 +55,24 @@ class FileAnswer:
     """How long the whole file is, where the server says it."""
     validator: str
     """What names this version of the file: a strong ETag, else the time of its last change; may be empty."""
-    body: http.client.HTTPResponse
+    is_chunked: bool
+    """Whether the body itself says where it ends."""
+    read: Callable[[int], bytes]
+    """Returns some bytes of the body, at its end none."""
     first: bytes
     """What was read of the body to look at it."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the body; raises `TransferError`."""
+        if self.first:
+            yield self.first
+        while block := self.read(BLOCK_BYTES):
+            yield block
 
 
 @contextmanager
 def request_rest(
-    url: str, start: int, *, validator: str, is_verified: bool, stall_s: float = STALL_S
+    url: str, start: int, *, validator: str, is_verified: bool, clock: ProgressClock
 ) -> Iterator[FileAnswer]:
     """Ask for a file from byte ``start`` on.
 
@@ -65,7 +81,7 @@ def request_rest(
         start: how many bytes are here.
         validator: of the answer that sent these; empty if there was none.
         is_verified: whether a published digest decides what the file must be; only then another host may send it.
-        stall_s: how long a server may send nothing.
+        clock: says how long a server may send nothing, or next to nothing.
 
     Raises:
         TransferError: there is no such answer; also while its body is read.
@@ -74,45 +90,108 @@ def request_rest(
     headers = {"User-Agent": f"mlbench/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
+    with _foreign_answer(start, clock.window_s):
+        request = urllib.request.Request(url, headers=headers)
+        body = _opener(is_verified, clock).open(request, timeout=clock.window_s)
+    with body:
+
+        def read(size_bytes: int) -> bytes:
+            with _foreign_answer(start, clock.window_s):
+                block: bytes = body.read1(size_bytes)
+                clock.count(len(block))
+                return block
+
+        with _foreign_answer(start, clock.window_s):
+            total, begins = _check_headers(url, start, validator, body, is_verified=is_verified)
+        first = b"" if begins else _begin(read)
+        if not begins:
+            _refuse_page(url, body.headers, first)
+        yield FileAnswer(
+            start=begins,
+            size_bytes=total,
+            validator=_validator(body.headers),
+            is_chunked=_is_chunked(body.headers),
+            read=read,
+            first=first,
+        )
+
+
+@contextmanager
+def _foreign_answer(start: int, stall_s: float) -> Iterator[None]:
+    """Turn whatever an answer makes the library raise into a `TransferError`."""
     try:
-        with _opener(is_verified).open(urllib.request.Request(url, headers=headers), timeout=stall_s) as body:
-            yield _check_answer(url, start, validator, body)
+        yield
     except TransferError:
         raise
     except urllib.error.HTTPError as error:
         raise _refusal(error, start) from None
-    except (urllib.error.URLError, ssl.SSLError, TimeoutError, OSError, http.client.HTTPException) as error:
-        raise _connection_failure(error, stall_s) from None
+    except Exception as error:  # as behind every door: what a server's bytes bring about cannot be listed
+        raise _failure(error, stall_s) from None
 
 
-def read_block(answer: FileAnswer, block: memoryview) -> int:
-    """Read what has arrived of a body into a block; return how much: 0 at its end."""
-    return answer.body.readinto(block)
+def _begin(read: Callable[[int], bytes]) -> bytes:
+    """Return the first bytes of a body, however few come at a time."""
+    begin = b""
+    while len(begin) < _LOOK_BYTES and (more := read(_LOOK_BYTES - len(begin))):
+        begin += more
+    return begin
 
 
-def _check_answer(url: str, start: int, validator: str, body: http.client.HTTPResponse) -> FileAnswer:
-    headers = body.headers
-    total, begins = _place(headers, body.status)
-    found = _validator(headers)
+def _check_headers(
+    url: str, start: int, validator: str, body: http.client.HTTPResponse, *, is_verified: bool
+) -> tuple[int | None, int]:
+    """Return the size of the whole file, and at which byte the body begins."""
+    total, begins = _place(body.headers, body.status)
+    found = _validator(body.headers)
     if begins and (begins != start or (validator and found and found != validator)):
         raise ChangedError(
             "the file changed on the server between two parts", "run it again to fetch it from its start"
         )
-    first = b"" if begins else body.read1(512)
-    is_page = headers.get_content_type() in {"text/html", "application/xhtml+xml"} or _WEB_PAGE.match(first)
-    if is_page and not urlsplit(url).path.endswith((".html", ".htm")):
+    packed = body.headers.get("Content-Encoding", "identity").strip().lower()
+    if packed not in {"", "identity"} and not is_verified and not _path(url).endswith(_PACKED):
+        raise TransferError(
+            f"the server sent it packed ({packed[:20]}), and unpacked was asked for", "give a copy with --from PATH"
+        )
+    return total, begins
+
+
+def _refuse_page(url: str, headers: Message, first: bytes) -> None:
+    is_page = headers.get_content_type() in {"text/html", "application/xhtml+xml"} or _PAGE.match(first)
+    if is_page and not _path(url).endswith(_PAGES):
         raise TransferError("the server sent a web page, perhaps a login, in place of the file", _SIGN_IN)
-    return FileAnswer(start=begins, size_bytes=total, validator=found, body=body, first=first)
+
+
+def _path(url: str) -> str:
+    return urlsplit(url).path.lower()
+
+
+def _is_chunked(headers: Message) -> bool:
+    return headers.get("Transfer-Encoding", "").strip().lower() == "chunked"
+
+
+def _length(headers: Message) -> int | None:
+    """Return the length of a body; None where it is not said, or the body says it itself."""
+    said = {each.strip() for each in headers.get_all("Content-Length", ())}
+    if len(said) > 1:
+        raise TransferError("the server gives two lengths that differ", "try again later")
+    length = said.pop() if said else ""
+    if length and not re.fullmatch(_NUMBER, length):
+        raise TransferError(f"the server gives an odd length: {length[:20]!r}", "try again later")
+    return int(length) if length and "Transfer-Encoding" not in headers else None
 
 
 def _place(headers: Message, status: int) -> tuple[int | None, int]:
     """Return the size of the whole file, and at which byte a body begins."""
-    length = headers.get("Content-Length", "")
+    length = _length(headers)
     if status != http.HTTPStatus.PARTIAL_CONTENT:
-        return (int(length) if length.isdigit() else None), 0
-    if not (found := re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", headers.get("Content-Range", ""))):
+        return length, 0
+    wanted = rf"bytes ({_NUMBER})-({_NUMBER})/({_NUMBER}|\*)"
+    if not (found := re.fullmatch(wanted, headers.get("Content-Range", ""))):
         raise TransferError("the server sent a part of the file without saying which", "try again later")
-    return (int(found[3]) if found[3] != "*" else None), int(found[1])
+    begin, end = int(found[1]), int(found[2])
+    if length not in (None, end + 1 - begin):
+        raise TransferError("the server gives two lengths that differ", "try again later")
+    return (int(found[3]) if found[3] != "*" else None), begin
 
 
 def _validator(headers: Message) -> str:
@@ -121,8 +200,8 @@ def _validator(headers: Message) -> str:
 
 
 def _refusal(error: urllib.error.HTTPError, start: int) -> TransferError:
-    with error:
-        status = error.code
+    error.close()
+    status = error.code
     if status == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
         return ChangedError("the file on the server is shorter than its part here", "run it again to fetch it anew")
     if status in {401, 403, 407, 451}:
@@ -134,31 +213,35 @@ def _refusal(error: urllib.error.HTTPError, start: int) -> TransferError:
     )
 
 
-def _connection_failure(error: Exception, stall_s: float) -> TransferError:
+def _failure(error: Exception, stall_s: float) -> TransferError:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, ssl.SSLError):
         return TransferError(
             f"the connection is not secure: {first_line(reason, longest=120)}",
             "check this machine's clock and certificates (SSL_CERT_FILE)",
         )
+    if isinstance(reason, StalledError):
+        return TransferError(first_line(reason), _CONTINUE, may_pass=True)
     if isinstance(reason, TimeoutError):
+        return TransferError(f"the server sent nothing for {stall_s:.0f} s", _CONTINUE, may_pass=True)
+    if isinstance(reason, http.client.HTTPException | ConnectionError):
+        return TransferError("the connection ended early", _CONTINUE, may_pass=True)
+    if isinstance(error, OSError):
         return TransferError(
-            f"the server sent nothing for {stall_s:.0f} s", "run it again to continue at the same byte", may_pass=True
+            f"no connection: {first_line(error, longest=120)}", "check the network, or HTTPS_PROXY", may_pass=True
         )
-    if isinstance(reason, http.client.IncompleteRead | ConnectionError | http.client.HTTPException):
-        return TransferError("the connection ended early", "run it again to continue at the same byte", may_pass=True)
     return TransferError(
-        f"no connection: {first_line(error, longest=120)}", "check the network, or HTTPS_PROXY", may_pass=True
+        f"the server's answer cannot be read ({one_line(describe_error(error), longest=120)})", "try again later"
     )
 
 
-def _opener(is_verified: bool) -> urllib.request.OpenerDirector:
+def _opener(is_verified: bool, clock: ProgressClock) -> urllib.request.OpenerDirector:
     """Return an opener for the web alone: no files of this machine, no FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        ClockedHandler(clock),
+        SecureClockedHandler(clock),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
         _Redirects(is_verified),
@@ -173,6 +256,13 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def __init__(self, is_verified: bool) -> None:
         self._is_verified = is_verified
 
+    def http_error_302(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage) -> Any:
+        """Follow a redirection without its body: the library would read all of it, and it may be endless."""
+        fp.close()
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(  # noqa: PLR0913, PLR0917 - as the library calls it
         self,
         req: urllib.request.Request,
@@ -186,7 +276,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         problem = unsafe_address(newurl, is_verified=self._is_verified)
         is_downgrade = old.scheme == "https" and new.scheme == "http"
         if problem or is_downgrade or (new.hostname != old.hostname and not self._is_verified):
-            fp.close()
             raise TransferError(
                 f"the server sends on to {new.scheme}://{new.netloc}, and no published digest would tell another file",
                 "download it by hand, check it, and give it with --from PATH",

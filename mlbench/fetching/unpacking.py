@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from mlbench.errors import DataError
+from mlbench.documents import Budget, Meter, foreign, open_regular
+from mlbench.documents.archives import PIECE_BYTES, open_tar, open_zip, read_member, tar_members
 from mlbench.fetching.data_folder import remove_tree
 from mlbench.fetching.parts import storage_error
 from mlbench.fetching.sources import is_inside
+from mlbench.fetching.structure import MOST_RATIO
 
-MOST_MEMBERS = 2_000_000
-MOST_RATIO = 200
-"""Bytes that come out of a byte of an archive; text packs to a tenth, zeros to a thousandth."""
-_BLOCK_BYTES = 1 << 20
+_HINT = "Give a right copy with --from PATH."
+_NAME_ERRORS = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
+"""What an archive's names can bring about, whatever the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class _Member:
     is_file: bool
     """A regular file; everything else but folders is refused."""
     is_folder: bool
-    entry: tarfile.TarInfo | zipfile.ZipInfo
+    blocks: Iterator[bytes]
 
 
 def unpack_archive(archive: Path, kind: str, destination: Path, *, member: str = "") -> int:
@@ -43,109 +44,129 @@ def unpack_archive(archive: Path, kind: str, destination: Path, *, member: str =
         member: the only file that is wanted: its path, or ``*`` and an ending.
 
     Raises:
-        DataError: the archive is damaged, or would leave its folder, hold links or devices, name a file twice, or
-            become larger than is credible.
+        DataError: the archive is damaged, or would leave its folder, hold links or devices, name a file twice or as a
+            folder as well, or become larger than is credible.
         StorageError: there is no room.
     """
     fresh = destination.with_name(f"{destination.name}.unpacking")
     remove_tree(fresh)
     try:
-        written = _unpack(archive, kind, fresh, member)
-        remove_tree(destination)
-        os.replace(fresh, destination)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise _refusal(archive, f"it is damaged ({type(error).__name__})") from None
-    except OSError as error:
-        raise storage_error(destination, error) from None
+        budget = Budget(bytes=archive.stat().st_size * MOST_RATIO + (1 << 20))
+        with foreign(archive, "was not unpacked", budget=budget, hint=_HINT) as meter:
+            written = _unpack(archive, kind, fresh, member, meter)
+        with _storing(destination):
+            remove_tree(destination)
+            os.replace(fresh, destination)
     finally:
         remove_tree(fresh)
     return written
 
 
-def _unpack(archive: Path, kind: str, fresh: Path, member: str) -> int:
-    limit, written, names = archive.stat().st_size * MOST_RATIO + (1 << 20), 0, set[str]()
-    with _opened(archive, kind) as container:
+def _unpack(archive: Path, kind: str, fresh: Path, member: str, meter: Meter) -> int:
+    written, names = 0, _Names()
+    with open_regular(archive) as file:
         if not member:
-            fresh.mkdir(parents=True)
-        for each in _members(container):
-            _check_member(archive, each, names)
+            with _storing(fresh):
+                fresh.mkdir(parents=True)
+        for each in _zip_members(file, meter) if kind == "zip" else _tar_members(file, meter):
+            names.add(each)
             is_wanted = each.name == member or (member.startswith("*") and each.name.endswith(member[1:]))
             if each.is_folder or (member and not is_wanted):
                 continue
-            written += each.size_bytes
-            if written > limit or len(names) > MOST_MEMBERS:
-                raise _refusal(archive, "it would become more than is credible")
             target = fresh if member else fresh / each.name
             if member and os.path.lexists(fresh):
-                raise _refusal(archive, f"two of its files are {member}")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write_member(archive, container, each, target)
+                raise ValueError(f"two of its files are {member}")
+            written += _write_member(each, target)
     if member and not os.path.lexists(fresh):
-        raise _refusal(archive, f"it has no file {member}")
+        raise ValueError(f"it has no file {member}")
     return written
 
 
-def _check_member(archive: Path, member: _Member, names: set[str]) -> None:
-    name = member.name.casefold()
-    if not is_inside(member.name):
-        raise _refusal(archive, f"it would write {member.name!r}, outside its folder")
-    if not (member.is_file or member.is_folder):
-        raise _refusal(archive, f"{member.name!r} is a link or a device")
-    if name in names and not member.is_folder:
-        raise _refusal(archive, f"two of its files are {member.name!r}")
-    names.add(name)
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The paths of an archive, as a disk sees them that knows no capitals."""
+
+    files: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+
+    def add(self, member: _Member) -> None:
+        """Add a member's path; raises `ValueError` where it cannot be unpacked beside the others."""
+        name = member.name.casefold()
+        if not is_inside(member.name):
+            raise ValueError(f"it would write {member.name!r}, outside its folder")
+        if not (member.is_file or member.is_folder):
+            raise ValueError(f"{member.name!r} is a link or a device")
+        if member.is_file and name in self.files:
+            raise ValueError(f"two of its files are {member.name!r}")
+        above = [str(each) for each in PurePosixPath(name).parents][:-1]
+        folders = above if member.is_file else [*above, name]
+        if (member.is_file and name in self.folders) or not self.files.isdisjoint(folders):
+            raise ValueError(f"{member.name!r}, or what it lies in, is a file and a folder")
+        self.folders.update(folders)
+        if member.is_file:
+            self.files.add(name)
 
 
-def _write_member(archive: Path, container: tarfile.TarFile | zipfile.ZipFile, member: _Member, target: Path) -> None:
+def _write_member(member: _Member, target: Path) -> int:
     left = member.size_bytes
-    with _reader(container, member) as source, target.open("xb") as file:
-        while block := source.read(_BLOCK_BYTES):
+    with _storing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("xb")
+    with file:
+        for block in member.blocks:
             left -= len(block)
             if left < 0:
                 break
-            file.write(block)
+            with _storing(target):
+                file.write(block)
+        with _storing(target):
+            file.flush()
     if left:
-        raise _refusal(archive, f"{member.name!r} has another length than the archive says")
-
-
-def _reader(container: tarfile.TarFile | zipfile.ZipFile, member: _Member) -> IO[bytes]:
-    if isinstance(container, zipfile.ZipFile):
-        assert isinstance(member.entry, zipfile.ZipInfo)
-        return container.open(member.entry)
-    assert isinstance(member.entry, tarfile.TarInfo)
-    found = container.extractfile(member.entry)
-    assert found is not None
-    return found
+        raise ValueError(f"{member.name!r} has another length than the archive says")
+    return member.size_bytes
 
 
 @contextmanager
-def _opened(archive: Path, kind: str) -> Iterator[tarfile.TarFile | zipfile.ZipFile]:
-    if kind == "zip":
-        with zipfile.ZipFile(archive) as packed:
-            yield packed
-    else:
-        with tarfile.open(archive) as tape:
-            yield tape
+def _storing(path: Path) -> Iterator[None]:
+    """Tell the disk's failures from those that an archive's names bring about."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NAME_ERRORS:
+            raise ValueError(f"{path.name[:80]!r} is no name of a file here: {error.strerror}") from None
+        raise storage_error(path, error) from None
 
 
-def _members(container: tarfile.TarFile | zipfile.ZipFile) -> Iterator[_Member]:
-    if isinstance(container, zipfile.ZipFile):
-        for packed in container.infolist():
+def _zip_members(file: BinaryIO, meter: Meter) -> Iterator[_Member]:
+    with open_zip(file, meter) as archive:
+        for packed in archive.infolist():
             kind = stat.S_IFMT(packed.external_attr >> 16)
             yield _Member(
                 name=packed.filename.rstrip("/"),
                 size_bytes=packed.file_size,
                 is_file=not packed.is_dir() and kind in (0, stat.S_IFREG),
                 is_folder=packed.is_dir(),
-                entry=packed,
+                blocks=read_member(archive, packed, meter),
             )
-        return
-    for entry in container:
-        name = entry.name.removeprefix("./").rstrip("/")
-        if name in {"", "."} and entry.isdir():
-            continue
-        yield _Member(name=name, size_bytes=entry.size, is_file=entry.isreg(), is_folder=entry.isdir(), entry=entry)
 
 
-def _refusal(archive: Path, reason: str) -> DataError:
-    return DataError(f"{archive} was not unpacked: {reason}.", hint="Give a right copy with --from PATH.")
+def _tar_members(file: BinaryIO, meter: Meter) -> Iterator[_Member]:
+    with open_tar(file, meter) as archive:
+        for entry in tar_members(archive, meter):
+            name = entry.name.removeprefix("./").rstrip("/")
+            if name in {"", "."} and entry.isdir():
+                continue
+            yield _Member(
+                name=name,
+                size_bytes=entry.size,
+                is_file=entry.isreg(),
+                is_folder=entry.isdir(),
+                blocks=_blocks(archive, entry),
+            )
+
+
+def _blocks(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> Iterator[bytes]:
+    found = archive.extractfile(entry)
+    assert found is not None
+    while block := found.read(PIECE_BYTES):
+        yield block

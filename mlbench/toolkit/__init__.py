@@ -7,6 +7,7 @@ from mlbench.lazy_names import lazy_names
 if TYPE_CHECKING:
     from mlbench.documents import (
         DATA_BYTES,
+        foreign,
         open_regular,
         parse_json,
         read_bytes,
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         read_json_object,
         read_text,
     )
+    from mlbench.documents.manifests import parse_manifest
     from mlbench.errors import first_line, printable
     from mlbench.execution.arrays import copy_rows, host_array
     from mlbench.execution.compile_cache import build_once
@@ -81,6 +83,7 @@ __all__ = [
     "find_versions",
     "first_line",
     "flags_of",
+    "foreign",
     "graph_engine",
     "has_batches",
     "host_array",
@@ -93,6 +96,7 @@ __all__ = [
     "open_regular",
     "pad_rows",
     "parse_json",
+    "parse_manifest",
     "printable",
     "read_bytes",
     "read_image",
@@ -115,9 +119,10 @@ __all__ = [
 
 _IMPORTED_WHEN_USED = {
     "mlbench.documents": (
-        *("DATA_BYTES", "open_regular", "parse_json", "read_bytes", "read_json", "read_json_object"),
+        *("DATA_BYTES", "foreign", "open_regular", "parse_json", "read_bytes", "read_json", "read_json_object"),
         *("read_text",),
     ),
+    "mlbench.documents.manifests": ("parse_manifest",),
     "mlbench.errors": ("first_line", "printable"),
     "mlbench.execution.arrays": ("copy_rows", "host_array"),
     "mlbench.execution.compile_cache": ("build_once",),

@@ -215,8 +215,18 @@ def bomb():
         (b"no archive", "tar", "it is damaged"),
         (b"no archive", "zip", "it is damaged"),
         (tar_of({"a": b"one"})[:60], "tar", "it is damaged"),
+        (tar_of({"a": b"one", "a/b": b"two"}), "tar", "'a/b', or what it lies in, is a file and a folder"),
+        (tar_of({"a/b": b"one", "A": b"two"}), "tar", "'A', or what it lies in, is a file and a folder"),
+        (
+            tar_of({"/".join(["n" * 200] * 3) + "n" * 100: b"one"}),
+            "tar",
+            "is no name of a file here",
+        ),
     ],
-    ids=["parent", "absolute", "symlink", "hard link", "device", "twice", "bomb", "no tar", "no zip", "cut"],
+    ids=[
+        *("parent", "absolute", "symlink", "hard link", "device", "twice", "bomb", "no tar", "no zip", "cut"),
+        *("file and folder", "folder and file", "long"),
+    ],
 )
 def test_an_archive_that_would_harm_is_refused_and_leaves_nothing(server, fetch, tmp_path, case):
     content, kind, reason = case
@@ -298,6 +308,34 @@ def test_a_record_of_something_else_is_said(fetch, folder):
     (folder.parent / LOCK_FILE).write_text("numpy==2\n")
     with pytest.raises(DataError, match=r"line 1 of .*mlbench.lock is not mlbench's"):
         fetch("artifact = []")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"format": 1, "path": 5, "size_bytes": 3, "verified_by": "structure", "source": "x"}',
+        '{"format": 1, "path": "w/a", "size_bytes": "3", "verified_by": "structure", "source": "x"}',
+        '{"format": 1, "artifact": [], "round": "", "licence": "", "gate": ""}',
+        "[]",
+        "1e999",
+    ],
+)
+def test_a_line_of_the_record_with_values_of_another_type_is_said(fetch, folder, line):
+    folder.mkdir(parents=True)
+    (folder.parent / LOCK_FILE).write_text(f"{line}\n")
+    with pytest.raises(DataError, match=r"line 1 of .*mlbench.lock is not mlbench's: .* Move the file away"):
+        fetch("artifact = []")
+
+
+def test_a_bad_archive_costs_one_artifact(server, fetch, folder):
+    packed = tar_of({"a": b"one", "a/b": b"two"})
+    server.add("bad.tar", packed)
+    server.add("good", b"good")
+    text = entry("bad", f'urls = ["URL/bad.tar"]\ndestination = "out"\nunpack = "tar"\nmd5 = "{md5(packed)}"')
+    text += entry("good", f'urls = ["URL/good"]\ndestination = "good"\nmd5 = "{md5(b"good")}"')
+    with pytest.raises(DataError, match="was not unpacked"):
+        fetch(text)
+    assert (folder / "good").read_bytes() == b"good"
 
 
 def test_too_small_a_disk_is_said_before_the_first_byte(tmp_path, fetch):

@@ -9,7 +9,6 @@ in a file of its own or in a range of bytes of a file that holds many.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,7 +21,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from mlbench import DataError
-from mlbench.toolkit import first_line, parse_json, read_bytes
+from mlbench.toolkit import foreign, parse_manifest, read_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,8 +32,6 @@ KEY = "model"
 
 WRAPPER = "model."
 """What the training wrapper puts before every name."""
-
-_BRACKET, _DEEPEST = re.compile(r"[][{}]"), 20
 
 HINT = "Fetch the checkpoint again; workload.weights is the folder that holds .snapshot_metadata."
 
@@ -112,8 +109,8 @@ def read_snapshot(folder: Path) -> Snapshot:
     path = folder / MANIFEST
     content = read_bytes(path, what="checkpoint's manifest", hint=HINT)
     pieces: dict[str, list[Piece]] = {}
-    try:
-        for entry_path, entry in _document(content)["manifest"].items():
+    with foreign(path, "is not a snapshot's manifest", hint=HINT) as meter:
+        for entry_path, entry in parse_manifest(content, meter)["manifest"].items():
             _, key, name = (*entry_path.split("/", 2), "", "")[:3]
             if key == KEY and entry["type"] in {"Tensor", "ChunkedTensor", "ShardedTensor"}:
                 name = unquote(name).removeprefix(WRAPPER)
@@ -122,34 +119,7 @@ def read_snapshot(folder: Path) -> Snapshot:
                     pieces.setdefault(name, []).extend(found)
                 else:  # alike on every rank
                     pieces.setdefault(name, found)
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise DataError(f"{path} is not a snapshot's manifest: {first_line(error)}.", hint=HINT) from None
     return Snapshot(folder=folder, pieces=pieces, fingerprint=hashlib.sha256(content).hexdigest())
-
-
-def _document(content: bytes) -> Any:
-    text = content.decode()
-    try:
-        return parse_json(text)
-    except ValueError:
-        if text.startswith("{"):  # YAML knows that form too, and takes minutes for what is damaged
-            raise
-        import yaml  # type: ignore[import-untyped]
-
-        _check_brackets(text)
-        try:
-            return yaml.safe_load(content)
-        except yaml.YAMLError as error:
-            raise ValueError(first_line(error)) from None
-
-
-def _check_brackets(text: str) -> None:
-    """Raise `ValueError` for brackets deep inside each other: PyYAML's time grows with the square of their number."""
-    depth = 0
-    for bracket in _BRACKET.findall(text):
-        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
-        if depth > _DEEPEST:
-            raise ValueError(f"brackets nest deeper than {_DEEPEST} levels")
 
 
 def _parts(entry: Mapping[str, Any]) -> Iterator[tuple[Sequence[int], Mapping[str, Any]]]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import JsonObject, read_bytes, read_json_object
+from mlbench.documents import JsonObject, foreign, open_regular, read_bytes, read_json_object
+from mlbench.documents.headers import LONGEST_HEADER, StoredTensor, stored_tensors
 from mlbench.errors import DataError
 
 INDEX = "model.safetensors.index.json"
@@ -23,7 +22,6 @@ _HINT = (
 )
 
 _PIECES, _PIECE_BYTES = 64, 1 << 16
-_LONGEST_HEADER = 1 << 27
 
 
 def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None:
@@ -110,33 +108,17 @@ def check_memory(folder: Path, free_bytes: int, dtype: str = "float32") -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredWeight:
-    """What the header of a safetensors file says of a tensor."""
-
-    dtype: str
-    """Its code there: ``BF16``, ``F32``."""
-    count: int
-    """How many numbers it has."""
-
-
-def stored_weights(folder: Path) -> Mapping[str, StoredWeight]:
+def stored_weights(folder: Path) -> Mapping[str, StoredTensor]:
     """Return the tensors of a folder's weights by name, from the headers of the files.
 
     Raises:
         DataError: a header is damaged, or as `weight_files`.
     """
-    found: dict[str, StoredWeight] = {}
+    found: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            content = file.read(min(length, _LONGEST_HEADER))
-        try:
-            entries = {name: entry for name, entry in json.loads(content).items() if name != "__metadata__"}
-            for name, entry in entries.items():
-                found[name] = StoredWeight(str(entry["dtype"]), math.prod(entry["shape"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError(f"model cannot be read: {path}: its header is damaged.", hint="Get it again.") from None
+        place = f"model cannot be read: {path}:"
+        with foreign(place, "its header is damaged", hint="Get it again."), open_regular(path) as file:
+            found |= stored_tensors(file, path.stat().st_size)
     return found
 
 
@@ -154,7 +136,7 @@ def weights_fingerprint(folder: Path) -> str:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            digest.update(f"{path.name} {size}".encode() + file.read(min(length, _LONGEST_HEADER)))
+            digest.update(f"{path.name} {size}".encode() + file.read(min(length, LONGEST_HEADER)))
             for place in range(0, size, max(_PIECE_BYTES, -(-size // _PIECES))):
                 file.seek(place)
                 digest.update(file.read(_PIECE_BYTES))

@@ -18,22 +18,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mlbench.errors import DataError, first_line
+from mlbench.documents.door import DATA_BYTES, DEPTH, Budget, BudgetSpentError, Meter, foreign, reason_of
+from mlbench.errors import DataError, MlbenchError, first_line
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+__all__ = ["DATA_BYTES", "DEPTH", "Budget", "BudgetSpentError", "Meter", "foreign", "reason_of"]
+
 JsonObject = Mapping[str, Any]
 """A JSON object, or a TOML table, whose keys are somebody else's to choose. Where they are known, a type names them."""
 
-DEPTH = 100
-"""Arrays and tables inside each other, at most."""
-
 DOCUMENT_BYTES = 1 << 28
 """The largest file of settings, descriptions or results that is read."""
-
-DATA_BYTES = 1 << 34
-"""The largest file of a data set that is read whole."""
 
 _TOML_BYTES, _CHUNK_BYTES = 1 << 22, 1 << 24
 
@@ -259,7 +256,9 @@ def refuse_odd_values(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError, MemoryError) as error:
+    except MlbenchError:
+        raise
+    except Exception as error:  # as behind every door: what odd values raise cannot be listed
         raise DataError(
             f"{what}: a value is of the wrong kind: {type(error).__name__}: {first_line(error)}."
         ) from error
