@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Accuracy:
     """The last line the official script prints for these scores."""
     output_difference: OutputDifference | None = None
     """How far outputs are from the fp32 model's; None where the metric has no `OutputReference`."""
+    computed_with: Mapping[str, str] = field(default_factory=dict)
+    """See `Metric.computed_with`."""
 
     @property
     def is_met(self) -> bool:
@@ -79,7 +81,10 @@ def score(
     scores = metric.score(replies)
     reference = metric.output_reference
     difference = output_difference(metric, reference, replies, precision) if reference else None
-    return assess(metric, scores, difference, metric.targets if targets is None else targets)
+    assessed = assess(metric, scores, difference, metric.targets if targets is None else targets)
+    return replace(
+        assessed, computed_with={name: by for name, by in metric.computed_with().items() if name in assessed.scores}
+    )
 
 
 def assess(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,6 +158,23 @@ class Metric(ABC):
     @abstractmethod
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the last line the official script prints for these scores."""
+
+    def computed_with(self) -> Mapping[str, str]:
+        """Return what scores depend on besides replies, data and code, by the score's name; nothing by default.
+
+        That is data or a tool which a machine may lack, or have in another version: ``{"GEN_LEN": "NLTK 3.9.1 ..."}``.
+        The record keeps it.
+        """
+        return {}
+
+    def as_computed(self, computed_with: Mapping[str, str], scores: Collection[str]) -> Metric:
+        """Return a metric that scores as an earlier one did, as far as that is possible here; by default this one.
+
+        Args:
+            computed_with: what that one returned; empty in records that do not have it.
+            scores: the names of its scores.
+        """
+        return self
 
     def write_artifacts(self, replies: Sequence[LoggedReply], folder: Path) -> None:
         """Write artifacts into ``folder``, such as images that a submission must include.

@@ -168,6 +168,7 @@ def _accuracy_record(accuracy: Accuracy | None, job: Job) -> AccuracyRecord | No
         is_met=accuracy.is_met or job.division is Division.OPEN,
         output_difference=_difference_record(accuracy.output_difference),
         tested_in=Path(job.spec.accuracy_of).name,
+        computed_with=dict(accuracy.computed_with),
     )
 
 

@@ -37,7 +37,7 @@ from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.log_digests import log_digests
 from mlbench.records.run_outcome import NO_ACCURACY_TEST
-from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord
+from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, keeps_tools
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.tiers import RunLimits, Tier, fit_to, limits_of, with_own_limits
 
@@ -194,6 +194,8 @@ def _with_origin(
     scored: AccuracyRecord | None, record: RunRecord, folder: Path, plugins: Plugins
 ) -> AccuracyRecord | None:
     """Return scores with the id of the run whose test they are of, or in words why it is not the recorded one."""
+    if scored and record.accuracy and not record.accuracy.computed_with and not keeps_tools(record):
+        scored = scored.model_copy(update={"computed_with": {}})
     said = record.accuracy.tested_in if record.accuracy else ""
     if not scored or not said:
         return scored
@@ -245,6 +247,8 @@ def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLo
     """
     assert record.verdict
     metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
+    if metric and record.accuracy:
+        metric = metric.as_computed(record.accuracy.computed_with, record.accuracy.scores)
     is_unscored = record.verdict.not_applied.get("accuracy") == _NO_SCORE  # a fault that is found once more
     sound = next((rule for rule in record.verdict.rules if rule.rule == _SOUND), None)
     has_faults = sound is not None and not is_unscored and int(sound.measured or 0) > 0

@@ -74,7 +74,8 @@ def read_scores(folder: Path, metric: Metric, precision: Precision, targets: Seq
         return None
     scores = {name: math.nan if value is None else value for name, value in found.scores.items()}
     accuracy = assess(metric, scores, _difference_of(found.output_difference, precision), targets)
-    return replace(accuracy, line=found.line)  # the official script prints some of the scores as whole numbers
+    # the official script prints some of the scores as whole numbers
+    return replace(accuracy, line=found.line, computed_with=found.computed_with)
 
 
 def _difference_of(record: OutputDifferenceRecord | None, precision: Precision) -> OutputDifference | None:

@@ -13,9 +13,10 @@ from mlbench.discovery import Plugins
 from mlbench.documents import is_file, refuse_odd_values
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.network import NETWORK_SUT, name_of_nodes
+from mlbench.loadgen.self_consistency import contradictions
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.rebuilding import UNLOGGED_RULES, rebuild
-from mlbench.records.run_record import RunRecord
+from mlbench.records.run_record import AccuracyRecord, RunRecord, keeps_digests
 
 _ONLY_THE_RECORD = "it is nowhere else in the run folder"
 _METER = "what a meter read is not in LoadGen's logs; what follows from it is checked"
@@ -119,13 +120,40 @@ def verify(record: RunRecord, folder: Path, plugins: Plugins) -> Verification:
             the record or of a log is of a type that cannot be compared with the other's.
     """
     outcome = Verification()
+    if not record.logs and keeps_digests(record):
+        outcome.differences.append("logs: the record has no digests of the logs, and its version of mlbench keeps them")
     with refuse_odd_values(f"record and logs of {folder.name}"):
-        rebuilt = rebuild(record, folder, plugins).model_dump_json(exclude_unset=True)
-        _compare(record.model_dump(mode="json"), json.loads(rebuilt), "", outcome)
+        rebuilt = rebuild(record, folder, plugins)
+        found = json.loads(rebuilt.model_dump_json(exclude_unset=True))
+        _compare(record.model_dump(mode="json"), found, "", outcome)
+        set_aside(outcome, record.accuracy, rebuilt.accuracy)
     if missing := _list_unaccounted(record):
         outcome.differences.append(f"not_measured: the record has no {', '.join(missing)}, and does not say why")
     outcome.differences += _wrong_names(record, folder)
+    outcome.differences += contradictions(folder)
     return outcome
+
+
+def set_aside(outcome: Verification, said: AccuracyRecord | None, found: AccuracyRecord | None) -> None:
+    """Take differences of scores that were computed with other tools than are here for scores that are not checked."""
+    if not said or not found:
+        return
+    for score, used in said.computed_with.items():
+        here = found.computed_with.get(score, "nothing like it")
+        places = (
+            f"accuracy.scores.{score}:",
+            f"accuracy.targets.{score}@",
+            "accuracy.line:",
+            f"accuracy.computed_with.{score}:",
+        )
+        differing = [
+            each for each in outcome.differences if each.startswith((*places, f"verdict.rules.accuracy.{score}"))
+        ]
+        if here != used and differing:
+            outcome.differences = [each for each in outcome.differences if each not in differing]
+            outcome.not_checked[f"accuracy.scores.{score}"] = (
+                f"not comparable: computed with {_format_value(used)}, and here is {_format_value(here)}"
+            )
 
 
 def _wrong_names(record: RunRecord, folder: Path) -> Iterator[str]:

@@ -26,7 +26,9 @@ from mlbench.records.work_record import EnergyRecord, RooflineRecord, WorkRecord
 _MOST_BYTES = 64 << 20
 """Largest size of a record; a larger file is not a record."""
 
-FORMAT = 3
+FORMAT = 4
+_WITH_DIGESTS = 4
+"""From this format on a completed run has digests of its logs, and says what scores were computed with."""
 
 EXPORT = "export"
 """The stage of a run in which graphs that the cache lacks are exported, those of later runs as well."""
@@ -103,6 +105,9 @@ class AccuracyRecord(Stored):
     tested_in: str = ""
     """Id of the run that made the accuracy test, where this run took over an earlier one's of the same engine; the logs
     are in both folders. Empty: the run made its own, as all above tier ``smoke`` do."""
+    computed_with: dict[str, str] = Field(default_factory=dict)
+    """Data and tools that scores depend on and that may differ between machines: ``{"rougeLsum": "NLTK ..."}``. A score
+    that is missing depends on none."""
 
 
 class RuleRecord(Stored):
@@ -259,9 +264,10 @@ class RunRecord(Stored):
       mlbench and of plugins; `AccuracyRecord.output_difference`.
     - 3: scores have the submission checker's names: ``acc`` and not ``top1``; `scenario_facts`; a target
       may have an upper bound alone. Older records are read with all three.
+    - 4: a completed run has digests in `logs`, whatever made it; `AccuracyRecord.computed_with`.
     """
 
-    format: Literal[1, 2, 3] = 3
+    format: Literal[1, 2, 3, 4] = 4
     run_id: str
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""
@@ -397,6 +403,16 @@ class RunRecord(Stored):
     def text(self) -> str:
         """Return the record as it is stored: indented JSON."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+def keeps_digests(record: RunRecord) -> bool:
+    """Return whether the version of mlbench that stored a completed run kept digests of its logs."""
+    return not record.imported and (record.format >= _WITH_DIGESTS or "logs" in record.model_fields_set)
+
+
+def keeps_tools(record: RunRecord) -> bool:
+    """Return whether the version of mlbench that stored a run kept what its scores were computed with."""
+    return record.format >= _WITH_DIGESTS
 
 
 def read(path: Path) -> RunRecord:

@@ -326,8 +326,26 @@ def test_a_log_that_was_edited_where_no_value_shows_it_is_named(one_run, tmp_pat
 
 
 def test_a_record_of_an_older_version_has_no_digests_and_is_checked_without(one_run, record, check):
-    record["logs"] = {}
+    record["format"] = 3
+    del record["logs"]
     assert check(record, one_run).differences == []
+
+
+@pytest.mark.parametrize("format_", [3, 4])
+def test_a_record_whose_version_keeps_digests_cannot_lose_them(one_run, record, check, format_):
+    record |= {"logs": {}, "format": format_}
+    assert [line.partition(":")[0] for line in check(record, one_run).differences] == ["logs"]
+
+
+def test_a_log_that_contradicts_itself_is_named_without_digests(one_run, tmp_path, record, check):
+    folder = shutil.copytree(one_run, tmp_path / one_run.name)
+    summary = folder / "performance" / "mlperf_log_summary.txt"
+    summary.write_text(summary.read_text().replace("Result is : VALID", "Result is : INVALID"))
+    record["format"] = 3
+    del record["logs"]
+    assert check(record, folder).differences == [
+        'the logs of the performance test: "Result is: INVALID" in the summary, and VALID in the detail log'
+    ]
 
 
 def test_a_log_that_became_a_pipe_is_refused_in_one_line(one_run, tmp_path, record):

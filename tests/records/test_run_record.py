@@ -111,7 +111,7 @@ def test_every_way_a_run_can_fail_is_stored(kind):
 
 
 def test_a_newer_format_asks_for_an_upgrade(a_run, stored):
-    with pytest.raises(DataError, match=r"run folder of format 7; this mlbench reads up to 3.*Upgrade mlbench"):
+    with pytest.raises(DataError, match=r"run folder of format 7; this mlbench reads up to 4.*Upgrade mlbench"):
         read(stored(a_run(), format=7, what_only_format_7_has=1))
 
 

@@ -6,6 +6,7 @@ language/mixtral-8x7b/evaluate-accuracy.py: rouge-score 0.1.2 with its stemmer, 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,10 @@ _ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 ROUGE_SCORES = ("ROUGE1", "ROUGE2", "ROUGEL", "rougeLsum")
 """By the submission checker's names; it does not know the last."""
 
+_PUNKT_FILES = "abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"
+NO_SENTENCES = "no sentence data"
+"""Computed without a splitter."""
+
 _AFTER_SENTENCE = re.compile(r"(?<=[.?!\"')\]}])\s+")
 
 
@@ -34,6 +39,24 @@ def punkt_sentences() -> Sentences | None:
         logger.warning("no rougeLsum: NLTK's sentence data is not installed (python -m nltk.downloader punkt_tab)")
         return None
     return sent_tokenize  # type: ignore[no-any-return]
+
+
+def unsplit(text: str) -> Sequence[str]:
+    """Stand for NLTK's splitter where its data is missing; `text_scores` knows it."""
+    return [text]
+
+
+def sentences_used() -> str:
+    """Return which splitter `text_scores` uses here by itself: NLTK's version and a hash of its data, or none."""
+    import nltk
+
+    if punkt_sentences() is None:
+        return NO_SENTENCES
+    place, digest = nltk.data.find("tokenizers/punkt_tab/english/"), hashlib.sha256()
+    for name in _PUNKT_FILES:
+        with place.join(name).open() as file:
+            digest.update(file.read())
+    return f"NLTK {nltk.__version__}, punkt_tab {digest.hexdigest()[:16]}"
 
 
 def sentence_lines(text: str, sentences: Sentences | None) -> str:
@@ -56,9 +79,9 @@ def text_scores(
         texts: what was generated; at least one.
         references: what each is compared with.
         sentences: splits a text into sentences; None for NLTK's splitter. Where its data is missing, so is
-            ``rougeLsum``.
+            ``rougeLsum``, as with `unsplit`.
     """
-    sentences = sentences or punkt_sentences()
+    sentences = None if sentences is unsplit else sentences or punkt_sentences()
     predictions = [sentence_lines(text, sentences) for text in texts]
     wanted = [sentence_lines(reference, sentences) for reference in references]
     found = rouge(predictions, wanted, has_sentences=sentences is not None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, Target
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.workload import Profile
-from mlbench.toolkit.language.rouge import Sentences
+from mlbench.toolkit.language.rouge import NO_SENTENCES, Sentences, sentences_used, unsplit
 from mlbench.toolkit.language.token_replies import read_logged_tokens, token_difference, token_limits
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _PRINTED_NAMES = {
     "mbxp_accuracy": "mbxp",
 }
 """What the official scripts print for a score, where that is not the submission checker's name of it."""
+
+
+_OF_SENTENCES = "rougeLsum", "GEN_LEN"
+"""Scores that depend on how a text is split; the first is missing where it is not."""
 
 
 class TokenMetric(Metric):
@@ -70,6 +75,18 @@ class TokenMetric(Metric):
         import numpy as np
 
         return np.frombuffer(reply.data, np.dtype(self._dtype).newbyteorder("<"))
+
+    def computed_with(self) -> Mapping[str, str]:
+        """Return the splitter of sentences, which is data of NLTK's, and its version."""
+        used = sentences_used() if self.sentences is None else NO_SENTENCES if self.sentences is unsplit else ""
+        return dict.fromkeys(_OF_SENTENCES, used) if used else {}
+
+    def as_computed(self, computed_with: Mapping[str, str], scores: Collection[str]) -> Self:
+        """Return a metric without a splitter, where the earlier one had none; records did not always say so."""
+        had_none = NO_SENTENCES in computed_with.values() or (not computed_with and _OF_SENTENCES[0] not in scores)
+        other = copy.copy(self)
+        other.sentences = unsplit if had_none and self.sentences is None else self.sentences
+        return other
 
     def line(self, scores: Mapping[str, float]) -> str:
         """Return the printed scores, those that are there, as Python prints a dictionary of plain numbers."""

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from mlbench_gptj.accuracy import SummaryRouge
 
 from mlbench.toolkit.language.rouge import punkt_sentences, rouge, sentence_lines, text_scores
 
@@ -77,3 +78,50 @@ class TestWithoutPunkt:
 
     def test_blanks_within_a_sentence_count(self):
         assert sentence_lines(" It  closed.\n\nIt rained. ", punkt_sentences()) == "It  closed.\nIt rained."
+
+
+class TestWithPunkt:
+    """NLTK's data is there: trained here on a few sentences, since it cannot be downloaded in a test."""
+
+    ANSWER = "It rained. Dr. Li went home. All slept."
+
+    @pytest.fixture
+    def punkt(self, tmp_path, monkeypatch):
+        """Return a function that installs data trained on some text."""
+        import nltk
+        from nltk.tokenize import _get_punkt_tokenizer
+        from nltk.tokenize.punkt import PunktTrainer, save_punkt_params
+
+        def install(text):
+            root = tmp_path / str(len(text))
+            place = root / "tokenizers/punkt_tab/english"
+            place.mkdir(parents=True)
+            monkeypatch.setattr(nltk.data, "path", [str(root)])
+            save_punkt_params(PunktTrainer(text).get_params(), str(place))
+            _get_punkt_tokenizer.cache_clear()
+
+        monkeypatch.setattr(nltk.data, "path", [])
+        _get_punkt_tokenizer.cache_clear()
+        yield install
+        _get_punkt_tokenizer.cache_clear()
+
+    def test_a_metric_says_which_data_it_splits_with(self, punkt):
+        assert set(metric().computed_with().values()) == {"no sentence data"}
+        punkt("It rained. All slept. Nobody came.")
+        one = metric().computed_with()
+        assert one.keys() == {"rougeLsum", "GEN_LEN"}
+        punkt("Dr. Wu came. Dr. Li went. Dr. Ho stayed. " * 20)
+        assert metric().computed_with() != one
+
+    @pytest.mark.parametrize("said", [{"GEN_LEN": "no sentence data"}, {}], ids=["said", "older record"])
+    def test_scores_that_were_computed_without_are_computed_without(self, punkt, said):
+        without = text_scores([self.ANSWER], [self.ANSWER], metric().as_computed(said, {"ROUGE1", "GEN_LEN"}).sentences)
+        punkt("It rained. All slept. Nobody came.")
+        assert "rougeLsum" in text_scores([self.ANSWER], [self.ANSWER], metric().sentences)
+        same = metric().as_computed(said, without.keys())
+        assert text_scores([self.ANSWER], [self.ANSWER], same.sentences) == without
+        assert set(same.computed_with().values()) == {"no sentence data"}
+
+
+def metric():
+    return SummaryRouge([TestWithPunkt.ANSWER], tokenizer=None, targets=())
