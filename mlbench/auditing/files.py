@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import filecmp
+import tempfile
 from pathlib import Path
 
 from mlbench.auditing.verdicts import AuditVerdict
+from mlbench.documents import is_file
 from mlbench.loadgen.settings import Mode
 from mlbench.rules.audit_config import OF_TOKENS
 from mlbench.submission.compliance_files import TestFiles, write_test
 
 
-def write_files(verdict: AuditVerdict) -> Path | None:
+def write_files(verdict: AuditVerdict, place: Path | None = None) -> Path | None:
     """Write ``TEST01/`` and so on, as a tree's folder ``compliance`` has it; None where the test has no logs.
+
+    Args:
+        verdict: on the test.
+        place: the folder to write into; None: the test's run folder.
 
     Raises:
         StorageError: it cannot be written.
@@ -24,7 +31,26 @@ def write_files(verdict: AuditVerdict) -> Path | None:
         accuracy=verdict.replies.text if verdict.replies else "",
         scores=verdict.replies.scores if verdict.replies else None,
     )
-    return write_test(verdict.folder, files, verdict.folder / Mode.PERFORMANCE)
+    return write_test(place or verdict.folder, files, verdict.folder / Mode.PERFORMANCE)
+
+
+def edited_files(verdict: AuditVerdict) -> list[str]:
+    """Return which files in ``TEST01/`` and so on do not follow from the verdict and the logs of the test's run.
+
+    Raises:
+        StorageError: they cannot be written once more, to compare them.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        wanted = write_files(verdict, Path(place))
+        folders = [verdict.folder / verdict.test, *([wanted] if wanted else [])]
+        contents = [{each.relative_to(root): each for each in root.rglob("*") if is_file(each)} for root in folders]
+        names = sorted({name for content in contents for name in content})
+        return [
+            name.as_posix()
+            for name in names
+            if not all(name in content for content in contents)
+            or not filecmp.cmp(*(content[name] for content in contents), shallow=False)
+        ]
 
 
 def performance_text(verdict: AuditVerdict) -> str:

@@ -32,12 +32,15 @@ class ReplyVerdict:
 
     passed: bool
     official_passed: bool
+    """What the official script says; where it fails, the official checker accepts replies that score alike."""
     text: str
     """``verify_accuracy.txt``; it says what ours is."""
     findings: tuple[str, ...]
     """What is wrong, or was found, in words."""
     scores: tuple[str, str] | None = None
     """Where replies differ: lines of the accuracy script, for the accuracy test's replies and for those of the test."""
+    scores_alike: bool = False
+    """Whether replies that differ score alike, by the checker's limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +72,11 @@ def judge_outputs(plan: AuditPlan, folder: Path, plugins: Plugins) -> ReplyVerdi
     passed = found.passed or bool(found.is_complete and scores and scores.passed)
     return ReplyVerdict(
         passed=passed,
-        official_passed=found.official_passed or bool(scores and scores.passed),
+        official_passed=found.official_passed,
         text=f"Verifying accuracy.\n{found.counts}TEST {'PASS' if found.passed else 'FAIL'}\n",
         findings=(*_describe(found), *(scores.findings if scores else ())),
         scores=scores.lines if scores else None,
+        scores_alike=bool(scores and scores.passed),
     )
 
 

@@ -164,6 +164,7 @@ def _check_logs(run: StoredRun, plugins: Plugins, word: OwnWord) -> None:
 def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
     """Raise `UsageError` where a compliance test that goes into the tree fails by its logs, whatever its files say."""
     from mlbench.auditing.audit import judge_stored
+    from mlbench.auditing.files import edited_files
     from mlbench.auditing.plan import AUDITS, AuditPlan
     from mlbench.errors import UsageError
 
@@ -176,6 +177,12 @@ def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
             raise UsageError(
                 f"{verdict.test} of run {run.record.run_id} does not pass: test run {verdict.run_id}.",
                 hint="`mlbench audit RUN --plan` says why.",
+            )
+        if is_used and (edited := edited_files(verdict)):
+            raise UsageError(
+                f"{verdict.test} of run {run.record.run_id}: {verdict.test}/{edited[0]} does not follow from "
+                f"the logs of test run {verdict.run_id}.",
+                hint="Make the test again: `mlbench audit`.",
             )
 
 

@@ -20,5 +20,12 @@ def audit_text(job: Job) -> str:
     return config.text if config else ""
 
 
+def audited_keys(job: Job) -> frozenset[str]:
+    """Return what LoadGen logs of the settings that a test's configuration replaces: ``requested_min_query_count``."""
+    config = _config_of(job)
+    keys = config.values if config else ()
+    return frozenset("requested_min_duration_ms" if key == "min_duration" else f"requested_{key}" for key in keys)
+
+
 def _config_of(job: Job) -> AuditConfig | None:
     return audit_config(job.spec.audit, rules_of(job.workload).name) if job.spec.audit else None

@@ -22,7 +22,7 @@ from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.audited import audited_limits
+from mlbench.measurement.audited import audited_keys, audited_limits
 from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_work
 from mlbench.measurement.job import Job
 from mlbench.measurement.judging import Judgement, judge_run
@@ -112,7 +112,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         overhead_ns_per_sample=_overhead_ns(folder, job.scenario),
         seeds=_seeds(detail),
         samples=RebuiltSamples(dataset=_count_in_log(detail, "qsl_reported_total_count"), issued=issued),
-        load=_load(record, job.scenario, detail),
+        load=_load(record, job, detail),
         weights=weights,
         fingerprints=fingerprints,
         energy=derive_energy(record, job, detail, issued),
@@ -321,10 +321,11 @@ def _seeds(detail: DetailLog) -> RebuiltSeeds:
     return RebuiltSeeds(qsl=qsl, sample_index=sample_index, schedule=schedule)
 
 
-def _load(record: RunRecord, scenario: Scenario, detail: DetailLog) -> dict[str, _Scalar]:
+def _load(record: RunRecord, job: Job, detail: DetailLog) -> dict[str, _Scalar]:
     """Return how LoadGen was driven, as far as it logs that; it prints six digits of a rate."""
-    own = {field: f"requested_{setting}" for field, setting in scenario.pattern.settings.items()}
-    logged = {name: detail.values[key] for name, key in (_LOGGED_LOAD | own).items() if key in detail.values}
+    own = {field: f"requested_{setting}" for field, setting in job.scenario.pattern.settings.items()}
+    read = detail.values.keys() - audited_keys(job)
+    logged = {name: detail.values[key] for name, key in (_LOGGED_LOAD | own).items() if key in read}
     found = {
         name: _unless_rounded(record.load[name], value) if name in record.load else value
         for name, value in logged.items()

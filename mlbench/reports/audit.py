@@ -30,6 +30,8 @@ def verdict_lines(verdict: AuditVerdict, unit: str, *, is_earlier: bool = False)
     """Yield a test's verdict, with the official one beside it, and what they rest on."""
     earlier = "earlier, " if is_earlier else ""
     official = "passes" if verdict.official_passed else "fails"
+    if verdict.checker_passed is not None:
+        official += f", official checker: {'passes' if verdict.checker_passed else 'fails'}"
     yield (
         f"{verdict.test} {_WORDS[verdict.passed]} ({earlier}run {verdict.repeat}; official script: {official})"
         f"  [{verdict.run_id}]"

@@ -4,6 +4,7 @@ What takes real runs is made once for all processes of the tests, and never chan
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -168,21 +169,28 @@ def judge_altered(once, mlbench):
     """Return a function that judges altered copies of tests' logs, all by one command, and returns verdicts by name.
 
     It takes an audited run, and by name of the alteration: the test, the log's name, and a function from the text of
-    the log to another one.
+    the log to another one. The digest in the record is that of the altered log, but for names that say it is old.
     """
 
     def judge(folder, audited, alterations, options):
         run = shutil.copytree(audited.folder, Path(tempfile.mkdtemp(dir=folder)) / audited.folder.name)
-        for name, (test, log, change) in alterations.items():
-            copy = run.parent / ".audits" / run.name / name
-            shutil.copytree(audited.made[test]["folder"], copy)
+        names = {}
+        for number, (name, (test, log, change)) in enumerate(alterations.items()):
+            source = Path(audited.made[test]["folder"])
+            run_id = f"{source.name[:-4]}{number:04x}"
+            copy, names[run_id] = run.parent / ".audits" / run.name / run_id, name
+            shutil.copytree(source, copy)
             file = copy / "performance" / log
             text = file.read_text()
             file.write_text(change(text))
             assert file.read_text() != text, name
+            record = json.loads((copy / "record.json").read_text()) | {"run_id": run_id}
+            if "old digest" not in name:
+                record["logs"][f"performance/{log}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+            (copy / "record.json").write_text(json.dumps(record))
         done = mlbench("audit", run, "--test", next(iter(audited.made)), "--plan", "--json", *options)
         assert done.returncode == 0, done.stderr
-        return {Path(each["folder"]).name: each for each in json.loads(done.stdout)["earlier"]}
+        return {names[Path(each["folder"]).name]: each for each in json.loads(done.stdout)["earlier"]}
 
     def judge_once(audited, alterations, *options):
         name = " ".join(("altered", audited.folder.name, *options))

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from altered_replies import counts, repeated_indices, tokens, with_entries, with_one
 
+from mlbench.auditing.verdicts import AuditVerdict
+from mlbench.reports.audit import verdict_lines
+
 pytestmark = pytest.mark.slow
 
 REPLIES, DETAIL = "mlperf_log_accuracy.json", "mlperf_log_detail.txt"
@@ -45,6 +48,13 @@ def keep_a_tenth(entries):
     del entries[len(entries) // 10 :]
 
 
+def with_times(text, factor):
+    """Return a detail log whose latencies are longer by a factor."""
+    return re.sub(
+        r'("result_[^"]*latency_ns", "value": )(\d+)', lambda found: f"{found[1]}{int(factor * int(found[2]))}", text
+    )
+
+
 CLASSIFIER = {
     "as it was": ("TEST01", REPLIES, lambda text: text + "\n"),
     "all labels wrong": ("TEST01", REPLIES, with_entries(alter_all)),
@@ -52,6 +62,9 @@ CLASSIFIER = {
     "a repeated sample": ("TEST01", REPLIES, with_entries(alter_a_sample_that_is_repeated)),
     "an absent sample": ("TEST01", REPLIES, with_one(0, qsl_idx=NEVER_ASKED)),
     "a tenth": ("TEST01", REPLIES, with_entries(keep_a_tenth)),
+    "an old digest": ("TEST01", REPLIES, lambda text: text + "\n"),
+    "halved times, an old digest": ("TEST04", DETAIL, lambda text: with_times(text, 0.5)),
+    "halved times": ("TEST04", DETAIL, lambda text: with_times(text, 0.5)),
     "other seeds": ("TEST05", DETAIL, lambda text: text.replace("16799458546791641818", "3066443479025735752")),
 }
 
@@ -115,6 +128,27 @@ def test_scores_of_an_entry_of_99_9_may_be_a_tenth_as_far_apart(label_verdicts, 
     found = judge_altered(audited, alterations, "--variant", "99.9")["all labels wrong"]
     assert found["replies"]["findings"][-1].endswith("limit 0.1 %")
     assert label_verdicts["all labels wrong"]["replies"]["findings"][-1].endswith("limit 1 %")
+
+
+@pytest.mark.parametrize("name", ["an old digest", "halved times, an old digest", "halved times"])
+def test_a_test_whose_log_is_not_its_records_does_not_pass(label_verdicts, name):
+    found = label_verdicts[name]
+    assert not found["passed"]
+    assert any(line.startswith("the test's record is not what its logs say: ") for line in found["problems"])
+
+
+def test_a_record_that_says_all_is_well_does_not_decide(label_verdicts):
+    """The first problem of a log with other times is not its digest, which was forged as well."""
+    assert not any("logs." in line for line in label_verdicts["halved times"]["problems"])
+
+
+def test_the_script_and_the_checker_each_have_their_word(tmp_path):
+    """The checker accepts replies that the script finds to differ, where they score alike."""
+    fields = {"test": "TEST01", "run_id": "a", "repeat": 1, "folder": tmp_path}
+    line, *_ = verdict_lines(AuditVerdict(**fields, official_passed=False, checker_passed=True), "ns")
+    assert "official script: fails, official checker: passes" in line
+    line, *_ = verdict_lines(AuditVerdict(**fields, official_passed=True), "ns")
+    assert "official script: passes)" in line
 
 
 def test_a_test_under_other_seeds_does_not_pass(label_verdicts):

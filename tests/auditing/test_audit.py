@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.auditing.files import edited_files
+from mlbench.auditing.verdicts import AuditVerdict
+from mlbench.rules.compliance import AuditComparison
+
 pytestmark = pytest.mark.slow
 
 NORMAL, TEST05 = 3066443479025735752, 16799458546791641818
@@ -87,3 +91,24 @@ def test_edited_logs_are_refused(audited, mlbench, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert "is not what its logs say" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_test_is_given_again_by_its_logs(made, mlbench):
+    for test, verdict in made.items():
+        done = mlbench("verify", verdict["folder"])
+        assert done.returncode == 0, (test, done.stdout)
+
+
+@pytest.mark.parametrize("test", ["TEST04", "TEST05"])
+def test_files_for_a_submission_that_were_edited_are_named(made, tmp_path, test):
+    """A build takes these files. Their logs, a tenth here, are copies of those that have digests."""
+    found = made[test]
+    folder = Path(shutil.copytree(found["folder"], tmp_path / test))
+    names = {"test", "run_id", "repeat", "problems", "official_passed"}
+    performance = AuditComparison(**found["performance"])
+    verdict = AuditVerdict(folder=folder, performance=performance, **{name: found[name] for name in names})
+    assert edited_files(verdict) == []
+    log = folder / test / "performance/run_1/mlperf_log_detail.txt"
+    log.write_text(re.sub(r'("result_[^"]*latency_ns", "value": \d+)\d,', r"\1,", log.read_text()))
+    (folder / test / "verify_accuracy.txt").write_text("TEST PASS\n")
+    assert edited_files(verdict) == ["performance/run_1/mlperf_log_detail.txt", "verify_accuracy.txt"]
