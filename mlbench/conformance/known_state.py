@@ -1,8 +1,8 @@
-"""Two small graphs that share a state, and a trial of them: each call is made to the backend and to the torch modules.
+"""Small graphs that share a state, and a trial of them: each call is made to the backend and to the torch modules.
 
-They take what the graphs of a language model take (see `mlbench.contracts.generation`), and return scores, which can
-be compared at any precision. What a slot was given decides them: were it forgotten, or another's, they would differ by
-more than the coarsest precision allows (a test holds this).
+Two of them take what the graphs of a language model take (see `mlbench.contracts.generation`); all return scores, which
+can be compared at any precision. What a slot was given decides them: were it forgotten, or another's, they would differ
+by more than the coarsest precision allows (a test holds this).
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from mlbench.conformance.comparison import demand_close
 from mlbench.conformance.subject import Subject, demand
 from mlbench.contracts.generation import DECODE, LENGTH, PREFILL, SLOTS
-from mlbench.contracts.graph import Dim, Graph, TensorSpec
+from mlbench.contracts.graph import Dim, Graph, StatefulExecutable, TensorSpec
 from mlbench.execution.generation.host_state import stateful
 from mlbench.toolkit import ModuleGraph, file_sha256, host_array, pad_rows
 
 if TYPE_CHECKING:
     import torch
+
+Scope = Literal["state", "rows", "nothing"]
+
+SCALING: Mapping[str, Scope] = {"scaling": "state", "scaling_rows": "rows", "looking": "nothing"}
+"""Further graphs of the same state, and the part of it that each makes anew by arithmetic."""
+
+WRITERS = (PREFILL, DECODE, *SCALING)
 
 VOCABULARY = 64
 MOST_SLOTS = 8
@@ -50,6 +57,11 @@ def stepping_graph() -> ModuleGraph:
     return _graph(DECODE, *(TensorSpec(name=name, shape=(rows,), dtype="int64") for name in ("input_ids", "positions")))
 
 
+def scaling_graph(name: str) -> ModuleGraph:
+    """Return a graph of `SCALING`: it makes its part of the state anew, and passes the rest through."""
+    return _graph(name, TensorSpec(name="positions", shape=(_dim("rows", MOST_SLOTS),), dtype="int64"))
+
+
 def token_list(length: int, *, seed: int) -> list[int]:
     """Return a list of tokens; the same for the same seed."""
     tokens: list[int] = np.random.default_rng(seed).integers(0, VOCABULARY, length).tolist()
@@ -60,17 +72,17 @@ class Trial:
     """A state of the backend's and one of torch's, on which the same calls are made; their outputs must be equal."""
 
     def __init__(self, subject: Subject, *, slots: int = 4, length: int = 16) -> None:
-        """Compile both graphs, and make states of this size."""
-        graphs = (reading_graph(), stepping_graph())
+        """Make states of this size; a graph is compiled when it is first called."""
+        graphs = (reading_graph(), stepping_graph(), *map(scaling_graph, SCALING))
         self._subject = subject
         self._graphs: Mapping[str, Graph] = {graph.name: graph for graph in graphs}
-        self._executables = {graph.name: stateful(subject.compile(graph), graph) for graph in graphs}
+        self._executables: dict[str, StatefulExecutable] = {}
         self._given: list[tuple[np.ndarray, np.ndarray]] = []
         self.start(slots=slots, length=length)
 
     def start(self, *, slots: int, length: int, graph: str = PREFILL) -> None:
         """Go on with new states; the executable of this graph makes the backend's."""
-        self.state = self._executables[graph].new_state({SLOTS: slots, LENGTH: length})
+        self.state = self._executable(graph).new_state({SLOTS: slots, LENGTH: length})
         self._expected = [_zeros(spec, slots, length) for spec in self._graphs[graph].state]
 
     def swap(self, other: tuple[Any, list[torch.Tensor]] | None = None) -> tuple[Any, list[torch.Tensor]]:
@@ -101,9 +113,33 @@ class Trial:
         inputs = {"input_ids": np.array(tokens), "positions": np.array(positions), "columns": columns}
         self._call(DECODE, inputs, where)
 
+    def write(self, name: str, ends: list[int], rows: int, where: str) -> None:
+        """Call any graph on so many of the slots: a token goes behind the end of each, if the graph takes one.
+
+        Args:
+            name: of the graph.
+            ends: one of each slot; those that get a token move on.
+            rows: how many, counted from the last slot where the graph reads into slots that are named.
+            where: for the message.
+        """
+        slots = [*reversed(range(len(ends)))][:rows] if name == PREFILL else range(rows)
+        taken = name not in SCALING
+        positions = np.array([ends[slot] - (not taken) for slot in slots])
+        tokens = 7 * positions % VOCABULARY
+        inputs = {
+            "input_ids": tokens[:, None] if name == PREFILL else tokens,
+            "positions": positions,
+            "slots": np.array(slots),
+            "last": np.zeros_like(positions),
+            "columns": np.arange(max(ends) + 1),
+        }
+        self._call(name, {spec.name: inputs[spec.name] for spec in self._graphs[name].inputs}, where)
+        for slot in slots if taken else ():
+            ends[slot] += 1
+
     def grow(self, *, slots: int, length: int, graph: str = DECODE) -> None:
         """Go on with larger states that begin with the contents of these."""
-        self.state = self._executables[graph].resize(self.state, {SLOTS: slots, LENGTH: length})
+        self.state = self._executable(graph).resize(self.state, {SLOTS: slots, LENGTH: length})
         grown = [_zeros(spec, slots, length) for spec in self._graphs[graph].state]
         for new, old in zip(grown, self._expected, strict=True):
             new[: old.shape[0], :, : old.shape[2]] = old
@@ -111,7 +147,7 @@ class Trial:
 
     def copy(self, sources: Sequence[int], targets: Sequence[int], columns: range, graph: str = DECODE) -> None:
         """Copy rows, of which only these columns matter."""
-        self._executables[graph].copy_rows(self.state, sources, targets, columns)
+        self._executable(graph).copy_rows(self.state, sources, targets, columns)
         for tensor in self._expected:
             tensor[list(targets)] = tensor[list(sources)]
 
@@ -123,9 +159,15 @@ class Trial:
             "Copy outputs out of buffers that are used again.",
         )
 
+    def _executable(self, name: str) -> StatefulExecutable:
+        if name not in self._executables:
+            graph = self._graphs[name]
+            self._executables[name] = stateful(self._subject.compile(graph), graph)
+        return self._executables[name]
+
     def _call(self, name: str, inputs: Mapping[str, np.ndarray], where: str) -> None:
         before = {key: array.copy() for key, array in inputs.items()}
-        found = host_array(self._executables[name](inputs, self.state)["scores"])
+        found = host_array(self._executable(name)(inputs, self.state)["scores"])
         changed = [key for key, array in inputs.items() if not np.array_equal(array, before[key])]
         demand(not changed, f"graph {name}: {changed} changed by the call.", "Work on a copy of the inputs.")
         self._given.append((found, found.copy()))
@@ -151,8 +193,10 @@ def _graph(name: str, *inputs: TensorSpec) -> ModuleGraph:
 
 
 def _build(name: str) -> torch.nn.Module:
-    from mlbench.conformance.networks import ReadingNetwork, SteppingNetwork, build_seeded
+    from mlbench.conformance.networks import ReadingNetwork, ScalingNetwork, SteppingNetwork, build_seeded
 
+    if name in SCALING:
+        return ScalingNetwork(SCALING[name], _CLASSES)
     kind = ReadingNetwork if name == PREFILL else SteppingNetwork
     return build_seeded(lambda: kind(VOCABULARY, _CLASSES, LONGEST, _HEADS, _HEAD_SIZE), seed=_SEED)
 

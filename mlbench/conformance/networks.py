@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -111,6 +112,25 @@ class SteppingNetwork(MemoryNetwork):
         attended = self.attend(ids[:, None], positions[:, None], slots, columns, [keys, values])
         scores: Tensor = self.score(attended[:, 0])
         return 15 * scores, keys, values
+
+
+class ScalingNetwork(nn.Module):
+    """Multiplies all of the state, that of the first slots, or nothing of it, and looks at the first slots."""
+
+    def __init__(self, scope: Literal["state", "rows", "nothing"], classes: int) -> None:
+        super().__init__()
+        self.scope = scope
+        self.classes = classes
+
+    def forward(self, positions: Tensor, columns: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+        """Turn positions (rows,) into scores (rows, classes): sums over what lies up to there in each slot."""
+        rows = positions.shape[0]
+        if self.scope != "nothing":
+            for tensor in (keys, values):
+                (tensor[:rows] if self.scope == "rows" else tensor).mul_(-0.8)
+        hidden = columns[None, None, :, None] > positions[:, None, None, None]
+        seen = (keys[:rows] + values[:rows]).index_select(2, columns).masked_fill(hidden, 0)
+        return 4 * seen.sum(2).flatten(1)[:, : self.classes], keys, values
 
 
 class SpeakingNetwork(nn.Module):

@@ -5,9 +5,14 @@ A backend whose executables keep no state passes with the ONNX form of the graph
 
 from __future__ import annotations
 
-from mlbench.conformance.known_state import LONGEST, MOST_SLOTS, Trial, token_list
+from itertools import permutations
+
+from mlbench.conformance.known_state import LONGEST, MOST_SLOTS, WRITERS, Trial, token_list
 from mlbench.conformance.subject import Check, Subject
 from mlbench.contracts.generation import DECODE, PREFILL
+
+_ORDER = (0, 0, 0, 1, 0, 1, 1, 1, 0, 0)
+"""Which of two graphs is called: every order of three calls is in it."""
 
 
 def keeps_state_between_calls(subject: Subject) -> None:
@@ -83,6 +88,22 @@ def shares_state_between_graphs(subject: Subject) -> None:
         trial.step([15, 16, 17], [6, 5, 8], f"with a state that {maker} made and {other} grew")
 
 
+def shares_state_between_all_kinds_of_writers(subject: Subject) -> None:
+    """Graphs that write a state in place, make it anew, in some of its rows, or leave it serve each other in any order.
+
+    Whichever of two made the state, each sees what the other left.
+    """
+    trial = Trial(subject)
+    for pair in permutations(WRITERS, 2):
+        trial.start(slots=4, length=16, graph=pair[0])
+        ends = [3, 2, 4, 3]
+        trial.read([token_list(end, seed=29 + slot) for slot, end in enumerate(ends)], range(4), "filling a state")
+        for call, which in enumerate(_ORDER):
+            where = f"in call {call + 1} of {pair[0]} and {pair[1]} on one state"
+            trial.write(pair[which], ends, (3, 4, 1)[call % 3], where)
+        trial.write("looking", ends, 4, f"after calls of {pair[0]} and {pair[1]} on one state")
+
+
 def grows_state(subject: Subject) -> None:
     """Larger state begins with the contents of the smaller one, and takes more slots and longer lists."""
     for slots, length in ((2, 24), (MOST_SLOTS, 8), (5, LONGEST)):
@@ -123,6 +144,7 @@ STATE_CHECKS: tuple[Check, ...] = (
     starts_with_zeros,
     keeps_states_apart,
     shares_state_between_graphs,
+    shares_state_between_all_kinds_of_writers,
     grows_state,
     copies_rows,
     copies_the_columns_it_is_told,

@@ -34,8 +34,15 @@ class OnnxState:
     """As ONNX Runtime sees them."""
     arrays: dict[str, np.ndarray]
     """The same memory as NumPy sees it; empty where it is a device's."""
-    bindings: dict[tuple[object, int], Any] = field(default_factory=dict)
+    bindings: dict[tuple[StatefulSession, int], Any] = field(default_factory=dict)
     """What sessions made of it, by session and number of rows: to bind it anew costs a tenth of a small step."""
+
+    def replace(self, values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on with other tensors, and drop the bindings that hold those in their place."""
+        self.values.update(values)
+        self.arrays.update(arrays)
+        for key in [key for key in self.bindings if not key[0].kept.isdisjoint(values)]:
+            del self.bindings[key]
 
 
 class StatefulSession:
@@ -56,8 +63,10 @@ class StatefulSession:
         self._place = place
         types = {each.name: DTYPES[each.type] for each in session.get_inputs() if each.type in DTYPES}
         self._dtypes = {spec.name: types[spec.name] for spec in graph.state}
-        in_place = find_updatable(file)
-        self._moving = [spec for spec in graph.state if spec.name not in in_place]
+        nodes = onnx.load(file, load_external_data=False).graph.node
+        self._updated = find_updatable(nodes)
+        self.kept = self._updated | find_passed_through(nodes)
+        self._moving = [spec for spec in graph.state if spec.name not in self.kept]
         self._takes_first_rows = takes_first_rows
 
     def new_state(self, sizes: Mapping[str, int], /) -> OnnxState:
@@ -98,8 +107,7 @@ class StatefulSession:
             binding.bind_ortvalue_input(name, state.values[name])
             binding.bind_ortvalue_output(name + NEXT, value)
         self._session.run_with_iobinding(binding)
-        state.values.update(after.values)
-        state.arrays.update(after.arrays)
+        state.replace(after.values, after.arrays)
         outputs = binding.get_outputs()  # in the order of binding: state comes last
         return {spec.name: value.numpy() for spec, value in zip(self._graph.outputs, outputs, strict=False)}
 
@@ -112,14 +120,15 @@ class StatefulSession:
                 binding.bind_output(spec.name, CPU)
             for name, value in self._taken(rows, state).items():
                 binding.bind_ortvalue_input(name, value)
-                binding.bind_ortvalue_output(name + NEXT, value)
+                if name in self._updated:
+                    binding.bind_ortvalue_output(name + NEXT, value)
         return state.bindings[key]
 
     def _taken(self, rows: int, state: OnnxState) -> Mapping[str, OrtValue]:
-        """Return the tensors of a state, or no more than their first rows where that is all that the file takes."""
+        """Return the tensors that stay where they lie, or their first rows where that is all that the file takes."""
         if not self._takes_first_rows:
-            return state.values
-        return {name: OrtValue.ortvalue_from_numpy(array[:rows]) for name, array in state.arrays.items()}
+            return {name: state.values[name] for name in self.kept}
+        return {name: OrtValue.ortvalue_from_numpy(state.arrays[name][:rows]) for name in self.kept}
 
     def _state(self, arrays: dict[str, np.ndarray]) -> OnnxState:
         where = (self._place.memory, self._place.device)
@@ -127,15 +136,14 @@ class StatefulSession:
         return OnnxState(values, arrays if self._place.memory == CPU else {})
 
 
-def find_updatable(file: Path) -> set[str]:
+def find_updatable(nodes: Sequence[onnx.NodeProto]) -> set[str]:
     """Return the names of state tensors that may be updated in place: nothing reads them but the operator that does it.
 
     Another reader might come after it, and read what is meant for the next call.
     """
-    graph = onnx.load(file, load_external_data=False).graph
-    if any(part.HasField("g") or part.graphs for node in graph.node for part in node.attribute):
+    if any(part.HasField("g") or part.graphs for node in nodes for part in node.attribute):
         return set()  # a graph within may read whatever is around it
-    reads = [node for node in graph.node if node.op_type != "Shape"]
+    reads = [node for node in nodes if node.op_type != "Shape"]
     readers = Counter(name for node in reads for name in node.input)
     return {
         name
@@ -144,3 +152,16 @@ def find_updatable(file: Path) -> set[str]:
         for name in node.input[UPDATING[node.op_type]]
         if name + NEXT in node.output and readers[name] == 1
     }
+
+
+def find_passed_through(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    """Return the names of state tensors that come out as they went in: what comes out needs no memory."""
+    same = {node.output[0]: node.input[0] for node in nodes if node.op_type == "Identity"}
+    found = set()
+    for output in same:
+        source = output
+        while source in same:
+            source = same[source]
+        if source + NEXT == output:
+            found.add(source)
+    return found

@@ -71,6 +71,11 @@ STATES = [
     ("dirty", state_checks.starts_with_zeros, "columns of a new state .* that nothing was written to"),
     ("one-for-all", state_checks.keeps_states_apart, "continuing the first of two states"),
     ("keeping-to-itself", state_checks.shares_state_between_graphs, "graph decode with a state that prefill made"),
+    (
+        "binding-once",
+        state_checks.shares_state_between_all_kinds_of_writers,
+        "graph prefill in call 5 of prefill and scaling on one state: output 'scores' is",
+    ),
     ("forgetting-when-grown", state_checks.grows_state, "after the state grew from 2 x 8 to 2 x 24"),
     ("reshaping-when-grown", state_checks.grows_state, "after the state grew from 2 x 8 to 2 x 24"),
     ("copying-in-turn", state_checks.copies_rows, r"after rows \[0, 1, 2\] were copied to rows \[1, 2, 0\]"),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mlbench.conformance.known_state import LONGEST, Trial, reading_graph, stepping_graph, token_list
+from mlbench.conformance.known_state import LONGEST, Trial, reading_graph, scaling_graph, stepping_graph, token_list
 from mlbench.contracts.graph import Dim
 from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError
@@ -35,6 +35,23 @@ def test_what_a_slot_was_given_decides_the_scores_beyond_any_precision(precision
     right, wrong = scores_after((token_list(9, seed=1), 0, 0)), scores_after(*pieces)
     allowed = stepping_graph().tolerance(precision)
     assert np.max(np.abs(wrong - right) / (allowed.absolute + allowed.relative * np.abs(right))) > 1.5
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16, Precision.FP16, Precision.INT8, Precision.FP8])
+@pytest.mark.parametrize(("name", "changed"), [("scaling", [0, 1, 2]), ("scaling_rows", [0, 1]), ("looking", [])])
+def test_which_part_of_a_state_was_made_anew_decides_the_scores_beyond_any_precision(precision, name, changed):
+    state = [torch.zeros(3, 2, LONGEST, 8) for _ in range(2)]
+    with torch.inference_mode():
+        tokens = torch.tensor([token_list(9, seed=seed) for seed in (1, 2, 3)])
+        inputs = [tokens, torch.zeros(3, dtype=torch.int64), torch.arange(3), torch.full((3,), 8), torch.arange(9)]
+        reading_graph().module()(*inputs, *state)
+        look, columns = scaling_graph("looking").module(), torch.arange(9)
+        before = look(torch.tensor([8] * 3), columns, *state)[0].numpy()
+        scaling_graph(name).module()(torch.tensor([8] * 2), columns, *state)
+        after = look(torch.tensor([8] * 3), columns, *state)[0].numpy()
+    allowed = scaling_graph(name).tolerance(precision)
+    apart = np.max(np.abs(after - before) / (allowed.absolute + allowed.relative * np.abs(after)), axis=1)
+    assert [row for row in range(3) if apart[row] > 1.5] == changed
 
 
 def test_what_lies_behind_the_end_of_a_list_decides_nothing():

@@ -1,5 +1,6 @@
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def saved(file: Path, *nodes: tuple[str, Sequence[str], str]) -> FileGraph:
         info("notes", floats, shape),
     ]
     outputs = [info("sums", floats, shape), info("notes.next", floats, shape)]
-    weights = [onnx.numpy_helper.from_array(*pair) for pair in ((np.array([1]), "last"), (WEIGHT, "weight"))]
+    constants = {"last": np.array([1]), "weight": WEIGHT, "ten": np.float32([10])}
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
     made = [onnx.helper.make_node(kind, inputs, [output], name=output) for kind, inputs, output in nodes]
     places = onnx.helper.make_node("Unsqueeze", ["slots", "last"], ["places"])
     graph = onnx.helper.make_graph([places, *made], "notes", inputs, outputs, weights)
@@ -143,7 +145,7 @@ def test_a_state_that_is_read_after_the_scatter_too_is_not_overwritten_under_the
 )
 def test_only_the_target_of_a_lone_scatter_is_updated_in_place(tmp_path: Path, nodes, names):
     nodes = [(kind, ["x" if name == "updates" else name for name in inputs], output) for kind, inputs, output in nodes]
-    assert find_updatable(saved(tmp_path / "graph.onnx", *nodes).onnx()) == names
+    assert find_updatable(onnx.load(saved(tmp_path / "graph.onnx", *nodes).onnx()).graph.node) == names
 
 
 def test_outputs_stay_as_they_are_when_the_state_moves_on(writing: FileGraph):
@@ -177,6 +179,47 @@ def test_a_larger_state_begins_with_the_smaller_one_and_ends_with_zeros(writing:
     np.testing.assert_array_equal(grown.arrays["notes"], expected)
     sums = executable({"slots": np.array([2]), "x": np.ones((1, HEADS, 7, SIZE), np.float32)}, grown)["sums"]
     assert sums[2].min() == 2
+
+
+LOOK = ("Gather", ["notes.next", "slots"], "sums")
+WRITERS: dict[str, tuple[Sequence[tuple[str, Sequence[str], str]], Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
+    "in place": ([("ScatterND", ["notes", "places", "x"], "notes.next")], lambda before, x: x),
+    "by arithmetic": (
+        [("Mul", ["notes", "ten"], "tenfold"), ("Add", ["tenfold", "x"], "notes.next")],
+        lambda before, x: 10 * before + x,
+    ),
+    "through": ([("Identity", ["notes"], "notes.next")], lambda before, x: before),
+    "through twice": (
+        [("Identity", ["notes"], "same"), ("Identity", ["same"], "notes.next")],
+        lambda before, x: before,
+    ),
+}
+"""Graphs that treat one state differently, and what becomes of a number of it."""
+
+
+@pytest.mark.parametrize("order", ["ABABAB", "AABBAABB", "ABBA"])
+@pytest.mark.parametrize("kinds", list(itertools.product(WRITERS, repeat=2)), ids=" and ".join)
+def test_graphs_that_share_a_state_see_what_the_other_wrote_last(tmp_path: Path, kinds, order):
+    graphs = dict(zip("AB", kinds, strict=True))
+    executables = {
+        name: compiled(saved(tmp_path / f"{name}.onnx", *WRITERS[kind][0], LOOK)) for name, kind in graphs.items()
+    }
+    state, expected = executables["A"].new_state({"slots": 1, "length": 1}), np.zeros((1, HEADS, 1, SIZE), np.float32)
+    for number, name in enumerate(order, start=3):
+        x = np.full_like(expected, number)
+        expected = WRITERS[graphs[name]][1](expected, x)
+        found = executables[name]({"slots": np.array([0]), "x": x}, state)["sums"]
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(state.values["notes"].numpy(), expected)
+        np.testing.assert_array_equal(state.arrays["notes"], expected)
+
+
+def test_a_state_that_is_passed_through_stays_where_it_lies(tmp_path: Path):
+    executable = compiled(saved(tmp_path / "graph.onnx", *WRITERS["through"][0], LOOK))
+    state = executable.new_state({"slots": 2, "length": 1})
+    memory = state.values["notes"].data_ptr()
+    executable({"slots": np.array([0]), "x": np.ones((1, HEADS, 1, SIZE), np.float32)}, state)
+    assert state.values["notes"].data_ptr() == memory == state.arrays["notes"].ctypes.data
 
 
 def fastest_ns(executable: StatefulSession, state: object) -> int:

@@ -107,6 +107,22 @@ class KeepingToItself(Stateful):
         return self.own
 
 
+class BindingOnce(Stateful):
+    """Writes in place where a state lay in the first such call, also after arithmetic has made another of it."""
+
+    def __init__(self, run, graph):
+        super().__init__(run, graph)
+        self.bound = {}
+
+    def __call__(self, inputs, state):
+        if self.graph.name in {"prefill", "decode"}:
+            return self.run(inputs, self.bound.setdefault(id(state), list(state)))
+        after = [tensor.clone() for tensor in state]
+        outputs = self.run(inputs, after)
+        state[:] = after
+        return outputs
+
+
 class ForgettingWhenGrown(Stateful):
     """Larger state is new state."""
 
@@ -158,7 +174,7 @@ class HoldingOneOutput(Stateful):
 
 
 STATES = (
-    *(Forgetful, Mingling, Spilling, SeeingTheLast, Dirty, OneForAll, KeepingToItself),
+    *(Forgetful, Mingling, Spilling, SeeingTheLast, Dirty, OneForAll, KeepingToItself, BindingOnce),
     *(
         ForgettingWhenGrown,
         ReshapingWhenGrown,
