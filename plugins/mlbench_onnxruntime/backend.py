@@ -13,7 +13,17 @@ from mlbench import Executable, Graph, GraphBackend, GraphError, Precision, Prob
 from mlbench.toolkit import cores_each, find_versions, first_line, usable_threads
 from mlbench_onnxruntime.options import OnnxRuntimeOptions
 from mlbench_onnxruntime.placement import RECORDING, check_placement, operators_by_provider
-from mlbench_onnxruntime.providers import CPU, CUDA, INDEXED, TENSORRT, Place, usable_place, usable_provider
+from mlbench_onnxruntime.providers import (
+    CPU,
+    CUDA,
+    INDEXED,
+    TENSORRT,
+    Place,
+    demand_fp32,
+    fp32_bits,
+    usable_place,
+    usable_provider,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +71,7 @@ class OnnxRuntime(GraphBackend):
 
     def __init__(self) -> None:
         self._operators: dict[str, Mapping[str, int]] = {}  # shared with the copies that other options make
+        self._fp32_bits: dict[str, int] = {}  # likewise
 
     def probe(self) -> Probe:
         """Look for distributions; neither ONNX Runtime nor torch is loaded."""
@@ -95,6 +106,10 @@ class OnnxRuntime(GraphBackend):
         """Return a session's run; its outputs are fresh arrays in each call."""
         options = self.options
         place = usable_place(options.provider, options.device, options.provider_options)
+        if (bits := fp32_bits(place)) is not None:
+            self._fp32_bits[place.provider] = bits
+            if precision is Precision.FP32 and not place.is_lowered:
+                demand_fp32(place, bits)
         file = self._file(graph, precision)
         may_fuse = place.provider == CPU and options.optimization in FUSING
         if graph.state:
@@ -134,6 +149,7 @@ class OnnxRuntime(GraphBackend):
                 "threads": self.options.threads or "one per physical core, shared out among the workers",
                 "onnxruntime": onnxruntime.__version__,
                 "operators": self._operators,
+                **({"fp32_mantissa_bits": self._fp32_bits[provider]} if provider in self._fp32_bits else {}),
             },
         )
 

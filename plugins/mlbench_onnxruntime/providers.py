@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
 
 from mlbench import UsageError
 from mlbench.toolkit import first_line
 from mlbench_onnxruntime.libraries import load_libraries, missing_library
+from mlbench_onnxruntime.products import BITS, OVERRIDE, measure_bits, product_model, switch_off_tf32
 
 CPU = "CPUExecutionProvider"
 
@@ -29,6 +31,12 @@ MEMORY = {CUDA: "cuda", TENSORRT: "cuda"}
 
 EXACT = {CUDA: {"use_tf32": "0"}}
 """Options without which a provider computes fp32 in a lower precision; the user's own are preferred."""
+
+_ENOUGH = 20
+"""Bits of the mantissa that fp32 keeps also where it is made of several products of tensor cores."""
+
+LOWERING = frozenset({"use_tf32", "trt_fp16_enable", "trt_bf16_enable", "trt_int8_enable", "trt_fp8_enable"})
+"""Options by which a user asks a provider to compute fp32 in a lower precision."""
 
 SHARED = {CUDA: {"arena_extend_strategy": "kSameAsRequested"}}
 """Options for several sessions on a device; the user's own are preferred."""
@@ -64,6 +72,11 @@ class Place:
             chain.append((behind, self._usual(behind)))
         return chain
 
+    @property
+    def is_lowered(self) -> bool:
+        """Whether the user's options ask for a lower precision than a graph's file has."""
+        return any(name in LOWERING and value.lower() not in ("0", "false") for name, value in self.options)
+
     def shared(self) -> Place:
         """Return the place for one of several sessions: none takes more of its memory than it needs."""
         return replace(self, options=(*SHARED.get(self.provider, {}).items(), *self.options))
@@ -74,7 +87,7 @@ class Place:
 
 
 def usable_place(name: str, device: int, options: Mapping[str, str]) -> Place:
-    """Return where to run, after a session of a single operator has run there.
+    """Return where to run, after a session of a single operator has run there; see `fp32_bits` for its outcome.
 
     Raises:
         UsageError: there is no such provider or device, it does not take the options, or it cannot start.
@@ -90,9 +103,30 @@ def usable_place(name: str, device: int, options: Mapping[str, str]) -> Place:
             f"backend.provider_options has {', '.join(options)}, and {CPU} takes none.", hint="Leave them out."
         )
     place = Place(provider=provider, device=device, options=tuple(options.items()))
-    if provider != CPU:
-        _start(place)
+    if provider == TENSORRT:
+        switch_off_tf32()
+    fp32_bits(place)
     return place
+
+
+def demand_fp32(place: Place, bits: int) -> None:
+    """Raise `UsageError` where products of fp32 numbers keep so few bits that it is another format, or may be.
+
+    One product cannot tell for all: TensorRT chooses a kernel for each.
+    """
+    given = os.environ.get(OVERRIDE)
+    if bits < _ENOUGH:
+        reason = (
+            f"{place.provider} multiplies fp32 numbers with {bits} of {BITS} bits of mantissa (TF32 has 10, bf16 7)"
+        )
+    elif place.provider == TENSORRT and given != "0":
+        reason = f"{OVERRIDE} is {given!r}, and {place.provider} has no option of its own against TF32"
+    else:
+        return
+    raise UsageError(
+        f"{reason}.",
+        hint=f"Start mlbench with {OVERRIDE}=0, or ask for a lower --precision.",
+    )
 
 
 def usable_provider(name: str) -> str:
@@ -115,10 +149,17 @@ def usable_provider(name: str) -> str:
     return found
 
 
-def _start(place: Place) -> None:
-    """Run a session of one operator: a failure here is the provider's, not the graph's."""
-    import numpy as np
+@cache
+def fp32_bits(place: Place) -> int | None:
+    """Return how many bits of the mantissa a product of fp32 numbers keeps there; None on a CPU, which keeps all.
+
+    Raises:
+        UsageError: the session of one operator that measures it does not start: it is not the graph's fault.
+    """
     import onnxruntime
+
+    if place.provider == CPU:
+        return None
 
     given = f"{place.provider} on device {place.device}"
     hint = "Install the libraries that it needs, or choose another backend.provider, device or provider_options."
@@ -126,21 +167,12 @@ def _start(place: Place) -> None:
     settings.log_severity_level = 4  # fatal: the error is reported below, once
     load_libraries(place.provider)
     try:
-        session = onnxruntime.InferenceSession(_one_operator(), settings, providers=place.providers, enable_fallback=0)
+        session = onnxruntime.InferenceSession(product_model(), settings, providers=place.providers, enable_fallback=0)
         if session.get_providers()[0] == place.provider:  # else it warned, and carried on with the CPU
-            session.run(None, {"x": np.zeros(1, np.float32)})
-            return
+            return measure_bits(session)
         reason = f"it fell back to {session.get_providers()[0]}"
     except Exception as error:  # ONNX Runtime has an exception class for each of its status codes
         reason = first_line(error)
     if missing := missing_library(place.provider):
         reason = f"{reason} ({missing})"
     raise UsageError(f"ONNX Runtime {onnxruntime.__version__} could not start {given}: {reason}.", hint=hint)
-
-
-def _one_operator() -> Any:
-    from onnx import TensorProto, helper
-
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "one_operator", [x], [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mlbench import Dim, Graph
 from mlbench.toolkit import build_once, onnx_identity, shape_ranges
+from mlbench_onnxruntime.products import OVERRIDE
 
 PROFILES = "trt_profile_"
 """Begins the names of the options that say which shapes will come."""
@@ -38,11 +39,12 @@ def profile_options(graph: Graph) -> Mapping[str, str]:
 def _cache_options(graph: Graph, file: Path, device: int) -> Mapping[str, str]:
     """Return where engines and timings of kernels are kept.
 
-    The provider names an engine's file by the names in the graph, and not by the weights: hence a folder for each.
+    The provider names an engine's file by the names in the graph, and not by the weights: hence a folder for each; and
+    others for engines whose kernels were chosen where TF32 was allowed.
     """
     import onnxruntime
 
-    platform = [onnxruntime.__version__, _gpu(device)]
+    platform = [onnxruntime.__version__, _gpu(device), os.environ.get(OVERRIDE, "")]
     engines = build_once("onnxruntime_tensorrt", [onnx_identity(graph, file), platform], lambda fresh: None)
     timings = build_once("onnxruntime_tensorrt_timings", platform, lambda fresh: None)
     return {

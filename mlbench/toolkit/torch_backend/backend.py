@@ -73,6 +73,7 @@ class TorchBackend(GraphBackend):
             torch.set_num_threads(options.threads)
         # fp32 without TF32; in the older spelling, as the newer one breaks torch.export in the same process
         torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False  # the default but for TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
         if device.type == "cuda" and not has_batches(graph):  # cuDNN would plan attention anew for each size
             torch.backends.cuda.enable_cudnn_sdp(False)
         module = graph.module() if precision is Precision.FP32 else graph.module_at(precision)

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from mlbench_onnxruntime.backend import OnnxRuntime
 from mlbench_onnxruntime.libraries import load_libraries
 from mlbench_onnxruntime.placement import check_placement
-from mlbench_onnxruntime.providers import Place, usable_provider
+from mlbench_onnxruntime.products import measure_bits, product_model
+from mlbench_onnxruntime.providers import Place, fp32_bits, usable_provider
 from mlbench_onnxruntime.stateless import BoundSession, HostSession
 from mlbench_onnxruntime.tensorrt_options import profile_options, tensorrt_options
 
@@ -24,6 +25,16 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 BATCH = Dim(name="batch", smallest=1, usual=2, largest=8)
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Measure providers anew, and leave the environment as it was."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
+    fp32_bits.cache_clear()
+    yield
+    fp32_bits.cache_clear()
 
 
 class FileGraph(ModuleGraph):
@@ -243,8 +254,8 @@ class Sessions:
     def get_providers(self) -> list[str]:
         return [name for name, _ in self.chains[-1]]
 
-    def run(self, outputs: object, inputs: object) -> None:
-        return None
+    def run(self, outputs: object, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        return [inputs["x"]]  # the product with ones on the diagonal
 
 
 @pytest.mark.parametrize(
@@ -266,6 +277,94 @@ def test_a_session_on_tensorrt_gets_profiles_and_a_cache(product: Path, monkeypa
     assert {kind: shapes for kind, shapes in profiles.items() if kind != "opt"} == kept
     assert (options["device_id"], options["trt_engine_cache_enable"]) == ("0", "1")
     assert behind == "CUDAExecutionProvider"
+
+
+def rounding(kind: int) -> bytes:
+    """Return the model that products are measured with, as a provider that rounds factors computes it."""
+    model = onnx.load_from_string(product_model())
+    casts = [
+        onnx.helper.make_node("Cast", [source], [target], to=to)
+        for name in "xy"
+        for source, target, to in ((name, f"{name}_low", kind), (f"{name}_low", f"{name}_back", onnx.TensorProto.FLOAT))
+    ]
+    node = onnx.helper.make_node("MatMul", ["x_back", "y_back"], ["z"])
+    del model.graph.node[:]
+    model.graph.node.extend([*casts, node])
+    return model.SerializeToString()
+
+
+def on_cpu(model: bytes | Path) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("FLOAT", 23), ("FLOAT16", 10), ("BFLOAT16", 7)], ids=["fp32", "as TF32 and fp16", "bf16"]
+)
+def test_a_product_tells_how_many_bits_of_its_factors_were_kept(kind: str, bits: int):
+    assert measure_bits(on_cpu(rounding(getattr(onnx.TensorProto, kind)))) == bits
+
+
+class Rounding:
+    """Starts TensorRT's sessions on the CPU, and rounds as it does to TF32 unless its libraries were told not to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, heeds: bool = True) -> None:
+        self.heeds = heeds
+        self.first = ""  # NVIDIA's libraries read the variable once
+        self.session = onnxruntime.InferenceSession
+        monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
+        monkeypatch.setattr(onnxruntime, "InferenceSession", self)
+
+    def __call__(self, model: bytes | Path, *_: object, **__: object) -> SimpleNamespace:
+        self.first = self.first or os.environ.get("NVIDIA_TF32_OVERRIDE", "unset")
+        is_lower = isinstance(model, bytes) and not (self.heeds and self.first == "0")
+        model = rounding(onnx.TensorProto.FLOAT16) if is_lower else model
+        session = self.session(model, providers=["CPUExecutionProvider"])
+        return SimpleNamespace(run=session.run, get_providers=lambda: ["TensorrtExecutionProvider"])
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16])
+def test_tensorrt_is_kept_from_tf32_before_its_first_session_and_the_record_says_what_was_measured(
+    product: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
+):
+    sessions, made = Rounding(monkeypatch), backend(provider="tensorrt")
+    made.compile(FileGraph(product, []), precision)
+    assert sessions.first == "0"
+    assert made.observe().extra["fp32_mantissa_bits"] == 23
+
+
+def test_fp32_on_tensorrt_is_refused_where_it_is_computed_in_tf32_all_the_same(product: Path, monkeypatch):
+    Rounding(monkeypatch, heeds=False)
+    with pytest.raises(UsageError, match="multiplies fp32 numbers with 10 of 23 bits of mantissa") as caught:
+        backend(provider="tensorrt").compile(FileGraph(product, []), Precision.FP32)
+    assert "NVIDIA_TF32_OVERRIDE=0" in caught.value.hint
+    made = backend(provider="tensorrt")
+    made.compile(FileGraph(product, []), Precision.FP16)
+    assert made.observe().extra["fp32_mantissa_bits"] == 10
+
+
+def test_fp32_on_tensorrt_is_refused_where_the_user_lets_it_choose_tf32(product: Path, monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Sessions("no option"))
+    with pytest.raises(UsageError, match="NVIDIA_TF32_OVERRIDE is '1', and TensorrtExecutionProvider has no option"):
+        backend(provider="tensorrt").compile(FileGraph(product, []), Precision.FP32)
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "1"
+
+
+def test_a_user_who_asks_a_provider_for_a_lower_precision_gets_it_and_the_record_says_so(product: Path, monkeypatch):
+    Rounding(monkeypatch, heeds=False)
+    made = backend(provider="tensorrt", provider_options={"trt_fp16_enable": "1"})
+    made.compile(FileGraph(product, []), Precision.FP32)
+    assert made.observe().extra["fp32_mantissa_bits"] == 10
+
+
+def test_engines_whose_kernels_were_chosen_with_tf32_are_not_taken_without_it(product: Path, monkeypatch):
+    found = []
+    for value in ("1", "0"):
+        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", value)
+        found.append(tensorrt_options(FileGraph(product, []), product, 0))
+    assert found[0]["trt_engine_cache_path"] != found[1]["trt_engine_cache_path"]
+    assert found[0]["trt_timing_cache_path"] != found[1]["trt_timing_cache_path"]
 
 
 def test_a_session_that_is_bound_computes_what_an_unbound_one_does(product: Path):

@@ -61,6 +61,15 @@ def test_without_torch_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     assert (probe.reason, probe.install) == ("torch is not installed", "pip install 'mlbench-inference[cpu]'")
 
 
+def test_fp32_is_fp32_where_the_environment_asks_torch_for_tf32():
+    """NVIDIA's containers set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, which makes this the default."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    assert torch.get_float32_matmul_precision() == "high"
+    backend().compile(layout_graph("NCHW"), Precision.FP32)
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert not torch.backends.cudnn.allow_tf32
+
+
 def test_it_observes_the_threads_it_was_set_to_use():
     before = torch.get_num_threads()
     made = backend(device="cpu", threads=1)
