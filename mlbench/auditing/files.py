@@ -49,7 +49,7 @@ def edited_files(verdict: AuditVerdict) -> list[str]:
             name.as_posix()
             for name in names
             if not all(name in content for content in contents)
-            or not filecmp.cmp(*(content[name] for content in contents), shallow=False)
+            or not filecmp.cmp(contents[0][name], contents[-1][name], shallow=False)
         ]
 
 

@@ -86,7 +86,9 @@ class _Commands(click.Group):
             status = self._status_of(args, *more, **options)
         if status != UNWRITABLE and is_output_lost():
             status = UNWRITABLE
-        (end_process if args is None else sys.exit)(status)
+        if args is None:
+            end_process(status)
+        sys.exit(status)
 
     def _status_of(self, args: Sequence[str] | None, *more: Any, **options: Any) -> int:
         try:

@@ -22,7 +22,7 @@ class _Output(io.FileIO):
 
     failure = ""
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:  # its reader has seen enough

@@ -229,7 +229,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None, float |
     """
     from scipy.special import stdtrit
 
-    logarithms = np.asarray(*without_odd_runs([[math.log(value) for value in values]]))
+    (kept,) = without_odd_runs([[math.log(value) for value in values]])
+    logarithms = np.asarray(kept)
     mean, count = float(logarithms.mean()), len(logarithms)
     if count < 2:
         return math.exp(mean), None, None

@@ -224,12 +224,12 @@ def _by_sessions(name: str, sides: Sides, margin: float) -> Tested | None:
     if base_facts == new_facts:
         before = [*base, *(record for record in of_base if record.created <= last)]
         after = [record for record in of_base if record.created > last]
-        known = {"before": _in_sessions(name, before), "after": _in_sessions(name, after)}
-        return compare_by_sessions(ours, theirs, **known, margin=margin)
+        known = _in_sessions(name, before), _in_sessions(name, after)
+        return compare_by_sessions(ours, theirs, before=known[0], after=known[1], margin=margin)
     of_new = [record for record, each in zip(earlier, facts, strict=True) if each == new_facts]
     known = _in_sessions(name, [*base, *of_base]), _in_sessions(name, of_new)
-    (ours, theirs, *known), odd = _without_odd_runs(ours, theirs, *known)
-    spread = measure_spread(known)
+    (ours, theirs, *groups), odd = _without_odd_runs(ours, theirs, *known)
+    spread = measure_spread(groups)
     if spread is None:
         return None
     effect = effect_of_sessions(ours, theirs, spread)
