@@ -12,9 +12,12 @@ import json
 import math
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -49,12 +52,38 @@ _LONG_KEY = re.compile(rf"""(?<![\w"'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\
 """TOML's key of many parts; tomllib's time grows with the square of their number."""
 
 
-def open_regular(path: Path) -> BinaryIO:
+_ROOTS: ContextVar[tuple[Path, ...]] = ContextVar("roots", default=())
+
+
+@contextmanager
+def inside(root: Path) -> Iterator[None]:
+    """Keep all that is opened below a folder in it: links of a tree from somebody else lead to files of the user's."""
+    token = _ROOTS.set((*_ROOTS.get(), root.absolute()))
+    try:
+        yield
+    finally:
+        _ROOTS.reset(token)
+
+
+def leads_out(path: Path) -> str:
+    """Return the real path of what lies below the folder of an `inside` and leads out of it; of all else nothing."""
+    place = path.absolute()
+    for root in _ROOTS.get():
+        if place.is_relative_to(root):
+            real = os.path.realpath(place)
+            if not Path(real).is_relative_to(os.path.realpath(root)):
+                return real
+    return ""
+
+
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; its position is at the beginning.
 
     Raises:
-        OSError: it cannot be opened, or is a folder, a pipe or a device.
+        OSError: it cannot be opened, is a folder, a pipe or a device, or leads out of the folder of an `inside`.
     """
+    if target := leads_out(path):
+        raise OSError(errno.EXDEV, f"it leads out of its folder, to {target}")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without: a pipe waits for a writer
     except ValueError:  # a NUL, or half of a surrogate pair
@@ -69,6 +98,25 @@ def open_regular(path: Path) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def open_to_copy(path: Path) -> BufferedReader:
+    """Open a file as `open_regular`; raises `DataError` where that raises `OSError`, which is then the copy's alone."""
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be copied: {error.strerror}.") from None
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy what a regular file holds.
+
+    Raises:
+        DataError: as `open_to_copy`.
+        OSError: the copy cannot be written.
+    """
+    with open_to_copy(source) as file, target.open("wb") as copy:
+        shutil.copyfileobj(file, copy, _CHUNK_BYTES)
 
 
 def open_to_write(path: Path, *, appends: bool = False) -> BinaryIO:

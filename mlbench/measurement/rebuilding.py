@@ -17,6 +17,7 @@ from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
+from mlbench.documents import is_file, open_to_copy
 from mlbench.errors import DataError, one_line
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
@@ -299,7 +300,8 @@ def _copy_to_write_in(folder: Path) -> Iterator[Path]:
         for file in folder.glob("*/*"):
             link = Path(place) / file.relative_to(folder)
             link.parent.mkdir(exist_ok=True)
-            if file.is_file() and file.name.startswith("mlperf_log_"):
+            if is_file(file) and file.name.startswith("mlperf_log_"):
+                open_to_copy(file).close()
                 link.symlink_to(file.resolve())
         yield Path(place)
 

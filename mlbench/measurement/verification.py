@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlbench.discovery import Plugins
-from mlbench.documents import is_file, refuse_odd_values
+from mlbench.documents import inside, is_file, refuse_odd_values
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.network import NETWORK_SUT, name_of_nodes
 from mlbench.loadgen.self_consistency import contradictions
@@ -122,7 +122,7 @@ def verify(record: RunRecord, folder: Path, plugins: Plugins) -> Verification:
     outcome = Verification()
     if not record.logs and keeps_digests(record):
         outcome.differences.append("logs: the record has no digests of the logs, and its version of mlbench keeps them")
-    with refuse_odd_values(f"record and logs of {folder.name}"):
+    with inside(folder), refuse_odd_values(f"record and logs of {folder.name}"):
         rebuilt = rebuild(record, folder, plugins)
         found = json.loads(rebuilt.model_dump_json(exclude_unset=True))
         _compare(record.model_dump(mode="json"), found, "", outcome)

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.documents import copy_file, open_to_copy
 from mlbench.errors import StorageError
 from mlbench.submission.checking.accuracy_folder import ELLIPSIS
 from mlbench.submission.checking.compliance import (
@@ -59,8 +60,9 @@ def write_test(folder: Path, files: TestFiles, logs: Path) -> Path:
         shutil.rmtree(place, ignore_errors=True)
         beside.rename(place)
     except OSError as error:
-        shutil.rmtree(beside, ignore_errors=True)
         raise StorageError(f"files of {files.test} cannot be written: {place}: {error.strerror}.", hint="") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
     return place
 
 
@@ -70,7 +72,7 @@ def _write(folder: Path, files: TestFiles, logs: Path) -> None:
         run = folder / "performance" / "run_1"
         run.mkdir(parents=True)
         for name in (SUMMARY, DETAIL):
-            shutil.copyfile(logs / name, run / name)
+            copy_file(logs / name, run / name)
     if files.accuracy:
         (folder / VERIFY_ACCURACY).write_text(files.accuracy, encoding="utf-8")
         (folder / "accuracy").mkdir()
@@ -82,7 +84,7 @@ def _write(folder: Path, files: TestFiles, logs: Path) -> None:
 
 def shorten_log(source: Path, place: Path) -> str:
     """Write a log of replies as a submission has it, its ends alone if it is long; return the hash of the whole."""
-    with source.open("rb") as file:
+    with open_to_copy(source) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.seek(0, os.SEEK_END)
         file.seek(0)

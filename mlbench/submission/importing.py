@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mlbench.documents import is_file
+from mlbench.documents import copy_file, inside, is_file
 from mlbench.errors import DataError, UsageError
 from mlbench.records.run_folder import RunFolder
 from mlbench.records.run_record import RunRecord
@@ -54,6 +53,11 @@ def import_tree(
     Raises:
         UsageError: it is not such a tree, or the results folder cannot be written.
     """
+    with inside(root):
+        return _import(root, results, tag, on_stored)
+
+
+def _import(root: Path, results: Path, tag: str, on_stored: Callable[[Path], None]) -> Imported:
     outcome, seen = Imported(), set[Unread]()
     for entry in entries_of(root):
         try:
@@ -66,7 +70,7 @@ def import_tree(
         if (results / record.run_id).exists():
             outcome.known += 1
             continue
-        on_stored(_store(entry, record, results))
+        on_stored(_store(entry, record, results, outcome.unread))
         outcome.records.append(record)
     if sum(outcome.other_rounds.values()) > len(outcome.records) + outcome.known:
         outcome.unread = _assign_round(outcome)
@@ -91,19 +95,22 @@ def _assign_round(outcome: Imported) -> list[Unread]:
     ]
 
 
-def _store(entry: ResultEntry, record: RunRecord, results: Path) -> Path:
-    """Store a record with the logs it was made from, in a run folder like any other."""
+def _store(entry: ResultEntry, record: RunRecord, results: Path, unread: list[Unread]) -> Path:
+    """Store a record with the logs it was made from, in a run folder like any other; add those that cannot be."""
     with RunFolder.create(results, record.run_id) as folder:
         for source, place in ((entry.performance, "performance"), (entry.accuracy, "accuracy")):
             (folder.path / place).mkdir()
             for name in (SUMMARY, DETAIL, ACCURACY, SPL):
                 if is_file(source / name):
-                    _copy(source / name, folder.path / place / name)
+                    try:
+                        _copy(source / name, folder.path / place / name)
+                    except DataError as error:
+                        unread.append(Unread.because(source / name, error))
         return folder.store(record)
 
 
 def _copy(source: Path, target: Path) -> None:
     try:
-        shutil.copyfile(source, target)
+        copy_file(source, target)
     except OSError as error:
         raise UsageError(f"{source} cannot be copied to {target.parent}: {error.strerror}.") from None

@@ -78,6 +78,16 @@ def check(one_run, plugins):
     return check
 
 
+def test_logs_are_not_read_from_outside_of_the_run_folder(one_run, tmp_path):
+    folder, secret = shutil.copytree(one_run, tmp_path / one_run.name), tmp_path / "log"
+    log = folder / "performance/mlperf_log_detail.txt"
+    log.rename(secret)
+    log.symlink_to(secret)
+    done = CliRunner().invoke(main, ["verify", str(folder)])
+    assert done.exit_code == 2, done.output
+    assert f"{log.name}: it leads out of its folder, to {secret}" in done.stderr
+
+
 def rule(verdict, name):
     return next(each for each in verdict["rules"] if each["rule"] == name)
 

@@ -6,7 +6,9 @@ import pytest
 
 from mlbench.documents import (
     DEPTH,
+    copy_file,
     first_problem,
+    inside,
     open_regular,
     parse_json,
     parse_toml,
@@ -18,6 +20,76 @@ from mlbench.documents import (
     refuse_odd_values,
 )
 from mlbench.errors import DataError, first_line, printable
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Return a folder with a file, beside one with a secret."""
+    for folder in ("tree/a", "home"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tree/a/log").write_text("a log")
+    (tmp_path / "home/log").write_text("a secret")
+    return tmp_path / "tree"
+
+
+def to_file(tree):
+    (tree / "link").symlink_to(tree.parent / "home/log")
+    return tree / "link"
+
+
+def by_other_links(tree):
+    (tree / "link").symlink_to("a/second")
+    (tree / "a/second").symlink_to("../third")
+    (tree / "third").symlink_to("../home/log")
+    return tree / "link"
+
+
+def by_a_folder(tree):
+    (tree / "link").symlink_to(tree.parent / "home")
+    return tree / "link/log"
+
+
+def upwards(tree):
+    return tree / "a/../../home/log"
+
+
+def to_a_neighbour(tree):
+    tree.with_name("tree-of-another").mkdir()
+    (tree.with_name("tree-of-another") / "log").write_text("a secret")
+    (tree / "link").symlink_to("../tree-of-another/log")
+    return tree / "link"
+
+
+@pytest.mark.parametrize("make", [to_file, by_other_links, by_a_folder, upwards, to_a_neighbour])
+def test_no_link_leads_out_of_a_tree(tree, make):
+    path = make(tree)
+    with inside(tree):
+        with pytest.raises(DataError, match=r"log cannot be read: .*: it leads out of its folder, to .*/log\."):
+            read_text(path, what="log")
+        with pytest.raises(DataError, match=r"cannot be copied: it leads out of its folder, to /.*/log\."):
+            copy_file(path, tree / "copy")
+        assert not (tree / "copy").exists()
+    assert read_text(path, what="log") == "a secret"  # of the user's own words there is no tree
+
+
+def test_a_link_in_a_tree_is_followed_wherever_the_tree_is(tree, tmp_path):
+    (tree / "link").symlink_to("a/log")
+    (tmp_path / "other").symlink_to(tree)
+    for root in (tree, tmp_path / "other", tmp_path / "other/a/.."):
+        with inside(root):
+            copy_file(root / "link", tmp_path / "copy")
+            assert (tmp_path / "copy").read_text() == "a log"
+            assert read_text(tmp_path / "home/log", what="log") == "a secret"  # not below the tree
+
+
+def test_a_pipe_a_loop_and_a_link_to_nothing_in_a_tree_are_refused_at_once(tree):
+    os.mkfifo(tree / "pipe")
+    (tree / "loop").symlink_to("loop")
+    (tree / "nothing").symlink_to("a/nothing")
+    with inside(tree):
+        for name in ("pipe", "loop", "nothing"):
+            with pytest.raises(DataError, match=f"{name} cannot be copied: "):
+                copy_file(tree / name, tree / "copy")
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,19 @@ def test_logs_are_the_runs_and_replies_are_shortened_with_the_hash_of_the_whole(
     assert (entry / "accuracy/accuracy.txt").read_text() == f"{LINE}\nhash={digest}\n"
 
 
+@pytest.mark.parametrize(
+    "name", ["performance/mlperf_log_summary.txt", "accuracy/mlperf_log_accuracy.json", "TEST01/verify_accuracy.txt"]
+)
+def test_a_tree_takes_no_file_from_outside_of_its_runs(place, tmp_path, name):
+    run, secret = run_of(place), write(tmp_path / "id_rsa", "secret-canary")
+    test = name.startswith("TEST01")
+    (file,) = place.rglob(f".audits/{run.name}/*/{name}") if test else [run / name]
+    file.unlink()
+    file.symlink_to(secret)
+    done = build(place)
+    assert refused(place, done, f"{file.name} cannot be copied: it leads out of its folder, to {secret}")
+
+
 def test_the_configuration_says_how_loadgen_was_driven(place):
     build(place)
     folder = place / "tree/closed/Acme/measurements/anvil/resnet50"

@@ -51,6 +51,18 @@ def test_a_tree_of_all_44_entries_is_accepted(tmp_path):
     assert (len(check.entries), check.accepted, check.accepted_officially, check.is_accepted) == (44, 44, 44, True)
 
 
+def test_a_link_to_a_file_of_the_users_is_not_read(tree, tmp_path):
+    """The name of a folder with code is printed where there is none of that name."""
+    secret = write(tmp_path / "id_rsa", "secret-canary-line\n")
+    shutil.rmtree(tree.submitter / "code/resnet50")
+    (tree.submitter / "code/resnet50").symlink_to(secret)
+    done = CliRunner().invoke(main, ["submit", "check", str(tree.root), "--notes"])
+    assert done.exit_code == 1
+    assert "secret-canary" not in done.output
+    assert f"code/resnet50: it leads out of its folder, to {secret.resolve()}" in done.output
+    assert f"not followed: closed/{tree.submitter.name}/code/resnet50 (to {secret.resolve()})" in done.output
+
+
 def test_checking_changes_nothing_in_a_tree(tree):
     def content():
         return {file: file.read_bytes() for file in tree.root.rglob("*") if file.is_file()}
@@ -67,6 +79,8 @@ FOLDERS = [
     ("division_files", 7, 7, lambda t: write(t.root / "closed/notes.md", "x")),
     ("broken_links", 7, 7, lambda t: link(t, "/nowhere/at/all")),
     ("broken_links", 7, 7, lambda t: link(t, "README.md")),  # it works, but not from the root of the tree
+    ("links_out", 7, 0, lambda t: link(t, __file__)),
+    ("links_out", 7, 0, lambda t: link(t, Path(__file__).parent)),
     ("file_size", 7, 7, lambda t: large(t, (50 << 20) + 1)),
     ("dot_names", 7, 7, lambda t: write(t.submitter / "code/resnet50/.hidden", "x")),
     ("spaces_in_names", 7, 7, lambda t: write(t.submitter / "code/resnet50/a file", "x")),

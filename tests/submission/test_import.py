@@ -47,6 +47,36 @@ def test_the_result_is_the_official_metric_as_the_summary_prints_it(  # noqa: PL
     assert (record.result.unit, record.scenario.lower()) == (unit, scenario.lower())
 
 
+def link_out(file, target):
+    file.unlink()
+    file.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"),
+    [
+        ("performance/run_1/mlperf_log_summary.txt", 1),
+        ("performance/run_1/mlperf_log_detail.txt", 0),
+        ("accuracy/accuracy.txt", 1),
+        ("accuracy/mlperf_log_detail.txt", 1),
+    ],
+)
+def test_nothing_is_copied_from_outside_of_the_tree(add, root, results, name, imported):
+    folder, secret = add("offline", "Offline"), root.with_name("id_rsa")
+    secret.write_text((LOGS / "offline.detail.txt").read_text() + "secret-canary")
+    link_out(folder / name, secret)
+    done = CliRunner().invoke(main, ["import", str(root), "--results", str(results)])
+    assert (done.exit_code, len(runs_in(results))) == (1, imported)
+    told = [line for line in done.output.splitlines() if str(secret) in line]
+    assert told
+    assert all(name.rpartition("/")[2] in line and "it leads out of its folder" in line for line in told)
+    assert [each for each in results.rglob("*") if each.is_symlink() or (each.is_file() and secret_in(each))] == []
+
+
+def secret_in(file):
+    return b"secret-canary" in file.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("model", "workload", "variant"),
     [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlbench.documents import is_file
+from mlbench.documents import copy_file, inside, is_file
 from mlbench.errors import UsageError
 from mlbench.loadgen.settings import Mode
 from mlbench.rules.entry_demand import Division
@@ -39,10 +40,11 @@ def write_tree(root: Path, system: System, entries: list[BuiltEntry]) -> None:
         owed = entry.owed
         place = Path(system.name, owed.model, owed.scenario)
         write_measurements(submitter / MEASUREMENTS / place, entry, system)
-        _write_result(submitter / RESULTS / place, entry.run)
+        with inside(entry.run.folder):
+            _write_result(submitter / RESULTS / place, entry.run)
         if system.division != Division.OPEN:
             for test in owed.tests:
-                shutil.copytree(entry.run.tests[test], submitter / COMPLIANCE / place / test)
+                _copy_folder(entry.run.tests[test], submitter / COMPLIANCE / place / test)
     _write_code(submitter / "code", entries)
     (submitter / "calibration.md").write_text(_calibration(entries), encoding="utf-8")
 
@@ -60,7 +62,7 @@ def _write_result(folder: Path, run: StoredRun) -> None:
     (accuracy / ACCURACY).write_text(f"{run.record.accuracy.line}\nhash={digest}\n", encoding="utf-8")
     for image in _images(run):
         (accuracy / _IMAGES).mkdir(exist_ok=True)
-        shutil.copyfile(image, accuracy / _IMAGES / image.name)
+        copy_file(image, accuracy / _IMAGES / image.name)
 
 
 def _images(run: StoredRun) -> list[Path]:
@@ -69,9 +71,19 @@ def _images(run: StoredRun) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+def _copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder whose links lead nowhere else; one to a folder is refused like any that does."""
+    with inside(source):
+        for place, folders, names in os.walk(source):
+            copy = target / Path(place).relative_to(source)
+            copy.mkdir(parents=True)
+            for name in [*names, *(each for each in folders if os.path.islink(os.path.join(place, each)))]:
+                copy_file(Path(place, name), copy / name)
+
+
 def _copy(run: StoredRun, name: str, place: Path) -> None:
     _check_there(run, name)
-    shutil.copyfile(run.folder / name, place)
+    copy_file(run.folder / name, place)
 
 
 def _check_there(run: StoredRun, name: str) -> None:

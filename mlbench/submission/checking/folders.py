@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.documents import leads_out
 from mlbench.errors import UsageError
 from mlbench.submission.checking.findings import Reaction, TreeFinding, list_names
 from mlbench.submission.tree import DIVISIONS, RESULTS
@@ -62,6 +63,10 @@ def check_submitter(root: Path, submitter: str) -> Iterator[TreeFinding]:
     for rule, (find, message) in _DEMANDS.items():
         if found := sorted(find(content)):
             yield TreeFinding(rule=rule, path=found[0], message=f"{message}: {list_names(found)}.", loses=submitter)
+    if found := [name for name in content.links if os.path.exists(root / name) and leads_out(root / name)]:
+        target = leads_out(root / found[0])
+        message = f"links that lead out of the tree, and are not followed: {list_names(found)} (to {target})."
+        yield TreeFinding(rule="links_out", path=found[0], message=message, loses=submitter, official=Reaction.ACCEPTS)
     if not any((root / submitter / name).is_file() for name in _CALIBRATION):
         message = f"the rules want a description of the quantisation: {' or '.join(_CALIBRATION)}."
         yield TreeFinding(
@@ -82,6 +87,8 @@ class _Content:
     folders: list[str]
     files: list[str]
     empty: list[str]
+    links: list[str]
+    """To files and to folders."""
 
     def link_is_broken(self, name: str) -> bool:
         """Return whether a link leads nowhere, or is relative: the official checker looks from the root of the tree."""
@@ -124,14 +131,15 @@ def _last(path: str) -> str:
 
 
 def _walk(root: Path, below: str) -> _Content:
-    folders, files, empty = [], [], []
+    folders, files, empty, links = [], [], [], []
     for folder, inner, names in os.walk(root / below, onerror=_refuse):
         path = Path(folder).relative_to(root).as_posix()
         folders.append(path)
         files += [f"{path}/{name}" for name in names]
+        links += [f"{path}/{name}" for name in (*inner, *names) if os.path.islink(os.path.join(folder, name))]
         if not inner and not names:
             empty.append(path)
-    return _Content(root=root, folders=folders, files=files, empty=empty)
+    return _Content(root=root, folders=folders, files=files, empty=empty, links=sorted(links))
 
 
 def _list(folder: Path) -> tuple[list[str], list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlbench.documents import inside
 from mlbench.records.run_record import ResultRecord
 from mlbench.submission.checking.compliance import check_compliance
 from mlbench.submission.checking.descriptions import check_system
@@ -67,6 +68,11 @@ def check_tree(root: Path) -> TreeCheck:
     Raises:
         UsageError: it is not such a tree, or a folder of it cannot be read.
     """
+    with inside(root):
+        return _check(root)
+
+
+def _check(root: Path) -> TreeCheck:
     entries = entries_of(root)
     findings = [*check_root(root)]
     for submitter in submitters_of(root):
