@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mlbench.documents.door import DATA_BYTES, DEPTH, Budget, BudgetSpentError, Meter, foreign, reason_of
+from mlbench.documents.kinds import NOT_TEXT, kind_of_bytes, refusal
 from mlbench.errors import DataError, MlbenchError, first_line
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["DATA_BYTES", "DEPTH", "Budget", "BudgetSpentError", "Meter", "foreign", "reason_of"]
+__all__ = ["DATA_BYTES", "DEPTH", "Budget", "BudgetSpentError", "Meter", "foreign", "reason_of", "refusal"]
 
 JsonObject = Mapping[str, Any]
 """A JSON object, or a TOML table, whose keys are somebody else's to choose. Where they are known, a type names them."""
@@ -35,7 +36,7 @@ JsonObject = Mapping[str, Any]
 DOCUMENT_BYTES = 1 << 28
 """The largest file of settings, descriptions or results that is read."""
 
-_TOML_BYTES, _CHUNK_BYTES = 1 << 22, 1 << 24
+_TOML_BYTES, _CHUNK_BYTES, _LOOK_BYTES = 1 << 22, 1 << 24, 1 << 12
 
 _TOO_DEEP = f"it nests deeper than {DEPTH} levels"
 
@@ -198,10 +199,13 @@ def read_text(  # noqa: PLR0913 - what may be said of a file
         DataError: as `read_bytes`, or it is not UTF-8.
     """
     content = read_bytes(path, what=what, hint=hint, missing_hint=missing_hint, limit_bytes=limit_bytes)
+    found = kind_of_bytes(content[:_LOOK_BYTES])
+    if found and found.name in NOT_TEXT:
+        raise DataError(f"{what} is not text: {path}: it is {found.name}.", hint=found.remedy)
     try:
         text = content.decode("utf-8-sig", "replace" if replaces_errors else "strict")
     except UnicodeDecodeError as error:
-        raise DataError(f"{what} is not text: {path}: byte {error.start} is not UTF-8.", hint=hint) from None
+        raise refusal(path, f"{what} is not text: {path}: byte {error.start} is not UTF-8.", hint=hint) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -223,14 +227,14 @@ def read_json(  # noqa: PLR0913 - what may be said of a file
     try:
         return parse_json(text, allows_nan=allows_nan)
     except ValueError as error:
-        raise DataError(f"{what} {path} is not JSON: {error}.", hint=hint) from None
+        raise refusal(path, f"{what} {path} is not JSON: {error}.", hint=hint) from None
 
 
 def read_json_object(path: Path, *, what: str, hint: str = "") -> dict[str, Any]:
     """Return the object that a JSON file holds; raises `DataError` as `read_json`, and for anything else."""
     found = read_json(path, what=what, hint=hint)
     if not isinstance(found, dict):
-        raise DataError(f"{what} {path} is not a JSON object.", hint=hint)
+        raise refusal(path, f"{what} {path} is not a JSON object.", hint=hint)
     return found
 
 
@@ -244,7 +248,7 @@ def read_toml(path: Path, *, what: str, hint: str = "") -> dict[str, Any]:
     try:
         return parse_toml(text)
     except ValueError as error:
-        raise DataError(f"{what} {path} is not a TOML file: {error}.", hint=hint) from None
+        raise refusal(path, f"{what} {path} is not a TOML file: {error}.", hint=hint) from None
 
 
 def parse_json(text: str, *, allows_nan: bool = False) -> Any:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlbench.documents.kinds import refusal
 from mlbench.errors import DataError, MlbenchError, describe_error, first_line
 
 DEPTH = 100
@@ -68,14 +69,17 @@ class Meter:
 
 
 @contextmanager
-def foreign(origin: Path | str, failure: str, *, budget: Budget | None = None, hint: str = "") -> Iterator[Meter]:
+def foreign(
+    origin: Path | str, failure: str, *, budget: Budget | None = None, hint: str = "", path: Path | None = None
+) -> Iterator[Meter]:
     """Let a parser read foreign bytes: whatever it raises becomes a `DataError` that names the file and the reason.
 
     Args:
         origin: the file, as a user knows it.
         failure: what to say of it before the reason: ``is not a gzip file``.
         budget: of the parser, which spends it; the usual one where none is given.
-        hint: what to do.
+        hint: what to do, where the file is not something else altogether.
+        path: of the file, where its origin does not say it.
 
     Raises:
         DataError: anything but a `MlbenchError` was raised inside; that passes as it is.
@@ -85,7 +89,9 @@ def foreign(origin: Path | str, failure: str, *, budget: Budget | None = None, h
     except MlbenchError:
         raise
     except Exception as error:  # what parsers raise for foreign bytes cannot be listed
-        raise DataError(f"{origin} {failure}: {reason_of(error)}.", hint=hint) from error
+        place = origin if isinstance(origin, Path) else path
+        message = f"{origin} {failure}: {reason_of(error)}."
+        raise (refusal(place, message, hint=hint) if place else DataError(message, hint=hint)) from error
 
 
 def reason_of(error: Exception) -> str:

@@ -37,7 +37,7 @@ def check_structure(path: Path, name: str) -> str:
     with open_regular(path) as file:
         size_bytes = path.stat().st_size
         budget = Budget(bytes=size_bytes * MOST_RATIO + _SLACK_BYTES)
-        with foreign(Path(name).name, f"is not a whole {suffix} file", budget=budget) as meter:
+        with foreign(Path(name).name, f"is not a whole {suffix} file", budget=budget, path=path) as meter:
             _CHECKS[suffix](file, size_bytes, meter)
     return "structure"
 

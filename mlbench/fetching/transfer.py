@@ -14,13 +14,13 @@ from email.message import Message
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from mlbench.documents.kinds import PAGE
 from mlbench.errors import describe_error, first_line, one_line
 from mlbench.fetching.digests import BLOCK_BYTES
 from mlbench.fetching.progress import ClockedHandler, ProgressClock, SecureClockedHandler, StalledError
 from mlbench.fetching.sources import unsafe_address
 from mlbench.version import __version__
 
-_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body|title|meta|script|\?xml)", re.IGNORECASE)
 _PAGES = (".html", ".htm", ".xhtml", ".xml", ".svg")
 _PACKED = (".gz", ".tgz", ".z")
 """Files that some servers call packed in the header as well, and send as they are."""
@@ -156,7 +156,7 @@ def _check_headers(
 
 
 def _refuse_page(url: str, headers: Message, first: bytes) -> None:
-    is_page = headers.get_content_type() in {"text/html", "application/xhtml+xml"} or _PAGE.match(first)
+    is_page = headers.get_content_type() in {"text/html", "application/xhtml+xml"} or PAGE.match(first)
     if is_page and not _path(url).endswith(_PAGES):
         raise TransferError("the server sent a web page, perhaps a login, in place of the file", _SIGN_IN)
 

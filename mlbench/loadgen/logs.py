@@ -9,17 +9,19 @@ Source: LoadGen's logging.cc; the log parser of the submission checker v4.1.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, overload
 
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.scenario import Scenario
-from mlbench.documents import open_regular, parse_json
+from mlbench.documents import open_regular, parse_json, refusal
 from mlbench.errors import DataError
+from mlbench.loadgen.damaged_line import describe_line
 
 MARKER = ":::MLLOG"
 
@@ -35,6 +37,12 @@ _REPLY = re.compile(
     f'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : {_NUMBER})? }},?'
 )
 """A reply as LoadGen writes it, to the space: JSON's reader takes three times as long, and logs may have 400,000."""
+
+_AGAIN, _FULL = "Run it again.", "Run it again; is the disk full?"
+_MEND = "Correct the line, or run it again."
+
+_NAN = re.compile(r'("value":\s*)[-+]?nan\b')
+"""C++'s spelling of what JSON does not have and Python spells NaN."""
 
 _COUNTS = {
     "result_query_count": "queries",
@@ -55,6 +63,8 @@ class DetailLog:
     errors: tuple[str, ...]
     """Messages of the error lines."""
     warnings: tuple[str, ...]
+    not_numbers: Mapping[str, float] = field(default_factory=dict)
+    """Results for which LoadGen gave NaN or an infinity; they have no value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +108,7 @@ def read_damaged_detail(path: Path) -> DetailLog:
             damage.append(error.message)
 
     detail = _collect(until_damage())
-    return DetailLog(values=detail.values, errors=(*detail.errors, *damage), warnings=detail.warnings)
+    return replace(detail, errors=(*detail.errors, *damage))
 
 
 class _Record(NamedTuple):
@@ -120,14 +130,18 @@ def _read_records(path: Path) -> Iterator[_Record]:
 
 def _collect(records: Iterator[_Record]) -> DetailLog:
     values: dict[str, Any] = {}
+    not_numbers: dict[str, float] = {}
     errors, warnings = [], []
     for record in records:
-        values.setdefault(record.key, record.value)
+        if isinstance(record.value, float) and not math.isfinite(record.value):
+            not_numbers.setdefault(record.key, record.value)
+        elif record.key not in not_numbers:
+            values.setdefault(record.key, record.value)
         if record.is_error:
             errors.append(str(record.value))
         elif record.is_warning:
             warnings.append(str(record.value))
-    return DetailLog(values=values, errors=tuple(errors), warnings=tuple(warnings))
+    return DetailLog(values=values, errors=tuple(errors), warnings=tuple(warnings), not_numbers=not_numbers)
 
 
 def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = None) -> LoadgenResult:
@@ -147,9 +161,9 @@ def result_of(detail: DetailLog, scenario: Scenario, *, token_key: str | None = 
     try:
         value = float(detail.values[key])
     except KeyError:
-        raise DataError(
-            f"truncated LoadGen log: the detail log has no {key}.", hint="Run it again; is the disk full?"
-        ) from None
+        if key in detail.not_numbers:
+            raise DataError(f"LoadGen gave no number for {key}: {detail.not_numbers[key]}.", hint=_AGAIN) from None
+        raise DataError(f"truncated LoadGen log: the detail log has no {key}.", hint=_FULL) from None
     return LoadgenResult(
         value=value if value > 0 or scenario.higher_is_better else None,
         unit=unit,
@@ -242,7 +256,7 @@ class AccuracyLog(Sequence[LoggedReply]):
             file.buffer.seek(self._begins[place])
             reply = _reply(_entry(file.buffer.readline()))
         if reply is None:
-            raise DataError(f"LoadGen log was changed while it was read: {self._path}.", hint="Run it again.")
+            raise DataError(f"LoadGen log was changed while it was read: {self._path}.", hint=_AGAIN)
         return reply
 
 
@@ -252,7 +266,7 @@ def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
         lines = file.buffer  # text mode has no byte positions
         begin = len(first := lines.readline())
         if first.strip() != b"[":
-            raise DataError(f"truncated LoadGen log: {path} does not begin with '['.", hint="Run it again.")
+            raise refusal(path, f"truncated LoadGen log: {path} does not begin with '['.", hint=_AGAIN)
         for number, line in enumerate(lines, 2):
             entry = _entry(line)
             if entry == "]":
@@ -262,7 +276,7 @@ def _locate_replies(path: Path) -> Iterator[tuple[int, LoggedReply]]:
                 raise _damage([entry, *following], path, number)
             yield begin, reply
             begin += len(line)
-    raise DataError(f"truncated LoadGen log: {path} ends without ']'.", hint="Run it again; is the disk full?")
+    raise DataError(f"truncated LoadGen log: {path} ends without ']'.", hint=_FULL)
 
 
 def _entry(line: bytes) -> str:
@@ -274,26 +288,36 @@ def _open_log(path: Path) -> TextIO:
     try:
         return io.TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace")
     except OSError as error:
-        raise DataError(f"LoadGen log cannot be read: {path}: {error.strerror}.", hint="Run it again.") from None
+        raise DataError(f"LoadGen log cannot be read: {path}: {error.strerror}.", hint=_AGAIN) from None
 
 
 def _record(line: str, path: Path, number: int) -> _Record:
     """Take a line apart."""
     try:
-        record = parse_json(line[len(MARKER) :], allows_nan=True)
+        record = parse_json(_NAN.sub(r"\1NaN", line[len(MARKER) :]), allows_nan=True)
         key, value, metadata = record["key"], record["value"], record.get("metadata", {})
         if not isinstance(key, str) or not isinstance(metadata, dict):
-            raise TypeError
+            raise ValueError("its key or metadata is of another kind")
+        if isinstance(value, float) and not math.isfinite(value) and not key.startswith("result_"):
+            raise ValueError(f"LoadGen gave no number for {key}")
         return _Record(key, value, bool(metadata.get("is_error")), bool(metadata.get("is_warning")))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"corrupt LoadGen log: line {number} of {path} is invalid.", hint="Run it again.") from None
+    except Exception as error:  # as behind every door; its context manager would double the time of a line
+        reason = describe_line(line, MARKER, error)
+        raise DataError(f"corrupt LoadGen log: line {number} of {path} is invalid: {reason}.", hint=_MEND) from None
 
 
 def _check_complete(values: Mapping[str, Any], path: Path) -> None:
-    """A test that counts ends with its verdict, one that only collects replies with the end of its last part."""
+    if last := missing_end(values):
+        raise refusal(path, f"truncated LoadGen log: {path} has no {last}.", hint=_FULL)
+
+
+def missing_end(values: Mapping[str, Any]) -> str:
+    """Return the key with which a log must end and does not; empty if it does.
+
+    A test that counts ends with its verdict, one that only collects replies with the end of its last part.
+    """
     last = "power_end" if values.get("effective_test_mode") == "AccuracyOnly" else "result_validity"
-    if last not in values:
-        raise DataError(f"truncated LoadGen log: {path} has no {last}.", hint="Run it again; is the disk full?")
+    return "" if last in values else last
 
 
 def _latencies(values: Mapping[str, Any]) -> dict[str, int]:
@@ -312,7 +336,7 @@ def _reply(entry: str) -> LoggedReply | None:
         if type(index) is not int or type(token_count) not in (int, type(None)):
             return None
         return _decode(index, fields["data"], token_data, token_count)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except Exception:  # as behind every door: whatever it raises, it is no reply
         return None
 
 
@@ -337,5 +361,5 @@ def _damage(lines: Sequence[str], path: Path, number: int) -> DataError:
         )
     return DataError(
         f"truncated LoadGen log: line {number} of {path} is incomplete.",
-        hint="Run it again; is the disk full?",
+        hint=_FULL,
     )

@@ -9,19 +9,22 @@ Source: submission checker v4.1, ``get_power_metric``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.load_pattern import MOMENT
-from mlbench.documents import read_text
+from mlbench.documents import read_text, refusal
 from mlbench.errors import DataError
 from mlbench.records.run_record import ResultRecord
 from mlbench.records.work_record import EnergyRecord
 
 SPL = "spl.txt"
 SOURCE = "SPEC PTDaemon (spl.txt)"
+
+_QUARTERS = range(-14 * 4, 14 * 4 + 1)
+"""Quarters of an hour that time zones lie apart."""
 
 _TIME, _WATTS = 1, 3
 """Places in a line, counted from 0."""
@@ -60,10 +63,28 @@ def read_watts(file: Path, detail: Mapping[str, Any]) -> tuple[list[float], floa
         DataError: the file is missing or malformed, or has no reading while LoadGen measured.
     """
     begin, end = _moment(detail.get("power_begin")), _moment(detail.get("power_end"))
-    readings = [watts for moment, watts in _readings(file) if begin < moment < end and watts > 0]
+    written = [(moment, watts) for moment, watts in _readings(file) if watts > 0]
+    readings = [watts for moment, watts in written if begin < moment < end]
     if not readings:
-        raise DataError(f"has no reading between {begin:%H:%M:%S} and {end:%H:%M:%S}, when LoadGen measured.")
+        message = f"has no reading between {begin:%H:%M:%S} and {end:%H:%M:%S}, when LoadGen measured"
+        if hours := _hours_off([moment for moment, _ in written], begin, end):
+            raise DataError(
+                f"{message}; its readings are {abs(hours):g} h {'later' if hours > 0 else 'earlier'}, as in another "
+                "time zone.",
+                hint="Let the meter's machine write UTC, as LoadGen does.",
+            )
+        raise refusal(file, f"{message}.")
     return readings, (end - begin).total_seconds()
+
+
+def _hours_off(moments: Sequence[datetime], begin: datetime, end: datetime) -> float:
+    """Return by how many hours readings are off, as between time zones; 0 where no such shift brings them back."""
+    shifts = sorted((each / 4 for each in _QUARTERS), key=lambda hours: (not hours.is_integer(), abs(hours)))
+    for hours in shifts:
+        shift = timedelta(hours=hours)
+        if any(begin + shift < moment < end + shift for moment in moments):
+            return hours
+    return 0.0
 
 
 def _readings(file: Path) -> Iterator[tuple[datetime, float]]:
@@ -77,7 +98,7 @@ def _readings(file: Path) -> Iterator[tuple[datetime, float]]:
                     raise ValueError
                 yield _moment(fields[_TIME]), watts
             except (DataError, IndexError, ValueError):
-                raise DataError(f"line {number} is not a reading.") from None
+                raise DataError(f"line {number} is not a reading: {line[:80]!r}.") from None
 
 
 def _moment(text: object) -> datetime:

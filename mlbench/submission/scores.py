@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contracts.metric import Target
-from mlbench.documents import read_text
+from mlbench.documents import read_text, refusal
 from mlbench.errors import DataError
 
 _NUMBER = r"([0-9.]+)"
@@ -46,6 +46,7 @@ _PATTERNS = {
 
 
 _HASH = re.compile(r"hash=(\w+)")
+_NUMPY_2 = re.compile(r"np\.float\d+\([^()\n]{1,40}\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,8 @@ def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
     good: dict[str, tuple[float, str]] = {}
     bad: dict[str, tuple[float, str]] = {}
     log_hash = ""
-    for line in _lines(file):
+    lines = _lines(file)
+    for line in lines:
         for target in targets:
             if found := re.match(_PATTERNS[target.score], line):
                 score = _number(found[1])
@@ -84,8 +86,13 @@ def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
         if found := _HASH.fullmatch(line):
             log_hash = log_hash or found[1]
     held = {target.score: entry for target in targets if (entry := bad.get(target.score) or good.get(target.score))}
+    if len(held) < len(targets) and (written := _NUMPY_2.search("\n".join(lines))):
+        raise DataError(
+            f"holds scores as NumPy 2 prints them, which the official checker cannot read: {written[0]} for a number.",
+            hint="Print them with float(...), or write the numbers alone.",
+        )
     if not held:
-        raise DataError(f"holds no {' or '.join(target.score for target in targets)}.")
+        raise refusal(file, f"holds no {' or '.join(target.score for target in targets)}.")
     return PrintedScores(
         scores={name: score for name, (score, _) in held.items()},
         line=next(iter(held.values()))[1].strip(),

@@ -160,6 +160,77 @@ def test_a_marked_line_that_is_no_record_is_named(tmp_path, broken):
         read_detail(log)
 
 
+MLLOG = ':::MLLOG {"key": "k", "value": 1, "metadata": {}}'
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            r':::MLLOG {"key": "error", "value": "can\'t open D:\inference\mlperf.conf"}',
+            r"a backslash that is no escape of JSON, as in a path of Windows, at character .*D:.*inference",
+        ),
+        (MLLOG + MLLOG, f"it holds two records, the second at character {len(MLLOG) + 1}: .*two processes"),
+        (MLLOG + " {}", "more follows behind its record, at character"),
+        (MLLOG[:-12], "it is cut off, at character"),
+        (':::MLLOG {"key": "k", value: 1}', "Expecting property name .*value: 1"),
+        (':::MLLOG {"key": [], "value": 1}', "its key or metadata is of another kind: .*key"),
+        (':::MLLOG {"key": "num_errors", "value": NaN}', "LoadGen gave no number for num_errors"),
+        (":::MLLOG [1]", "TypeError.*MLLOG"),
+    ],
+)
+def test_a_broken_line_is_shown_with_its_number_and_its_fault(tmp_path, line, said):
+    lines = (LOGS / "offline.detail.txt").read_text().splitlines()
+    log = tmp_path / "mlperf_log_detail.txt"
+    log.write_text("\n".join([*lines[:4], line, *lines[4:]]))
+    with pytest.raises(DataError, match=rf"line 5 of .*mlperf_log_detail\.txt is invalid: .*{said}") as caught:
+        read_detail(log)
+    assert len(caught.value.message) < 600
+
+
+@pytest.mark.parametrize("value", ["NaN", "-nan", "nan", "Infinity", "-Infinity"])
+def test_a_figure_for_which_loadgen_gives_no_number_costs_only_itself(tmp_path, value):
+    text = (LOGS / "offline.detail.txt").read_text()
+    log = tmp_path / "log"
+    log.write_text(re.sub(r'("result_mean_latency_ns", "value": )\d+', rf"\g<1>{value}", text))
+    detail = read_detail(log)
+    whole = read_detail(LOGS / "offline.detail.txt")
+    assert list(detail.not_numbers) == ["result_mean_latency_ns"]
+    assert detail.values == {key: each for key, each in whole.values.items() if key != "result_mean_latency_ns"}
+    result = result_of(detail, scenarios.OFFLINE)
+    assert result.value == result_of(whole, scenarios.OFFLINE).value
+    assert "mean_latency" not in result.latency_ns
+
+
+def test_a_result_that_is_no_number_is_named(tmp_path):
+    text = (LOGS / "offline.detail.txt").read_text()
+    log = tmp_path / "log"
+    log.write_text(re.sub(r'("result_samples_per_second", "value": )[\d.]+', r"\g<1>NaN", text))
+    with pytest.raises(DataError, match="LoadGen gave no number for result_samples_per_second: nan"):
+        result_of(read_detail(log), scenarios.OFFLINE)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ((LOGS / "offline.detail.txt").read_text().encode("utf-16"), "it is text in UTF-16"),
+        (
+            b'"pid": 80, "tid": 80, "ts": 87044ns : version : .5a1 @ 3dd1e2b2a9\n',
+            "it is a log in LoadGen's old text form",
+        ),
+        (b"", "it is empty"),
+        (bytes(5000), "it is only zeros"),
+    ],
+)
+def test_a_log_that_is_none_is_named_for_what_it_is(tmp_path, content, said):
+    log = tmp_path / "mlperf_log_detail.txt"
+    log.write_bytes(content)
+    with pytest.raises(DataError, match=f"has no result_validity: {said}"):
+        read_detail(log)
+    with pytest.raises(DataError, match=f"does not begin with .*: {said}"):
+        read_accuracy(log)
+
+
 def test_a_damaged_log_is_read_as_far_as_it_goes_when_asked(tmp_path):
     whole = LOGS / "offline.detail.txt"
     assert read_damaged_detail(whole) == read_detail(whole)

@@ -145,6 +145,8 @@ SCORES = [
     ("accuracy_files", 1, 0, lambda t: remove(accuracy(t, *VISION) / "mlperf_log_summary.txt")),
     ("accuracy_extra_files", 1, 0, lambda t: write(accuracy(t, *VISION) / "notes.txt", "x")),
     ("accuracy_log_errors", 1, 1, lambda t: append(accuracy(t, *VISION) / "mlperf_log_detail.txt", ":::MLLOG {\n")),
+    ("accuracy_log_end", 1, 0, lambda t: edit(accuracy(t, *VISION) / DETAIL, '"power_end"', '"power"')),
+    ("accuracy_log_end", 1, 0, lambda t: append(accuracy(t, *VISION) / "mlperf_log_accuracy.json", "x")),
     ("accuracy_log_kind", 1, 0, lambda t: shutil.copy(t.result(*VISION) / RUN, accuracy(t, *VISION))),
     ("accuracy_log_kind", 1, 0, lambda t: shutil.copy(accuracy(t, *STREAM) / DETAIL, accuracy(t, *VISION))),
     ("images", 1, 1, lambda t: remove(accuracy(t, *IMAGES) / "images/4655.png")),

@@ -255,6 +255,29 @@ def test_what_cannot_be_read_is_listed_once_and_the_rest_imported(add, root, res
     assert not any(str(root) in each.reason for each in outcome.unread)
 
 
+def test_scores_in_numpys_form_are_recognised(add, root, results):
+    """The official script prints them so under NumPy 2, and its checker reads none."""
+    line = ROUGE.format("np.float64(44.5522)", "np.float64(293.5)")
+    add("offline_tokens", "Offline", "llama2-70b-99", accuracy=line)
+    (unread,) = import_tree(root, results).unread
+    assert "as NumPy 2 prints them, which the official checker cannot read: np.float64(44.5522) for" in unread.reason
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("accuracy=76.078%".encode("utf-16"), "it is text in UTF-16"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "holds no acc: it is a pointer of git-lfs"),
+        (b"", "holds no acc: it is empty"),
+    ],
+)
+def test_an_accuracy_file_that_is_none_is_named_for_what_it_is(add, root, results, content, said):
+    folder = add("offline", "Offline")
+    (folder / "accuracy/accuracy.txt").write_bytes(content)
+    (unread,) = import_tree(root, results).unread
+    assert said in unread.reason
+
+
 @pytest.mark.parametrize("key", ["effective_min_duration_ms", "result_samples_per_second", "result_query_count"])
 @pytest.mark.parametrize("value", ['"many"', "null", "[1]", '{"a": NaN}'])
 def test_a_log_with_a_value_of_the_wrong_kind_is_listed(add, root, results, key, value):

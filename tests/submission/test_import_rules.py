@@ -281,8 +281,11 @@ def test_the_energy_of_a_multi_stream_query_is_of_eight_samples(metered, one):
     [
         ([], "has no reading between 17:00:00 and 17:00:20"),
         ([reading("07-23-2024 17:00:20.500", 100)], "has no reading between"),
-        (["Time,07-23-2024 17:00:02.500,Watts"], "line 2 is not a reading"),
-        (["Time,noon,Watts,1"], "line 2 is not a reading"),
+        ([reading("07-23-2024 19:00:02.500", 100)], "readings are 2 h later, as in another time zone"),
+        ([reading("07-23-2024 11:30:02.500", 100)], "readings are 5.5 h earlier, as in another time zone"),
+        ([reading("07-25-2024 17:00:02.500", 100)], "when LoadGen measured."),
+        (["Time,07-23-2024 17:00:02.500,Watts"], "line 2 is not a reading: 'Time,07-23-2024 17:00:02.500,Watts'"),
+        (["Time,noon,Watts,1"], "line 2 is not a reading: 'Time,noon,Watts,1'"),
     ],
 )
 def test_power_that_cannot_be_read_is_listed_and_not_made_up(metered, root, results, lines, reason):

@@ -18,6 +18,12 @@ PERFORMANCE_COUNT = 1024
 """Source: MLPerf Inference v4.1, mlperf.conf: resnet50.*.performance_sample_count_override."""
 
 LABEL_LIST = "val_map.txt"
+_MISSING = "It belongs to the official data."
+_MISSING_LABELS = (
+    "ImageNet's tar holds none: it is val.txt of Caffe's archive (caffe_ilsvrc12.tar.gz) under this name; "
+    "`mlbench fetch resnet50` brings it."
+)
+_SUFFIXES = (".JPEG", ".jpeg", ".jpg", ".JPG", ".png")
 RANDOM_IMAGES = 1024
 RANDOM_SEED = 0
 CALIBRATION_BATCH = 20
@@ -98,7 +104,8 @@ def image_folder(folder: Path, prepare: Prepare, *, size: int, classes: int) -> 
     if missing:
         raise DataError(
             f"{len(missing)} of {len(files)} images are missing in {folder}, first {missing[0]}.",
-            hint=f"Unpack the data again, or take the missing names out of {LABEL_LIST}.",
+            hint=_where_it_lies(missing[0], folder)
+            or f"Unpack the data again, or take the missing names out of {LABEL_LIST}.",
         )
 
     def image(index: int) -> np.ndarray:
@@ -142,16 +149,20 @@ def read_label_list(path: Path, classes: int) -> list[LabelledFile]:
         DataError: the list is missing or empty, or a line is malformed or its label not below ``classes``.
     """
     labels = {str(label or ""): label for label in range(classes)}  # as written, without zeros before it
-    files = []
-    for number, line in enumerate(_lines(path, what="label list"), start=1):
+    files: dict[str, LabelledFile] = {}
+    for number, line in enumerate(_lines(path, what="label list", missing_hint=_MISSING_LABELS), start=1):
         words = line.split()
         if len(words) != 2 or words[1].lstrip("0") not in labels:
+            from_one = " Labels from 1 must be one less each." if words[1:] == [str(classes)] else ""
             raise DataError(
                 f"line {number} of {path} is malformed: {line[:80]!r}.",
-                hint=f"Expected a file name, a space and a label from 0 to {classes - 1}.",
+                hint=f"Expected a file name, a space and a label from 0 to {classes - 1}.{from_one}",
             )
-        files.append(LabelledFile(words[0], labels[words[1].lstrip("0")]))
-    return files
+        if words[0] in files:
+            hint = "Each image is one sample: list it once."
+            raise DataError(f"line {number} of {path} lists {words[0]} a second time.", hint=hint)
+        files[words[0]] = LabelledFile(words[0], labels[words[1].lstrip("0")])
+    return list(files.values())
 
 
 def surviving(files: Sequence[LabelledFile], folder: Path, limit: int | None = None) -> list[LabelledFile]:
@@ -166,12 +177,28 @@ def surviving(files: Sequence[LabelledFile], folder: Path, limit: int | None = N
         present = set(os.listdir(folder))
     except (OSError, ValueError) as error:
         raise DataError(f"data folder cannot be read: {folder}: {getattr(error, 'strerror', error)}.") from None
-    return [file for file in files[:limit] if file.name in present]
+    return [file for file in files[:limit] if file.name in present or _is_below(file.name, folder)]
 
 
-def _lines(path: Path, *, what: str) -> list[str]:
+def _is_below(name: str, folder: Path) -> bool:
+    """Return whether a path leads to an image in a folder for its class; what leads out of the data is none."""
+    return "/" in name and not {"", ".", ".."} & {*name.split("/")} and (folder / name).is_file()
+
+
+def _where_it_lies(name: str, folder: Path) -> str:
+    """Return a hint where an image that is missing is there in another folder, or with another ending."""
+    stem = Path(name).stem
+    below = next(folder.glob(f"*/{Path(name).name}"), None)
+    if below:
+        return f"They lie in folders for each class, this one in {below.parent.name}: name them so in {LABEL_LIST}."
+    other = next((each for each in os.listdir(folder) if each.casefold() == name.casefold()), None)
+    other = other or next((f"{stem}{suffix}" for suffix in _SUFFIXES if (folder / f"{stem}{suffix}").is_file()), None)
+    return f"It is there as {other}: rename the files, or the names in {LABEL_LIST}." if other else ""
+
+
+def _lines(path: Path, *, what: str, missing_hint: str = _MISSING) -> list[str]:
     """Return the lines of a text file that must have some, without blank ones at the end."""
-    lines = read_text(path, what=what, missing_hint="It belongs to the official data.").rstrip().splitlines()
+    lines = read_text(path, what=what, missing_hint=missing_hint).rstrip().splitlines()
     if not lines:
         raise DataError(f"{what} is empty: {path}.")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -179,6 +180,8 @@ def _check_entries(document: Mapping[str, Any], path: Path, classes: int) -> Non
             if type(image["id"]) is not int:
                 raise DataError(f"image {number} of {path} has no whole number as its id.")
         images = {image["id"] for image in document["images"]}
+        _check_listed_once([image["id"] for image in document["images"]], "image id", path)
+        _check_listed_once([image["file_name"] for image in document["images"]], "image", path)
         categories = {category["id"] for category in document["categories"]}
         if not categories <= set(range(classes)):
             raise DataError(
@@ -191,6 +194,13 @@ def _check_entries(document: Mapping[str, Any], path: Path, classes: int) -> Non
                 raise DataError(f"annotation {number} of {path} is of an unknown image or category, or has no box.")
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"annotation file is malformed: {path}: {type(error).__name__} {error}.") from None
+
+
+def _check_listed_once(names: Sequence[object], what: str, path: Path) -> None:
+    """Raise `DataError` for a name that is listed twice: its sample would be two."""
+    if len(names) > len(set(names)):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise DataError(f"{path} lists {what} {twice} a second time.", hint="Download it again.")
 
 
 def _is_number(value: Any) -> bool:

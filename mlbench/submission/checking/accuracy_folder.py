@@ -13,7 +13,7 @@ from pathlib import Path
 from mlbench.contracts.scenario import Scenario
 from mlbench.documents import is_file, read_bytes
 from mlbench.errors import DataError
-from mlbench.loadgen.logs import read_damaged_detail
+from mlbench.loadgen.logs import missing_end, read_damaged_detail
 from mlbench.submission.checking.findings import Reaction
 from mlbench.submission.checking.folder_files import describe_difference, list_files
 from mlbench.submission.scores import read_log_hash
@@ -62,6 +62,9 @@ def _check_kind(log: Path, scenario: Scenario) -> Iterator[FolderProblem]:
     """Look whether the log is one of an accuracy test of this scenario, as far as it says so."""
     values = read_damaged_detail(log).values if is_file(log) else {}
     mode, logged = values.get("effective_test_mode", _MODES[0]), values.get("effective_scenario", scenario.loadgen)
+    if values and (end := missing_end(values)):
+        message = f"has no {end}: it was cut off."
+        yield FolderProblem(rule="accuracy_log_end", place=DETAIL, message=message, official=Reaction.ACCEPTS)
     if mode not in _MODES or logged != scenario.loadgen:
         message = f"is a log of {mode} in {logged}; the accuracy is that of a test in {scenario.name}."
         yield FolderProblem(rule="accuracy_log_kind", place=DETAIL, message=message, official=Reaction.ACCEPTS)
@@ -86,6 +89,9 @@ def check_log(folder: Path, too_long: Reaction) -> Iterator[FolderProblem]:
         content, printed = read_bytes(log, what="accuracy log"), read_log_hash(folder / ACCURACY)
     except DataError:
         return
+    if not (content.strip().startswith(b"[") and content.strip().endswith(b"]")):
+        message = "does not begin with '[' and end with ']': it was cut off."
+        yield FolderProblem(rule="accuracy_log_end", place=ACCURACY_LOG, message=message, official=Reaction.ACCEPTS)
     if printed and ELLIPSIS not in content and hashlib.sha256(content).hexdigest() != printed.lower():
         message = f"is whole, and its SHA-256 is not the hash in {ACCURACY}: one of them was changed."
         yield FolderProblem(rule="accuracy_log_digest", place=ACCURACY_LOG, message=message, official=Reaction.ACCEPTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Collection, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlbench.documents import JsonObject, foreign, open_regular, read_bytes, read_json_object
+from mlbench.documents import JsonObject, foreign, open_regular, read_bytes, read_json_object, refusal
 from mlbench.documents.headers import LONGEST_HEADER, StoredTensor, stored_tensors
 from mlbench.errors import DataError
 
@@ -21,6 +22,7 @@ _HINT = (
     "transformers.AutoModelForCausalLM.from_pretrained(folder).save_pretrained(another_folder)."
 )
 
+_FOLDER = "Name a Hugging Face folder."
 _PIECES, _PIECE_BYTES = 64, 1 << 16
 
 
@@ -53,7 +55,10 @@ class ModelDescription:
 
 def read_config(folder: Path) -> ModelDescription:
     """Return what a folder's ``config.json`` says; raises `DataError` where it is missing or damaged."""
-    config = read_json_object(folder / "config.json", what="model description")
+    path = folder / "config.json"
+    if os.path.isdir(folder) and not os.path.lexists(path):
+        raise refusal(folder, f"model description cannot be read: {path}: {os.strerror(errno.ENOENT)}.", hint=_FOLDER)
+    config = read_json_object(path, what="model description")
     rope = config.get("rope_parameters")
     inner = rope if isinstance(rope, dict) else {}  # where transformers 5 keeps rope_theta
     return ModelDescription({**inner, **config})
@@ -69,7 +74,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [single]
     index = folder / INDEX
     if not os.path.isfile(index):
-        raise DataError(f"{folder} holds no {SINGLE} and no {INDEX}.", hint=_HINT)
+        raise refusal(folder, f"{folder} holds no {SINGLE} and no {INDEX}.", hint=_HINT)
     names = listed_weights(index)
     if missing := next((name for name in names if not os.path.isfile(folder / name)), None):
         raise DataError(f"weights file not found: {folder / missing}, which {index.name} lists.")
@@ -117,7 +122,7 @@ def stored_weights(folder: Path) -> Mapping[str, StoredTensor]:
     found: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
         place = f"model cannot be read: {path}:"
-        with foreign(place, "its header is damaged", hint="Get it again."), open_regular(path) as file:
+        with foreign(place, "its header is damaged", hint="Get it again.", path=path), open_regular(path) as file:
             found |= stored_tensors(file, path.stat().st_size)
     return found
 

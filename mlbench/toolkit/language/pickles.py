@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import gzip
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlbench.documents import open_regular
-from mlbench.errors import DataError, first_line
+from mlbench.documents import foreign, open_regular
+from mlbench.errors import DataError
 
 _GZIP = b"\x1f\x8b"
+_AS_JSON = "Save it again as JSON: table.to_json('table.json', orient='records')."
+_ARROW_PLACES = {"string": "<i4", "large_string": "<i8"}
 _ELEMENTS = ("O", "i4", "i8", "f8", "b1")
 """NumPy's names of the elements that a table of the official kind holds; O is any Python object."""
 
@@ -25,24 +28,23 @@ _ELEMENTS = ("O", "i4", "i8", "f8", "b1")
 def read_pickled_table(path: Path) -> dict[str, list[Any]]:
     """Return the columns of a pickled pandas DataFrame, by name and in its order; the file may be gzip-ed.
 
-    Columns of text, lists, integers, floats or booleans, as pandas 1.3 to 2 write them; the index is passed over.
+    Columns of text, lists, integers, floats or booleans, as pandas 1.3 to 3 write them; the index is passed over.
 
     Raises:
         DataError: the file cannot be read, is not a pickle, or names a class that a plain table does not need.
     """
     try:
-        with open_regular(path) as opened:
-            is_packed = opened.read(2) == _GZIP
-            opened.seek(0)
-            with gzip.GzipFile(fileobj=opened) if is_packed else nullcontext(opened) as file:
-                found = _TableUnpickler(file).load()
-        if not isinstance(found, _Frame):
-            raise pickle.UnpicklingError(f"it holds a {type(found).__name__}, not a pandas table")
-        return found.columns()
+        opened = open_regular(path)
     except OSError as error:
         raise DataError(f"table cannot be read: {path}: {error.strerror or error}.") from None
-    except Exception as error:  # a damaged pickle makes the unpickler and what it feeds raise anything
-        raise DataError(f"{path} is not a pickled pandas table of plain columns: {first_line(error)}.") from None
+    with opened, foreign(path, "is not a pickled pandas table of plain columns", hint=_AS_JSON):
+        is_packed = opened.read(2) == _GZIP
+        opened.seek(0)
+        with gzip.GzipFile(fileobj=opened) if is_packed else nullcontext(opened) as file:
+            found = _TableUnpickler(file).load()
+        if not isinstance(found, _Frame):
+            raise ValueError(f"it holds a {type(found).__name__}, not a pandas table")
+        return found.columns()
 
 
 class _TableUnpickler(pickle.Unpickler):
@@ -115,6 +117,39 @@ def _plain(value: Any) -> Any:
     return value.elements if isinstance(value, _Array) else value
 
 
+class _Texts:
+    """Stands for `pandas.arrays.ArrowStringArray`, a column of text since pandas 3."""
+
+    def __init__(self, *_: object) -> None:
+        self.elements: list[Any] = []
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.elements = list(state["_pa_array"])
+
+
+def _bytes(content: object) -> bytes:
+    """Stand for the function that pyarrow names for a piece of memory; a number would be a length."""
+    if not isinstance(content, bytes | bytearray):
+        raise pickle.UnpicklingError("a piece of its memory is not bytes")
+    return bytes(content)
+
+
+def _arrow_texts(parts: Sequence[Any]) -> list[str | None]:
+    """Stand for the function that pyarrow names for an array: text by the places where each ends."""
+    import numpy as np
+
+    kind, length, _, offset, (valid, places, content), _, _ = parts
+    if kind not in _ARROW_PLACES:
+        raise pickle.UnpicklingError(f"it holds elements of Arrow's type {kind}")
+    ends = np.frombuffer(places, _ARROW_PLACES[kind])[offset : offset + length + 1].tolist()
+    bits = None if valid is None else np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[offset:]
+    whole = bytes(content or b"")
+    return [
+        whole[begin:end].decode() if bits is None or bits[place] else None
+        for place, (begin, end) in enumerate(pairwise(ends))
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Index:
     """Stands for `pandas.Index` and `pandas.RangeIndex`."""
@@ -123,7 +158,7 @@ class _Index:
 
 
 def _index(kind: type[_Index], parts: dict[str, Any]) -> _Index:
-    return kind(parts["data"].elements if isinstance(parts.get("data"), _Array) else [])
+    return kind(parts["data"].elements if isinstance(parts.get("data"), _Array | _Texts) else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +171,12 @@ class _Block:
 
 
 def _block(values: Any, places: Any, dimensions: int) -> _Block:
-    if not isinstance(values, _Array) or dimensions != 2:
+    if not isinstance(values, _Array | _Texts) or dimensions != 2:
         raise pickle.UnpicklingError("a block of its columns is not an array")
+    rows = [values.elements] if isinstance(values, _Texts) else values.elements
     if isinstance(places, slice):
-        return _Block(values.elements, range(places.start, places.stop, places.step or 1))
-    return _Block(values.elements, places.elements)
+        return _Block(rows, range(places.start, places.stop, places.step or 1))
+    return _Block(rows, places.elements)
 
 
 class _Blocks:
@@ -177,4 +213,13 @@ _STAND_INS: dict[str, Callable[..., Any]] = {
     "pandas.core.indexes.base._new_Index": _index,
     "pandas.core.indexes.base.Index": _Index,
     "pandas.core.indexes.range.RangeIndex": _Index,
+    # pandas 3
+    "pandas.DataFrame": _Frame,
+    "pandas.Index": _Index,
+    "pandas.RangeIndex": _Index,
+    "pandas.StringDtype": lambda *_: None,
+    "pandas.arrays.ArrowStringArray": _Texts,
+    "pyarrow.lib._restore_array": _arrow_texts,
+    "pyarrow.lib.py_buffer": _bytes,
+    "pyarrow.lib.type_for_alias": str,
 }

@@ -5,11 +5,12 @@ import json
 import pickle
 from pathlib import Path
 
+import mlbench_llama2_70b
 import numpy as np
 import pytest
 
 from mlbench import DataError
-from mlbench.toolkit.language.pickles import read_pickled_table
+from mlbench.toolkit.language.pickles import _arrow_texts, read_pickled_table
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -44,6 +45,41 @@ def test_an_official_pickle_holds_what_the_same_table_as_json_holds(workload):
     table = read_pickled_table(DATA / workload / "dataset.pkl")
     assert table == {name: [row[name] for row in rows] for name in table}
     assert set(table) == set(rows[0])
+
+
+def test_text_columns_of_pandas_3_are_read_from_arrows_memory():
+    """`pandas_3.1.pkl` has eight rows of the mini data, written by pandas 3.1.1."""
+    rows = json.loads((Path(mlbench_llama2_70b.__file__).parent / "mini/dataset.json").read_text())[:8]
+    table = read_pickled_table(DATA / "llama2_70b" / "pandas_3.1.pkl")
+    assert {"output", "tok_input"} < set(table)
+    assert table == {name: [row[name] for row in rows] for name in table}
+
+
+def arrow(*parts):
+    return (*parts, [], None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts"),
+    [
+        (("string", 2, 0, 0, [None, np.array([0, 1, 3], "<i4").tobytes(), b"abc"]), ["a", "bc"]),
+        (("large_string", 1, 0, 1, [None, np.array([0, 1, 3], "<i8").tobytes(), b"abc"]), ["bc"]),
+        (("string", 2, 1, 0, [b"\x02", np.array([0, 1, 3], "<i4").tobytes(), b"abc"]), [None, "bc"]),
+        (("string", 0, 0, 0, [None, np.array([0], "<i4").tobytes(), None]), []),
+    ],
+)
+def test_arrows_texts_are_cut_where_it_says(parts, texts):
+    assert _arrow_texts(arrow(*parts)) == texts
+
+
+def test_a_class_that_is_not_known_names_the_way_out(tmp_path):
+    path = tmp_path / "table.pkl"
+    path.write_bytes(b"\x80\x05\x8c\x06pandas\x8c\x0bCategorical\x93.")
+    with pytest.raises(DataError, match=r"it wants pandas\.Categorical.*Save it again as JSON"):
+        read_pickled_table(path)
+    path.write_bytes(b"\x80\x05\x8c\x0bpyarrow.lib\x8c\x09py_buffer\x93K\x05\x85R.")
+    with pytest.raises(DataError, match="a piece of its memory is not bytes"):
+        read_pickled_table(path)
 
 
 def test_a_gzipped_pickle_is_unpacked(tmp_path):

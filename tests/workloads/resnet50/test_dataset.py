@@ -116,6 +116,65 @@ def test_a_malformed_line_of_the_label_list_is_named_with_its_number(tmp_path: P
         read_label_list(path, classes=20)
 
 
+def listing_of(folder: Path, change: str = "{name} {label}\n") -> str:
+    lines = (folder / "val_map.txt").read_text().splitlines()
+    return "".join(change.format(name=line.split()[0], label=line.split()[1]) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "codec"),
+    [("{name} {label}\r\n", "utf-8"), ("{name}\t{label}\n", "utf-8"), ("{name} {label}\n", "utf-8-sig")],
+)
+def test_line_ends_tabs_and_a_byte_order_mark_do_not_matter(tmp_path: Path, change: str, codec: str):
+    folder = grey_folder(tmp_path / "data", [10, 20])
+    (folder / "val_map.txt").write_bytes(listing_of(folder, change).encode(codec))
+    assert list(opened(folder).labels) == [1, 2]
+
+
+def test_a_name_that_is_listed_twice_is_not_two_samples(tmp_path: Path):
+    folder = grey_folder(tmp_path / "data", [10, 20])
+    (folder / "val_map.txt").write_text(listing_of(folder) * 2)
+    with pytest.raises(DataError, match=r"line 3 of .*val_map\.txt lists image0\.png a second time"):
+        opened(folder)
+
+
+def test_labels_from_one_are_said(tmp_path: Path):
+    (tmp_path / "val_map.txt").write_text("a.png 1\nb.png 20\n")
+    with pytest.raises(DataError, match=r"a label from 0 to 19\. Labels from 1 must be one less each"):
+        read_label_list(tmp_path / "val_map.txt", classes=20)
+
+
+def test_a_list_that_is_missing_says_where_it_comes_from(tmp_path: Path):
+    folder = grey_folder(tmp_path / "data", [10])
+    (folder / "val_map.txt").unlink()
+    with pytest.raises(DataError, match=r"label list not found: .*val\.txt of Caffe's archive"):
+        opened(folder)
+
+
+def test_images_in_a_folder_for_each_class_are_read_where_the_list_names_them_so(tmp_path: Path):
+    folder = grey_folder(tmp_path / "data", [10, 20])
+    (folder / "n01").mkdir()
+    for name in ("image0.png", "image1.png"):
+        (folder / name).rename(folder / "n01" / name)
+    with pytest.raises(DataError, match="They lie in folders for each class, this one in n01"):
+        opened(folder)
+    (folder / "val_map.txt").write_text(listing_of(folder, "n01/{name} {label}\n"))
+    dataset = opened(folder)
+    dataset.load([1])
+    assert dataset.sample(1).max() == 20
+    (folder / "val_map.txt").write_text("../data/n01/image0.png 1\n")
+    with pytest.raises(DataError, match="1 of 1 images are missing"):
+        opened(folder)
+
+
+@pytest.mark.parametrize("other", ["IMAGE0.PNG", "image0.JPEG"])
+def test_an_image_with_another_ending_is_named(tmp_path: Path, other: str):
+    folder = grey_folder(tmp_path / "data", [10])
+    (folder / "image0.png").rename(folder / other)
+    with pytest.raises(DataError, match=f"It is there as {other}: rename the files"):
+        opened(folder)
+
+
 def test_an_empty_label_list_is_refused(tmp_path: Path):
     (tmp_path / "val_map.txt").write_text("\n")
     with pytest.raises(DataError, match="label list is empty"):

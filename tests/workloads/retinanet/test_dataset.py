@@ -163,6 +163,7 @@ def without_entry(part, name):
         (with_entry("annotations", category_id=2), "annotation 0 of .* unknown image or category"),
         (with_entry("annotations", bbox=[1, 2, 3]), "malformed"),
         (without_entry("annotations", "iscrowd"), "malformed: .*'iscrowd'"),
+        (document_of(1) | {"images": document_of(1)["images"] * 2}, "lists image id 1 a second time"),
     ],
 )
 def test_an_annotation_file_that_cannot_be_used_is_refused_with_the_reason(tmp_path, document, told):
