@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
-from mlbench.errors import MlbenchError, StorageError, UsageError
+from mlbench.errors import MlbenchError, StorageError, UsageError, describe_error
+from mlbench.evidence import JudgeRequest, Measured
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.isolation import ANYWHERE, ChildFunction, ProcessLimits, call_isolated, tail_of
-from mlbench.execution.stage_times import WARM_UP, StageTimes
+from mlbench.execution.stage_times import WARM_UP
 from mlbench.lane_log import LanePlace
+from mlbench.overseeing import Overseer
 from mlbench.records.run_folder import Claim, RunFolder, remove_abandoned
-from mlbench.records.run_outcome import RunOutcome
+from mlbench.records.run_outcome import Judged, RunOutcome
 from mlbench.records.run_record import RunRecord
 from mlbench.requests import ResolvedRequest
-from mlbench.started_run import MEASURE, StartedRun
+from mlbench.rules.facts import TimedAnswers
+from mlbench.started_run import JUDGE, MEASURE, SCORE_TIMED, StartedRun
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -28,6 +35,9 @@ LOG_FILE = "log.txt"
 
 _DRIVEN = {"accuracy", "performance"}
 """The stages of a run in which LoadGen drives: by then the request is known to be valid."""
+
+_REFERENCE_S = 120.0
+"""What computing some answers of the fp32 model may take, loading included."""
 
 _STALLS_OF_WARM_UP = 5  # it is several calls of the engine, and shows no progress between them
 
@@ -63,9 +73,9 @@ def run_benchmark(  # noqa: PLR0913 - a run among others
         started = StartedRun.now(request, plugins, place, later)
     remove_abandoned(request.results)
     with RunFolder.create(request.results, started.run_id, claim) as folder, started.stay or nullcontext():
-        stages = StageTimes()
-        outcome = _measure(started, folder, on_progress, stages)
-        record = started.record(outcome, folder.path / LOG_FILE, stages.end())
+        overseer = Overseer()
+        outcome = _measure(started, folder, on_progress, overseer)
+        record = started.record(outcome, folder.path / LOG_FILE, overseer.stages.end())
         try:
             stored = folder.store(record)
         except StorageError as error:
@@ -83,8 +93,8 @@ class UnstoredRunError(StorageError):
         self.record = record
 
 
-def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, stages: StageTimes) -> RunOutcome | Failure:
-    """Carry out the run in a separate process.
+def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, overseer: Overseer) -> RunOutcome | Failure:
+    """Carry out the run in a separate process, and judge it in another one, where the backend's code never was.
 
     Raises:
         UsageError, PluginError: the request cannot be carried out; nothing was measured.
@@ -92,7 +102,7 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, stag
     log = folder.path / LOG_FILE
 
     def show(progress: Mapping[str, Any]) -> None:
-        stages.enter(progress["stage"])
+        overseer.note(progress)
         if started.stay:
             started.stay.note(progress)
         try:
@@ -101,17 +111,47 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, stag
             logger.debug("progress cannot be shown", exc_info=True)
 
     try:
-        return call_isolated(
-            ChildFunction(MEASURE, RunOutcome, started.modules),
-            started.job(folder.path),
-            log,
-            _limits(started),
-            show,
+        job = started.job(folder.path)
+        measured = call_isolated(ChildFunction(MEASURE, Measured, started.modules), job, log, _limits(started), show)
+        if isinstance(measured, Failure):
+            return measured
+        request = JudgeRequest(spec=job, measured=measured, overseen=overseer.seen, without=started.origin)
+        request = replace(request, scored=_score_timed(request, started, log, show))
+        judged = call_isolated(
+            ChildFunction(JUDGE, Judged, started.modules_of_judge), request, log, _limits(started), show
         )
+        return judged if isinstance(judged, Failure) else RunOutcome.of_parts(measured.observed, judged)
     except MlbenchError as error:
+        stages = overseer.stages
         if error.exit_code == UsageError.exit_code and _DRIVEN.isdisjoint(stages.names):  # the request itself is wrong
             raise
         return Failure(kind=FailureKind.EXCEPTION, message=str(error), stage=stages.last, log_tail=tail_of(log))
+
+
+def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Listener) -> TimedAnswers | None:
+    """Return how many answers that were timed are the fp32 model's, or why that is unknown; None where none counts."""
+    spec = request.spec
+    if not spec.wants_accuracy or spec.is_probe or spec.audit or not started.has_trained_weights:
+        return None  # there is no accuracy that such a run could claim
+    if not request.measured.evidence.timed:
+        return TimedAnswers(reason="no answer was timed that would tell new content from known")
+    until_s = time.monotonic() + _REFERENCE_S
+    limits = ProcessLimits.for_helper(_REFERENCE_S)
+    limits = replace(limits, place=replace(_limits(started).place, watch=partial(_end_after, until_s)))
+    try:
+        found = call_isolated(
+            ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_judge), request, log, limits, show
+        )
+    except (MlbenchError, TimeoutError) as error:
+        return TimedAnswers(reason=f"the fp32 model could not be computed here: {describe_error(error)}")
+    if isinstance(found, Failure):
+        return TimedAnswers(reason=f"the fp32 model could not be computed here: {found.kind}")
+    return found
+
+
+def _end_after(until_s: float, pids: Sequence[int]) -> None:
+    if time.monotonic() > until_s:
+        raise TimeoutError(f"it took more than {_REFERENCE_S:.0f} s")
 
 
 def _limits(started: StartedRun) -> ProcessLimits:

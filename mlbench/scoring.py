@@ -119,6 +119,22 @@ def output_difference(
     )
 
 
+def differences_measured(
+    metric: Metric, kept: Iterable[LoggedReply], replies: Iterable[LoggedReply], precision: Precision
+) -> tuple[OutputDifference, OutputDifference] | None:
+    """Return how far replies are from the fp32 model's: the performance run's, and the accuracy run's to the same.
+
+    None where there are no outputs to compare with, or none to these samples.
+    """
+    reference, sampled = metric.output_reference, {reply.index: reply for reply in kept}
+    if reference is None or not (shared := sampled.keys() & reference.outputs.keys()):
+        return None
+    of_shared = replace(reference, outputs={index: reference.outputs[index] for index in sorted(shared)})
+    same = [reply for reply in replies if reply.index in shared]
+    one, other = (output_difference(metric, of_shared, each, precision) for each in (sampled.values(), same))
+    return one, other
+
+
 def _apart(found: np.ndarray, wanted: np.ndarray) -> tuple[float, int]:
     """Return by how much two outputs differ in all, and in how many places they were compared.
 

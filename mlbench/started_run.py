@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from mlbench.contracts.power import NONE
 from mlbench.contracts.scenario import Scenario
-from mlbench.contracts.workload import Profile, Workload
+from mlbench.contracts.workload import Profile, Weights, Workload
 from mlbench.discovery import Plugins
 from mlbench.documents import open_to_write
 from mlbench.errors import describe_error
@@ -39,7 +39,9 @@ from mlbench.rules.own import rules_of
 from mlbench.version import __version__
 
 MEASURE = "mlbench.measurement.measure:measure"
-"""The function that a run's process calls."""
+"""The function that a run's process calls; then those that score what was timed, and judge its logs."""
+SCORE_TIMED = "mlbench.measurement.timed_answers:score_timed"
+JUDGE = "mlbench.measurement.judge:judge"
 
 _CEILINGS_OF_ALL = "the machine's ceilings are not those of one lane of several"
 _METERS_ALL = "meters would count the runs on other lanes, too"
@@ -56,6 +58,10 @@ class StartedRun:
     run_id: str
     modules: Sequence[str]
     """What its process loads that takes long to import."""
+    modules_of_judge: Sequence[str]
+    """The same of the processes that judge it, which have no backend."""
+    origin: str
+    """The plugin that brings the backend; empty: it brings the workload, too."""
     created: datetime
     started_ns: int
     environment: Environment
@@ -83,11 +89,14 @@ class StartedRun:
         environment = observe_environment().with_libraries(versions)
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
-        modules = modules_to_preload(plugins.workload(request.workload), plugins.backend(request.backend))
+        workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
+        modules = modules_to_preload(workload, backend)
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
             modules=(MEASURE.partition(":")[0], *modules),
+            modules_of_judge=(SCORE_TIMED.partition(":")[0], *modules_to_preload(workload, backend, has_backend=False)),
+            origin=_origin_apart(request, plugins),
             run_id=run_id,
             created=created,
             started_ns=started_ns,
@@ -99,6 +108,11 @@ class StartedRun:
             stay=LaneStay(place, run_id, request) if place else None,
             later=later,
         )
+
+    @property
+    def has_trained_weights(self) -> bool:
+        """Return whether accuracy can be claimed."""
+        return self.request.weights is Weights.TRAINED
 
     def job(self, folder: Path) -> JobSpec:
         """Return the request to the run's process."""
@@ -189,6 +203,12 @@ class StartedRun:
             return share_of(outcome.work, self.request.precision, outcome.runtime, self.ceilings, instances)
         except Exception as error:  # a backend's facts may be anything
             return None, describe_error(error)
+
+
+def _origin_apart(request: ResolvedRequest, plugins: Plugins) -> str:
+    """Return the plugin that brings the backend; empty where the workload is of the same one."""
+    origin = plugins.origin(request.backend)
+    return "" if origin == plugins.origin(request.workload, "workload") else origin
 
 
 def _uncounted(request: ResolvedRequest, ceilings: Ceilings | None, stay: LaneStay | None) -> str:

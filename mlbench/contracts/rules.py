@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 OFFICIAL_MIN_DURATION_MS = 600_000
 """Source: MLPerf Inference v4.1 rules, "Scenarios"."""
 
+CHECKED = ("timed_answers", "no_caching")
+"""Rules without which nobody knows that speed was computed: a run to which one could not be applied is not checked."""
+
 
 class Tokens(StrEnum):
     """How a workload's tokens are counted: not at all, by a fixed number per sample, or as reported with replies."""

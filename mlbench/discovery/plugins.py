@@ -68,8 +68,11 @@ class Plugins:
     _probes: dict[str, Probe] = field(default_factory=dict)
 
     @classmethod
-    def discover(cls) -> Plugins:
-        """Load every entry point of group ``mlbench``, each separately: an error in one does not affect the others."""
+    def discover(cls, without: str = "") -> Plugins:
+        """Load every entry point of group ``mlbench``, each separately: an error in one does not affect the others.
+
+        ``without`` is one that is not loaded, as `origin` names it.
+        """
         from mlbench.contracts.backend import Backend
         from mlbench.contracts.power import PowerMeter
         from mlbench.contracts.scenario import Scenario
@@ -77,7 +80,7 @@ class Plugins:
         from mlbench.discovery import validation
 
         with _paused_collection():
-            plugins = cls._load_all()
+            plugins = cls._load_all(without)
             plugins._collect(hookspecs.mlbench_scenarios, Scenario, validation.check_scenario, plugins.scenarios)
             plugins._collect(hookspecs.mlbench_workloads, Workload, validation.check_workload, plugins.workloads)
             plugins._collect(hookspecs.mlbench_backends, Backend, validation.check_backend, plugins.backends)
@@ -95,7 +98,7 @@ class Plugins:
             return plugins
 
     @classmethod
-    def _load_all(cls) -> Plugins:
+    def _load_all(cls, without: str = "") -> Plugins:
         plugins = cls()
         plugins.hooks.add_hookspecs(hookspecs)
         seen = set[EntryPoint]()
@@ -106,6 +109,8 @@ class Plugins:
             found += [(entry, installed.name) for entry in installed.entry_points if entry not in seen]
             seen.update(installed.entry_points)
         for entry, distribution in sorted(found, key=lambda each: each[0].name):
+            if _plugin_name(entry, distribution) == without:
+                continue
             if distribution == DISTRIBUTION:
                 plugins._load(entry, distribution)
             elif is_without_plugins():
@@ -191,7 +196,7 @@ class Plugins:
             self._add_broken(entry.name, distribution, error.message)
 
     def _load(self, entry: EntryPoint, distribution: str) -> None:
-        name = f"{entry.name} ({distribution})"
+        name = _plugin_name(entry, distribution)
         self._sources[name] = (entry.name, distribution)
         try:
             module = call_plugin(entry.load)
@@ -270,6 +275,11 @@ class Plugins:
             if broken.name == name:
                 raise PluginError(f"{kind} {name!r} cannot be used: {broken.reason}.", hint="See `mlbench list`.")
         raise UsageError(f"unknown {kind} {name!r}.", hint=nearest(name, known))
+
+
+def _plugin_name(entry: EntryPoint, distribution: str) -> str:
+    """Return the hooks' name of a plugin."""
+    return f"{entry.name} ({distribution})"
 
 
 @contextmanager

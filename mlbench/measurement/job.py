@@ -42,15 +42,20 @@ class Job:
     folder: Path
 
     @classmethod
-    def of_spec(cls, spec: JobSpec, plugins: Plugins) -> Job:
+    def of_spec(cls, spec: JobSpec, plugins: Plugins, backend: Backend | None = None) -> Job:
         """Find plugins by name, and fill dataclasses with settings by key.
+
+        ``backend`` stands for the one that is named; its settings are left alone.
 
         Raises:
             MlbenchError: a plugin is not installed here, or broken; or a limit of the user's is not stricter.
             ValueError: a setting is of the wrong type.
         """
         settings = Settings.of_plain(spec.settings)
-        workload, backend = plugins.workload(spec.workload), plugins.backend(spec.backend)
+        workload = plugins.workload(spec.workload)
+        if backend is None:
+            named = plugins.backend(spec.backend)
+            backend = named.with_options(settings.fill("backend", named.options)).in_folder(Path(spec.folder))
         scenario, load = plugins.scenario(spec.scenario), settings.fill("load", LoadSettings())
         plan = settings.fill("execution", EnginePlan(precision=Precision(spec.precision)))
         if not plan.longest_batch_ms:
@@ -59,7 +64,7 @@ class Job:
         return cls(
             spec=spec,
             workload=workload,
-            backend=backend.with_options(settings.fill("backend", backend.options)).in_folder(Path(spec.folder)),
+            backend=backend,
             scenario=scenario,
             tier=Tier(spec.tier),
             division=Division(spec.division),

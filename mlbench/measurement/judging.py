@@ -31,11 +31,11 @@ from mlbench.records.run_record import (
     VerdictRecord,
 )
 from mlbench.rules.entry_demand import Division, demanded_targets
-from mlbench.rules.facts import RunFacts, SpotCheck, Verdict
+from mlbench.rules.facts import RunFacts, SpotCheck, TimedAnswers, Verdict
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits
 from mlbench.rules.verdict import judge
-from mlbench.scoring import Accuracy, Agreement, agreement, score
+from mlbench.scoring import Accuracy, Agreement, agreement, differences_measured, score
 
 _SHOWN = 60
 
@@ -62,10 +62,13 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     spots: tuple[SpotCheck | None, str],
     statistics: EngineStatistics,
     length_across_passes: float | None = None,
+    log_faults: Sequence[str] | None = None,
+    timed: TimedAnswers | None = None,
 ) -> Judgement:
     """Score the accuracy test's replies, and apply every rule to the performance test's log.
 
-    ``statistics`` are the engine's, of the performance test.
+    ``statistics`` are the engine's, of the performance test; ``log_faults`` say where its log contradicts itself or
+    what was seen of the test, None: nobody looked.
 
     Raises:
         InvalidRunError: a metric's or rule's value cannot be stored.
@@ -75,9 +78,9 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     targets = demanded_targets(metric.targets, job.spec.variant, job.division) if metric else ()
     faults = [f"{fault} (in the {mode} test)" for mode, each in traffic.items() for fault in each.faults]
     try:
-        accuracy, agreed, unscored = _score_run(folder, metric, targets, faults, job)
+        accuracy, agreed, apart, unscored = _score_run(folder, metric, targets, faults, job)
     except InvalidRunError as error:  # a reply whose form only the metric can check
-        accuracy, agreed, unscored = None, None, "a reply cannot be scored"
+        accuracy, agreed, apart, unscored = None, None, None, "a reply cannot be scored"
         faults.append(f"{error} (in the scoring)")
     verdict = judge(
         RunFacts(
@@ -97,6 +100,8 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             reply_difference_limit=agreed.limits.mean if agreed else 0.0,
             unchecked_reason=unscored,
             length_across_passes=length_across_passes,
+            log_faults=log_faults,
+            timed_answers=timed,
             truncated_prompts=_truncated_prompts(statistics),
             spot_check=spots[0],
             unspotted_reason=spots[1],
@@ -107,6 +112,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
             deviations=model.deviations,
             unscored_reason=unscored,
             output_difference=accuracy.output_difference if accuracy else None,
+            differences_measured=apart,
         )
     )
     result = result_of(detail, job.scenario, token_key=rules.token_key_of(job.scenario))
@@ -132,18 +138,18 @@ def _truncated_prompts(statistics: EngineStatistics) -> int | str | None:
 
 def _score_run(
     folder: Path, metric: Metric | None, targets: Sequence[Target], faults: Sequence[str], job: Job
-) -> tuple[Accuracy | None, Agreement | None, str]:
-    """Return scores and agreement, or why there are none.
+) -> tuple[Accuracy | None, Agreement | None, tuple[OutputDifference, OutputDifference] | None, str]:
+    """Return scores, agreement and the differences of outputs, or why there are none.
 
     Raises:
         InvalidRunError: the metric cannot score a reply.
     """
     if metric is None:
         if job.spec.wants_accuracy:
-            return None, None, f"{job.variant.weights} weights have no accuracy to claim"
-        return None, None, NO_ACCURACY_TEST
+            return None, None, None, f"{job.variant.weights} weights have no accuracy to claim"
+        return None, None, None, NO_ACCURACY_TEST
     if faults:
-        return None, None, "there were invalid replies"
+        return None, None, None, "there were invalid replies"
     reference = AccuracyLog(folder / Mode.ACCURACY / "mlperf_log_accuracy.json")
     kept = read_accuracy(folder / Mode.PERFORMANCE / "mlperf_log_accuracy.json")
     earlier = Path(job.spec.accuracy_of) if job.spec.accuracy_of else None
@@ -151,7 +157,9 @@ def _score_run(
     if not accuracy:
         accuracy = score(metric, reference, job.plan.precision, targets)
         metric.write_artifacts(reference, folder / Mode.ACCURACY)
-    return accuracy, agreement(metric, kept, reference, job.plan.precision), ""
+    precision = job.plan.precision
+    apart = differences_measured(metric, kept, reference, precision)
+    return accuracy, agreement(metric, kept, reference, precision), apart, ""
 
 
 def _accuracy_record(accuracy: Accuracy | None, job: Job) -> AccuracyRecord | None:

@@ -1,4 +1,4 @@
-"""One run, inside its own process."""
+"""One run, inside its own process; it is judged in another one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
+from mlbench.evidence import Evidence, Measured
 from mlbench.execution.channel import Channel
 from mlbench.execution.stage_times import WARM_UP
 from mlbench.loadgen.drive import Traffic
@@ -24,7 +25,6 @@ from mlbench.measurement.audited import audited_limits
 from mlbench.measurement.exports_ahead import exports_ahead
 from mlbench.measurement.instance_sweep import choose_instances
 from mlbench.measurement.job import Job
-from mlbench.measurement.judging import judge_run
 from mlbench.measurement.kept_batch import KeptBatch
 from mlbench.measurement.loadgen_tests import LoadGenTests
 from mlbench.measurement.metering import Metering
@@ -35,17 +35,18 @@ from mlbench.measurement.plugin_facts import PluginFacts
 from mlbench.measurement.running_engine import RunningEngine, open_engine
 from mlbench.measurement.shared_accuracy import take_accuracy_test
 from mlbench.measurement.spot_check import spot_check
+from mlbench.measurement.spot_times import Times
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.node_record import ClusterRecord, NetworkRecord
-from mlbench.records.run_outcome import RunOutcome
+from mlbench.records.run_outcome import Observed
 from mlbench.records.work_record import EnergyRecord, WorkRecord
 from mlbench.rules.facts import SpotCheck
 from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
 
 
-def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
-    """Carry out one run and return its part of the record. Called in a fresh process.
+def measure(spec: JobSpec, channel: Channel) -> Measured:
+    """Carry out one run and return what was seen of it. Called in a fresh process.
 
     Raises:
         MlbenchError: something the user can act on; see the methods of the plugins.
@@ -58,11 +59,11 @@ def measure(spec: JobSpec, channel: Channel) -> RunOutcome:
     with exports_ahead(run.job, channel), open_engine(run.job, run.model, run.dataset) as ready:
         measured = run.measure_on(ready, instance_rates)
         channel.progress("close the engine")
-    return run.outcome(measured)
+    return Measured(observed=run.observed(measured), evidence=run.evidence(measured))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
+class _Seen:
     """What is known of a run when its engine closes."""
 
     traffic: Mapping[Mode, Traffic]
@@ -77,6 +78,7 @@ class _Measured:
     length_across_passes: float | None
     """How strongly length decided what of several passes over the dataset started first; see `OrderedEngine`."""
     spots: tuple[SpotCheck | None, str]
+    timed: Times
     overhead: Overhead
 
     @property
@@ -125,7 +127,7 @@ class _Run:
             others=OtherWork(metering),
         )
 
-    def measure_on(self, ready: RunningEngine, instance_rates: Mapping[int, float]) -> _Measured:
+    def measure_on(self, ready: RunningEngine, instance_rates: Mapping[int, float]) -> _Seen:
         """Test an engine under LoadGen, then ask it what only it knows.
 
         ``instance_rates`` are those of the numbers of instances that were tried.
@@ -152,14 +154,14 @@ class _Run:
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
         channel.progress("spot check")
-        spots = spot_check(ready, job, model, self.dataset, load, traffic[Mode.PERFORMANCE])
+        *spots, timed = spot_check(ready, job, model, self.dataset, load, traffic[Mode.PERFORMANCE], channel)
         channel.progress("overhead")
         overhead = (
             Overhead(reason="a search needs no more than the speed")
             if job.spec.is_probe
             else measure_overhead(job, model, self.limits, ready, pace=pace, channel=channel)
         )
-        return _Measured(
+        return _Seen(
             traffic=traffic,
             load=load,
             statistics=statistics,
@@ -168,31 +170,33 @@ class _Run:
             reached=reached,
             peak_bytes=peak_bytes,
             length_across_passes=length_across_passes,
-            spots=spots,
+            spots=(spots[0], spots[1]),
+            timed=timed,
             overhead=overhead,
         )
 
-    def outcome(self, measured: _Measured) -> RunOutcome:
-        """Count the work, score the answers, apply the rules, and return all that is stored."""
+    def evidence(self, measured: _Seen) -> Evidence:
+        """Return what a verdict rests on besides the logs."""
+        return Evidence(
+            faults={str(mode): each.faults for mode, each in measured.traffic.items()},
+            issued=measured.performance.issued,
+            spots=measured.spots[0],
+            unspotted_reason=measured.spots[1],
+            timed=measured.timed.answers,
+            units_per_sample=measured.timed.units_per_sample,
+            length_across_passes=measured.length_across_passes,
+            makes_accuracy_test=not self.job.spec.accuracy_of,
+        )
+
+    def observed(self, measured: _Seen) -> Observed:
+        """Count the work, and return all that is stored but the verdict and what it rests on."""
         job, facts = self.job, self.facts
         self.channel.progress("operations")
         uncounted = facts.answer(
             "work", lambda: count_operations(measured.calls, job, self.model, self.channel), otherwise=""
         )
-        self.channel.progress("score")
         detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
         work, energy = self._work(measured, detail, uncounted), self._energy(measured, detail)
-        judgement = judge_run(
-            job,
-            self.limits,
-            detail,
-            measured.traffic,
-            self.metric,
-            model=self.model,
-            spots=measured.spots,
-            statistics=measured.statistics,
-            length_across_passes=measured.length_across_passes,
-        )
         is_elsewhere = bool(measured.reached) or measured.runtime.devices == UNKNOWN
         other_work = facts.section(
             "other_work", lambda: self.others.record(is_elsewhere=is_elsewhere), lambda: self.others.reason
@@ -200,11 +204,8 @@ class _Run:
         load = facts.entries("load", lambda: dataclasses.asdict(measured.load))
         limits = facts.entries("limits", lambda: dataclasses.asdict(self.limits))
         uncosted = {"overhead": measured.overhead.reason} if measured.overhead.reason else {}
-        return RunOutcome.of_values(
+        return Observed.of_values(
             {
-                "result": judgement.result,
-                "accuracy": judgement.accuracy,
-                "verdict": judgement.verdict,
                 "lateness": measured.performance.late,
                 "overhead_ns_per_sample": measured.overhead.ns_per_sample,
                 "other_work": other_work,
@@ -212,7 +213,6 @@ class _Run:
                 "work": work,
                 "not_measured": {**facts.missing, **uncosted},
                 "peak_memory_bytes": measured.peak_bytes,
-                "loadgen_version": judgement.loadgen_version,
                 "seeds": dataclasses.asdict(self.limits.seeds),
                 "samples": {"dataset": self.dataset.count, "issued": measured.performance.issued},
                 "load": load,
@@ -224,7 +224,7 @@ class _Run:
             }
         )
 
-    def _work(self, measured: _Measured, detail: DetailLog, uncounted: str) -> WorkRecord | None:
+    def _work(self, measured: _Seen, detail: DetailLog, uncounted: str) -> WorkRecord | None:
         """Return the work of the performance test; ``uncounted`` says why there is none, where it is not empty."""
 
         def work() -> WorkRecord | None:
@@ -241,7 +241,7 @@ class _Run:
 
         return self.facts.section("work", work, lambda: uncounted)
 
-    def _energy(self, measured: _Measured, detail: DetailLog) -> EnergyRecord | None:
+    def _energy(self, measured: _Seen, detail: DetailLog) -> EnergyRecord | None:
         scenario = self.job.scenario
         tokens = tokens_of(detail, scenario, rules_of(self.job.workload).token_key_of(scenario))
         return self.facts.section(

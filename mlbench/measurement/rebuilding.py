@@ -14,6 +14,7 @@ from typing import Any
 
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.load_pattern import MOMENT
+from mlbench.contracts.rules import CHECKED
 from mlbench.contracts.scenario import Scenario
 from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
@@ -42,7 +43,10 @@ from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, Ve
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.tiers import RunLimits, Tier, fit_to, limits_of, with_own_limits
 
-UNLOGGED_RULES = ("pass_order", "answers_follow_content", "first_token_computed", "no_caching", "speed_holds")
+UNLOGGED_RULES = (
+    *("logs_agree", "pass_order", "answers_follow_content", "timed_answers", "first_token_computed"),
+    *("no_caching", "speed_holds"),
+)
 """Rules about the engine's behaviour during or right after the test; not in any log."""
 
 _OVERHEAD = "overhead"
@@ -268,7 +272,9 @@ def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLo
 
 def _with_unlogged(verdict: VerdictRecord, said: VerdictRecord) -> VerdictRecord:
     """Return a verdict that follows from the logs with what a record's verdict ``said`` about the rest."""
-    fields = {"rules": [_rebuilt_rule(rule) for rule in verdict.rules]}
+    fields: dict[str, Any] = {"rules": [_rebuilt_rule(rule) for rule in verdict.rules]}
+    if not said.not_applied.keys().isdisjoint(CHECKED):
+        fields["is_conformant"] = False
     if all(rule.passed for rule in said.rules if rule.rule in UNLOGGED_RULES):
         return verdict.model_copy(update=fields)
     return verdict.model_copy(update={**fields, "is_valid": False, "is_conformant": False})

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 
 from mlbench.contracts.dataset import Dataset
@@ -18,16 +19,20 @@ from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
 from mlbench.contracts.model import Model
 from mlbench.contracts.scenario import LoadSettings
+from mlbench.execution.channel import Channel
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import DETAIL, read_accuracy, read_detail, samples_per_s
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
 from mlbench.measurement.running_engine import RunningEngine
 from mlbench.measurement.spot_contents import CHANCE, Asked, Known, can_continue, contents
-from mlbench.measurement.spot_times import Measured, times
+from mlbench.measurement.spot_times import Measured, Times, times
 from mlbench.rules.facts import SpotCheck
 
 logger = logging.getLogger(__name__)
+
+SPOT_CHECK = "spot check"
+"""The stage of a run."""
 
 _LEAST_BUDGET_S = 1.0
 _BUDGET_SHARE = 0.02
@@ -39,9 +44,15 @@ _MOST_SAMPLES = 16
 
 
 def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
-    ready: RunningEngine, job: Job, model: Model, dataset: Dataset, load: LoadSettings, traffic: Traffic
-) -> tuple[SpotCheck | None, str]:
-    """Return how the engine handles unseen content, or why that was not tested.
+    ready: RunningEngine,
+    job: Job,
+    model: Model,
+    dataset: Dataset,
+    load: LoadSettings,
+    traffic: Traffic,
+    channel: Channel,
+) -> tuple[SpotCheck | None, str, Times]:
+    """Return how the engine handles unseen content, or why that was not tested, and what was timed.
 
     Args:
         ready: the engine, measured just now.
@@ -50,14 +61,15 @@ def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
         dataset: of this process.
         load: how LoadGen drove the performance test.
         traffic: the performance test's.
+        channel: to the parent, which times bursts.
     """
     if traffic.faults:
-        return None, "there were invalid replies"
+        return None, "there were invalid replies", Times()
     folder = job.folder / Mode.PERFORMANCE
     rate_per_s = samples_per_s(read_detail(folder / DETAIL), job.scenario)
     kept = {reply.index: reply for reply in read_accuracy(folder / "mlperf_log_accuracy.json") if reply.data}
     if not kept or not rate_per_s:
-        return None, "no reply of the performance run was kept"
+        return None, "no reply of the performance run was kept", Times()
     is_generated = isinstance(model.program, GenerationProgram)
     bases = CHANCE.sample(sorted(kept), min(len(kept), _MOST_PROMPTS if is_generated else _MOST_SAMPLES))
     asked = Asked(
@@ -68,6 +80,7 @@ def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
         model=model,
         timeout_s=job.load.stall_timeout_s,
         new_indices=count(dataset.count),
+        note=partial(channel.progress, SPOT_CHECK),
     )
     measured = Measured(
         samples_per_s=rate_per_s,
@@ -79,21 +92,21 @@ def spot_check(  # noqa: PLR0913, PLR0917 - a run has these parts
     for loader in loaders:
         loader.load(bases)
     fit = [base for base in bases if not is_generated or can_continue(asked, kept[base])]
-    found = _found(asked, measured, {base: kept[base] for base in fit}) if fit else None
+    found, timed = _found(asked, measured, {base: kept[base] for base in fit}) if fit else (None, Times())
     for loader in loaders:
         loader.unload(bases)
     logger.info("%s, in %.1f s", found, time.monotonic() - started_s)
-    return found, "" if found else "no answer kept while measuring can be continued"
+    return found, "" if found else "no answer kept while measuring can be continued", timed
 
 
-def _found(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply]) -> SpotCheck:
+def _found(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply]) -> tuple[SpotCheck, Times]:
     bases = list(kept)
     answered = contents(asked, kept, bases, most=int(measured.budget_s * measured.samples_per_s))
     timed = times(asked, measured, kept, bases)
     known = answered.worst
     if timed.failed:
         known = Known(kind="changed", asked=len(timed.failed), wrong=list(timed.failed))
-    return SpotCheck(
+    found = SpotCheck(
         repeated=timed.repeated,
         claimed=timed.claimed,
         untimed_reason=timed.reason,
@@ -102,3 +115,4 @@ def _found(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply]) ->
         kind=known.kind,
         first_token_steps=max(answered.steps, default=None),
     )
+    return found, timed

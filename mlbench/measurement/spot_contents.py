@@ -58,6 +58,8 @@ class Asked:
     """How long an answer may take."""
     new_indices: count[int]
     """Indices that no sample has had."""
+    note: Callable[..., None] = lambda **facts: None
+    """Reports a burst to the parent, which times it by its own clock."""
 
     def tokens_of(self, reply: LoggedReply) -> np.ndarray:
         """Return the elements of a logged reply."""
@@ -177,11 +179,11 @@ def _ask_continued(asked: Asked, kept: Mapping[int, LoggedReply], chosen: Sequen
 def _is_nearest(output: np.ndarray, pool: Mapping[int, np.ndarray], own: int) -> bool:
     """Return whether no answer of the pool is nearer to an output than its own."""
     flat = output.ravel()
-    distance = _distance(flat, pool[own])
-    return all(distance <= _distance(flat, other) for other in pool.values())
+    from_own = distance(flat, pool[own])
+    return all(from_own <= distance(flat, other) for other in pool.values())
 
 
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
+def distance(one: np.ndarray, other: np.ndarray) -> float:
     """Return how far two answers are apart: in their common part, relative to its size, and in length."""
     common, longest = min(one.size, other.size), max(one.size, other.size, 1)
     left, right = (each[:common].astype(np.float64) for each in (one, other))

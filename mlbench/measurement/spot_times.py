@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
+import numpy as np
+
 from mlbench.contracts.dataset import Dataset
 from mlbench.contracts.generation import GenerationProgram
 from mlbench.contracts.metric import LoggedReply
+from mlbench.evidence import TimedAnswer
 from mlbench.execution.variations import Change, Variation, can_change, size_bytes
 from mlbench.measurement.asking import Answers, ask
 from mlbench.measurement.spot_contents import CHANCE, Asked
@@ -19,12 +22,17 @@ ROUNDS = 7
 """Number of timings before an engine fails; one, if there is no evidence against it."""
 
 _PAUSE_S = 0.5
-_SHORT_NS = 5_000_000
+SHORT_NS = 5_000_000
 """A burst answered faster cannot be timed."""
+TOO_FAST = "answers come too fast to be timed"
 
 _ENOUGH_NS = 30_000_000
 _LEAST_QUERIES, _MOST_QUERIES = 3, 243
 _SMALL_BURST = 256
+_LARGE_BURST = 16 * _SMALL_BURST
+"""Where answers come fast, a burst grows up to this size, until it can be timed."""
+_KEPT, _KEPT_BYTES = 12, 4 << 20
+"""Answers of a round that are scored, and how many bytes they may have in all."""
 _UNTOLD = 256
 """Default number of samples that keep an engine busy; one that needs more is at most a few times slower."""
 
@@ -51,6 +59,10 @@ class Times:
     claimed: float | None = None
     reason: str = ""
     """Why there is no figure."""
+    answers: Sequence[TimedAnswer] = ()
+    """Some of those to new content, of each round."""
+    units_per_sample: float = 1.0
+    """Tokens of an answer on average, where tokens are timed."""
     failed: Sequence[int] = ()
     """New content that was not answered, by the index of what it was made of."""
 
@@ -69,22 +81,23 @@ def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bas
         return Times(reason="these samples cannot be changed")
     size, is_full = _burst(asked, measured, bases)
     timing = _PairedTiming(asked, measured, kept, list(islice(cycle(bases), size)))
-    speed = measured.samples_per_s
-    if is_generated:
-        speed *= sum(asked.tokens_of(reply).size for reply in kept.values()) / len(kept)
+    units = sum(asked.tokens_of(reply).size for reply in kept.values()) / len(kept) if is_generated else 1.0
+    speed = measured.samples_per_s * units
     repeated, claimed, longest_ns = float("inf"), float("inf"), 0
+    answers: list[TimedAnswer] = []
     for number in range(ROUNDS):
         time.sleep(_PAUSE_S * number)
-        again_ns, new_ns, new = timing.round()
+        again_ns, new_ns, new = timing.round(fills=is_full)
+        answers += timing.some_of(new)
         if not new.is_whole or not new_ns or not again_ns:
-            return Times(failed=timing.failed(new), reason="new content was not answered")
+            return Times(failed=timing.failed(new), reason="new content was not answered", answers=answers)
         longest_ns = max(longest_ns, new.lasted_ns)
         repeated, claimed = min(repeated, new_ns / again_ns), min(claimed, speed * new_ns / 1e9)
         if repeated < MOST_REPEATED and not (is_full and claimed >= MOST_CLAIMED):
             break
-    if longest_ns < _SHORT_NS:
-        return Times(reason="answers come too fast to be timed")
-    return Times(repeated=repeated, claimed=claimed if is_full else None)
+    if longest_ns < SHORT_NS:
+        return Times(reason=TOO_FAST, answers=answers, units_per_sample=units)
+    return Times(repeated=repeated, claimed=claimed if is_full else None, answers=answers, units_per_sample=units)
 
 
 class _PairedTiming:
@@ -98,16 +111,41 @@ class _PairedTiming:
         self._given = [CHANCE.randint(1, max(1, len(self._answers[base]) // 2)) for base in self._bases]
         self._is_generated = isinstance(asked.model.program, GenerationProgram)
         self._is_first = True
-        self._most = min(_MOST_QUERIES * (measured.query or 0), _fitting(asked, bases))
+        self._is_constant = len({reply.data for reply in kept.values()}) == 1  # nobody could say what is right
+        self._dtype = np.dtype(asked.model.program.reply.dtype).newbyteorder("<")
+        most = _MOST_QUERIES * measured.query if measured.query else _LARGE_BURST
+        self._most = min(most, _fitting(asked, bases))
+        self._variations: list[Variation] = []
+        self._fills = False
 
-    def round(self) -> tuple[float, float, Answers]:
-        """Return the time of a sample, or a token, for known and for new content, and the answers to the latter."""
+    def round(self, *, fills: bool = False) -> tuple[float, float, Answers]:
+        """Return the time of a sample, or a token, for known and for new content, and the answers to the latter.
+
+        ``fills``: the engine can be as fast on a burst as on very many samples.
+        """
+        self._fills = fills
         new = self._ask_new()
-        while self._query and new.lasted_ns < _ENOUGH_NS and 3 * len(self._bases) <= self._most:
+        while new.lasted_ns < _ENOUGH_NS and 3 * len(self._bases) <= self._most and new.is_whole:
             self._bases, self._given = 3 * self._bases, 3 * self._given
             new = self._ask_new()
-        again = self._ask(self._asked.dataset, self._bases)
+        again = self._ask(self._asked.dataset, self._bases, "again")
         return self._unit_ns(again), self._unit_ns(new), new
+
+    def some_of(self, new: Answers) -> list[TimedAnswer]:
+        """Return some of the answers to new content, chosen now."""
+        found: list[TimedAnswer] = []
+        if self._is_constant:
+            return found
+        room = _KEPT_BYTES
+        for place in CHANCE.sample(range(len(self._variations)), min(_KEPT, len(self._variations))):
+            output, variation = new.outputs[place], self._variations[place]
+            if output is None or output.nbytes > room:
+                continue
+            room -= output.nbytes
+            fields = {"base": variation.base, "change": str(variation.change), "seed": variation.seed}
+            data = np.ascontiguousarray(output).astype(self._dtype, copy=False).tobytes().hex()
+            found.append(TimedAnswer(**fields, continuation=list(variation.continuation), data=data))
+        return found
 
     def failed(self, answers: Answers) -> list[int]:
         """Return the bases of what was not answered."""
@@ -119,8 +157,8 @@ class _PairedTiming:
             next(self._asked.new_indices): self._variation(base, given)
             for base, given in zip(self._bases, self._given, strict=True)
         }
-        self._is_first = False
-        return self._ask(self._asked.vary(variations), list(variations))
+        self._is_first, self._variations = False, list(variations.values())
+        return self._ask(self._asked.vary(variations), list(variations), "new")
 
     def _variation(self, base: int, given: int) -> Variation:
         seed = CHANCE.getrandbits(32)
@@ -130,8 +168,12 @@ class _PairedTiming:
         change = Change.NONE if self._is_first else Change.STRONG
         return Variation(base=base, change=change, seed=seed, continuation=tuple(self._answers[base][:given]))
 
-    def _ask(self, dataset: Dataset, indices: Sequence[int]) -> Answers:
-        return ask(self._asked.engine, dataset, indices, query=self._query, timeout_s=self._asked.timeout_s)
+    def _ask(self, dataset: Dataset, indices: Sequence[int], kind: str) -> Answers:
+        self._asked.note(burst_begins=kind)
+        answers = ask(self._asked.engine, dataset, indices, query=self._query, timeout_s=self._asked.timeout_s)
+        units = answers.tokens if self._is_generated else len(answers.outputs)
+        self._asked.note(burst_ends=kind, units=units, fills=self._fills)
+        return answers
 
     def _unit_ns(self, answers: Answers) -> float:
         units = answers.tokens if self._is_generated else len(answers.outputs)

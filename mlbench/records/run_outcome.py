@@ -22,15 +22,18 @@ NO_METERING = "not asked for"
 """Why ``energy`` was not measured; other reasons are found out in the run."""
 
 
-class RunOutcome(Stored):
-    """The result of a run that was measured. The fields are those of `RunRecord`, under the same names.
-
-    The run's process creates and validates it; the parent validates it again.
-    """
+class Judged(Stored):
+    """The judgement of a run's logs, which is made in a process without the backend."""
 
     result: ResultRecord
     accuracy: AccuracyRecord | None
     verdict: VerdictRecord
+    loadgen_version: str
+
+
+class Observed(Stored):
+    """What a run's process saw, and has no log of; the fields are those of `RunRecord`, under the same names."""
+
     lateness: LatenessRecord | None = None
     overhead_ns_per_sample: int | None
     other_work: OtherWorkRecord | None = None
@@ -38,7 +41,6 @@ class RunOutcome(Stored):
     work: WorkRecord | None
     not_measured: dict[str, str]
     peak_memory_bytes: int | None
-    loadgen_version: str
     seeds: SeedsRecord
     samples: dict[str, int]
     load: dict[str, JsonValue]
@@ -61,3 +63,12 @@ class RunOutcome(Stored):
         except ValidationError as error:
             reason = first_problem(error, whole="the outcome")
             raise InvalidRunError(f"the run's outcome cannot be stored: {reason}.") from None
+
+
+class RunOutcome(Observed, Judged):
+    """The result of a run that was measured and judged. The fields are those of `RunRecord`, under the same names."""
+
+    @classmethod
+    def of_parts(cls, observed: Observed, judged: Judged) -> Self:
+        """Return both as one."""
+        return cls.of_values({**dict(observed), **dict(judged)})

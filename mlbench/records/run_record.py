@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError, model_validator
 
+from mlbench.contracts.rules import CHECKED
 from mlbench.contracts.runtime_facts import RuntimeFacts
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem, parse_json, read_text
@@ -399,6 +400,14 @@ class RunRecord(Stored):
     def is_good(self) -> bool:
         """Whether the run is valid for its tier, and accurate where accuracy was asked for."""
         return bool(self.verdict and self.verdict.is_valid and self.verdict.is_accurate is not False)
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Return the rules without which speed may not be computed that were not applied to a valid, accurate run."""
+        if self.format < _WITH_DIGESTS or not self.verdict or not self.verdict.is_valid or not self.accuracy:
+            return []
+        found = [rule for rule in CHECKED if rule in self.verdict.not_applied]
+        return found if self.verdict.is_accurate is not False and self.accuracy.is_met else []
 
     def text(self) -> str:
         """Return the record as it is stored: indented JSON."""

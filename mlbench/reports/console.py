@@ -84,7 +84,9 @@ def standing(record: RunRecord) -> str:
     """Return whether the performance is valid, for the tier."""
     if not record.verdict:
         return "failed"
-    return "valid" if record.verdict.is_valid else "INVALID"
+    if not record.verdict.is_valid:
+        return "INVALID"
+    return "not checked" if record.unchecked else "valid"
 
 
 def accuracy(record: RunRecord) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from mlbench.rules.facts import RuleResult, RunFacts
+from mlbench.rules.facts import RuleResult, RunFacts, TimedAnswers
 
 MOST_REPEATED = 3.0
 """Largest ratio of the time for new content to the time for repeated content, in the best of several rounds.
@@ -24,6 +24,9 @@ an engine as a long test does: hence the larger value.
 
 LEAST_RIGHT = 0.5
 """Least share of answers that must match the content, for each kind of content. By chance one in ten does."""
+
+LEAST_KNOWN = 3
+"""Least number of known samples with the model's answer for a share of the answers to new content."""
 
 LEAST_FIRST_TOKEN_STEPS = 0.25
 """Least time to the first token, in decode steps; an honest first token takes one step."""
@@ -93,6 +96,29 @@ def answers_follow_content(facts: RunFacts) -> RuleResult | None:
         fix=f"Answer the sample's content; wrong answers to samples {found.kind}: {_name_samples(found.wrong)}.",
         source=_COMPUTED,
     )
+
+
+def timed_answers(facts: RunFacts) -> RuleResult | None:
+    """New content that was timed is answered as the fp32 model does, about as often as known content."""
+    found = facts.timed_answers
+    if found is None or not is_scored(found):
+        return None
+    share = found.right / found.known_right
+    return RuleResult(
+        rule="timed_answers",
+        measured=round(share, 4),
+        limit=LEAST_RIGHT,
+        unit="",
+        passed=share >= LEAST_RIGHT,
+        fix=f"Compute each answer: of {found.checked} answers to new content that was timed {found.right} are the fp32 "
+        f"model's, of those to the samples it was made of {found.known_right}.",
+        source=_COMPUTED,
+    )
+
+
+def is_scored(found: TimedAnswers) -> bool:
+    """Return whether enough known samples are answered as the model does to tell an engine from a memory."""
+    return found.known_right >= LEAST_KNOWN
 
 
 def first_token_computed(facts: RunFacts) -> RuleResult | None:

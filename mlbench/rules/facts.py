@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mlbench.contracts.rules import CHECKED
+
 if TYPE_CHECKING:
     from mlbench.contracts.metric import OutputDifference, Target
     from mlbench.contracts.scenario import Scenario
@@ -33,6 +35,19 @@ class SpotCheck:
     """What was done to these samples: ``under other indices``."""
     first_token_steps: float | None = None
     """Time to the first token of a single query, in decode steps; the maximum of all rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedAnswers:
+    """Answers to new content that was timed, beside the fp32 model's."""
+
+    checked: int = 0
+    """Those whose right answer differs from that of the known sample which the content was made of."""
+    right: int = 0
+    known_right: int = 0
+    """How many answers to these known samples are as near to the model's."""
+    reason: str = ""
+    """Why none were checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +101,10 @@ class RunFacts:
     """How the engine handled unseen content; None: it was not asked."""
     unspotted_reason: str = ""
     """Why it was not asked."""
+    timed_answers: TimedAnswers | None = None
+    """Answers to new content that was timed; None: there were none to score."""
+    log_faults: Sequence[str] | None = None
+    """Where LoadGen's logs contradict themselves or what was seen of the test; None: nobody looked."""
     token_answers: TokenAnswers | None = None
     """Findings about logged answers; None: they are not tokens."""
     scores: Mapping[str, float] | None = None
@@ -104,6 +123,8 @@ class RunFacts:
     """Where the files of the full profile are not the official ones: ``planes 8, not 64``."""
     output_difference: OutputDifference | None = None
     """Difference of the accuracy run's outputs from the fp32 model's; None: there are no reference outputs."""
+    differences_measured: tuple[OutputDifference, OutputDifference] | None = None
+    """The same of replies kept while measuring, and of the accuracy run's to the same samples; None: likewise."""
 
 
 class RuleKind(StrEnum):
@@ -165,8 +186,10 @@ class Verdict:
 
     @property
     def is_conformant(self) -> bool:
-        """Whether the run follows the official rules, as far as one run can: nothing relaxed, all rules pass."""
-        return self.is_official_setup and self.is_valid and bool(self._of_accuracy) and self.is_accurate is not False
+        """Whether the run follows the official rules, as far as one run can: nothing relaxed or unchecked, all pass."""
+        is_checked = self.not_applied.keys().isdisjoint(CHECKED)
+        is_accurate = bool(self._of_accuracy) and self.is_accurate is not False
+        return self.is_official_setup and self.is_valid and is_checked and is_accurate
 
     @property
     def _of_accuracy(self) -> list[RuleResult]:

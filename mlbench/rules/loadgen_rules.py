@@ -25,6 +25,22 @@ def loadgen_result(facts: RunFacts) -> RuleResult:
     )
 
 
+def logs_agree(facts: RunFacts) -> RuleResult | None:
+    """LoadGen's logs agree with themselves and with what was seen of the test from outside."""
+    if facts.log_faults is None:
+        return None
+    count, first = len(facts.log_faults), next(iter(facts.log_faults), "")
+    return RuleResult(
+        rule="logs_agree",
+        measured=count,
+        limit=0,
+        unit="contradictions",
+        passed=count == 0,
+        fix=f"Leave LoadGen's logs as they are. First of {count}: {first}.",
+        source="mlbench: a log is the measurement, and nobody's to write",
+    )
+
+
 def loadgen_errors(facts: RunFacts) -> RuleResult:
     """LoadGen logged no error; one invalidates a submission, even where LoadGen says VALID."""
     count = max(len(facts.loadgen_errors), facts.detail.get("num_errors", 0))

@@ -96,6 +96,32 @@ def reply_difference(facts: RunFacts) -> RuleResult | None:
     )
 
 
+MOST_FARTHER = 2.0
+"""How many times as far from the fp32 model replies may be as the accuracy run's to the same samples. A backend whose
+results do not depend on the batch has 1; bf16 instead of fp32 has hundreds."""
+
+
+def output_difference_measured(facts: RunFacts) -> RuleResult | None:
+    """Replies kept while measuring are as close to the fp32 model's as the precision explains, or the accuracy run's.
+
+    Where the accuracy run's own are too far, that is what the run is judged by.
+    """
+    if facts.differences_measured is None:
+        return None
+    measured, scored = facts.differences_measured
+    if measured.bound is None or not scored.is_met:
+        return None
+    return RuleResult(
+        rule="output_difference_measured",
+        measured=measured.value if math.isfinite(measured.value) else None,
+        limit=measured.bound,
+        unit=measured.unit,
+        passed=measured.is_met or measured.value <= MOST_FARTHER * scored.value,
+        fix=f"Compute the same in both runs: the accuracy run's are {scored.value:.3g} away. {_nearer(measured)}",
+        source="MLPerf Inference v4.1 rules: the accuracy and the performance run use the same code",
+    )
+
+
 def accuracy(facts: RunFacts) -> list[RuleResult]:
     """Every target, one result each; a score that is missing or not a number meets none."""
     if facts.scores is None:

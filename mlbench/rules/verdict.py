@@ -16,16 +16,19 @@ from mlbench.rules.answers import (
     answers_follow_content,
     answers_whole,
     first_token_computed,
+    is_scored,
     no_caching,
     prompts_whole,
     speed_holds,
+    timed_answers,
     token_compliance,
 )
-from mlbench.rules.facts import RuleKind, RuleResult, RunFacts, Verdict
+from mlbench.rules.facts import RuleKind, RuleResult, RunFacts, TimedAnswers, Verdict
 from mlbench.rules.loadgen_rules import (
     equal_issue,
     loadgen_errors,
     loadgen_result,
+    logs_agree,
     pass_order,
     performance_sample_count,
     samples_per_query,
@@ -36,6 +39,7 @@ from mlbench.rules.quality import (
     accuracy,
     official_files,
     output_difference,
+    output_difference_measured,
     replies_agree,
     replies_sound,
     reply_difference,
@@ -45,6 +49,7 @@ from mlbench.rules.timing import early_stopping, latency_limit, min_duration, mi
 
 RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     loadgen_result,
+    logs_agree,
     loadgen_errors,
     min_duration,
     min_queries,
@@ -63,11 +68,13 @@ RULES: tuple[Callable[[RunFacts], RuleResult | None], ...] = (
     replies_sound,
     replies_agree,
     reply_difference,
+    output_difference_measured,
     prompts_whole,
     token_compliance,
     answers_whole,
     answers_as_long,
     answers_follow_content,
+    timed_answers,
     first_token_computed,
     no_caching,
     speed_holds,
@@ -104,10 +111,11 @@ def judge(facts: RunFacts) -> Verdict:
 def _not_checked(facts: RunFacts) -> dict[str, str]:
     """Return which tests with unseen content were not made, and why."""
     found = facts.spot_check
+    unscored = {} if facts.timed_answers is None else _unscored(facts.timed_answers)
     if found is None:
         rules = ("answers_follow_content", "no_caching", "speed_holds")
         return dict.fromkeys(rules, facts.unspotted_reason) if facts.unspotted_reason else {}
-    missing = {}
+    missing = unscored
     if not found.asked:
         missing["answers_follow_content"] = "the right answers to changed samples are unknown"
     if found.repeated is None:
@@ -115,6 +123,13 @@ def _not_checked(facts: RunFacts) -> dict[str, str]:
     if found.claimed is None:
         missing["speed_holds"] = found.untimed_reason or "a long enough burst would have taken too much time"
     return missing
+
+
+def _unscored(found: TimedAnswers) -> dict[str, str]:
+    if is_scored(found):
+        return {}
+    few = f"{found.known_right} of {found.checked} known samples have the fp32 model's answer"
+    return {"timed_answers": found.reason or few}
 
 
 def _is_official_setup(facts: RunFacts) -> bool:

@@ -118,9 +118,10 @@ def found(clock, tmp_path):
         job = SimpleNamespace(folder=tmp_path, scenario=scenario, load=LoadSettings(stall_timeout_s=5))
         model = Model(name="m", graphs={}, program=Doubled(), weights_fingerprint="w")
         load = LoadSettings(min_duration_ms=min_duration_ms)
-        outcome = spot_check(ready, job, model, dataset, load, SimpleNamespace(faults=list(faults)))
+        channel = SimpleNamespace(progress=lambda stage, **facts: None)
+        *outcome, _ = spot_check(ready, job, model, dataset, load, SimpleNamespace(faults=list(faults)), channel)
         assert dataset.loaded == 0, "what is loaded is unloaded"
-        return outcome
+        return tuple(outcome)
 
     return found
 

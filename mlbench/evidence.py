@@ -1,0 +1,96 @@
+"""What a run's process hands to the process that judges it: whatever LoadGen's logs do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mlbench.records.job_spec import JobSpec
+from mlbench.records.run_outcome import Observed
+from mlbench.records.stored import Stored
+from mlbench.rules.facts import SpotCheck, TimedAnswers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedAnswer:
+    """An answer to new content that was timed."""
+
+    base: int
+    """Dataset index of the sample that the content was made of."""
+    change: str
+    seed: int
+    continuation: Sequence[int]
+    data: str
+    """The bytes of the answer, in hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was seen of a run's tests, and after them."""
+
+    faults: Mapping[str, Sequence[str]]
+    """Invalid replies, by the mode of the test."""
+    issued: int
+    """Samples that the performance test sent, by the SUT's count."""
+    spots: SpotCheck | None
+    unspotted_reason: str
+    timed: Sequence[TimedAnswer] = ()
+    """Some answers to new content that was timed."""
+    units_per_sample: float = 1.0
+    """Tokens of an answer on average, where tokens are what is timed."""
+    length_across_passes: float | None = None
+    makes_accuracy_test: bool = True
+    """Whether the accuracy test is the run's own; False: an earlier run's was taken over."""
+
+
+class Measured(Stored):
+    """The result of a run's process."""
+
+    observed: Observed
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Samples sent to an engine after the test, and how long they took by the parent's clock."""
+
+    kind: str
+    """``new``: content that it never saw; ``again``: what it was asked before."""
+    units: int
+    """Samples, or tokens."""
+    fills: bool
+    """Whether the engine can be as fast on so many as on very many."""
+    lasted_ns: int
+
+    @property
+    def unit_ns(self) -> float:
+        """Return the time of a sample or token."""
+        return self.lasted_ns / self.units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overseen:
+    """What the parent of a run's process saw of it, by a clock of its own."""
+
+    stages_ns: Mapping[str, int] = field(default_factory=dict)
+    """How long each stage took."""
+    bursts: Sequence[Burst] = ()
+    """Bursts that were timed after the test, in their order."""
+
+    @property
+    def performance_ns(self) -> int | None:
+        """How long the performance test and what belongs to it took."""
+        return self.stages_ns.get("performance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeRequest:
+    """What a run is judged by, besides its logs."""
+
+    spec: JobSpec
+    measured: Measured
+    overseen: Overseen
+    scored: TimedAnswers | None = None
+    """How many timed answers are right; None: none were to be scored."""
+    without: str = ""
+    """The plugin that is not loaded: the backend's."""

@@ -1,0 +1,40 @@
+"""What the parent of a run's process sees of it, by its own clock: the time of stages, and of bursts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlbench.evidence import Burst, Overseen
+from mlbench.execution.stage_times import StageTimes
+
+_BEGINS, _ENDS = "burst_begins", "burst_ends"
+
+
+class Overseer:
+    """Notes a run's progress as it arrives."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.stages = StageTimes()
+        self._clock_ns = clock_ns
+        self._bursts: list[Burst] = []
+        self._began_ns: int | None = None
+
+    def note(self, progress: Mapping[str, Any]) -> None:
+        """Take a message; what is odd about it is left out."""
+        now_ns = self._clock_ns()
+        self.stages.enter(progress["stage"])
+        if _BEGINS in progress:
+            self._began_ns = now_ns
+        elif _ENDS in progress and self._began_ns is not None:
+            kind, units, fills = progress[_ENDS], progress.get("units"), progress.get("fills")
+            if isinstance(kind, str) and type(units) is int:
+                lasted_ns = now_ns - self._began_ns
+                self._bursts.append(Burst(kind=kind, units=units, fills=fills is True, lasted_ns=lasted_ns))
+            self._began_ns = None
+
+    @property
+    def seen(self) -> Overseen:
+        """Return what was noted so far."""
+        return Overseen(stages_ns=self.stages.end(), bursts=tuple(self._bursts))

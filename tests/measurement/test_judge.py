@@ -1,0 +1,170 @@
+"""The judge of a run: what the parent saw against what the process says, and answers against the model's."""
+
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mlbench.conformance.known_answers import TokenLists, reference_scores, scoring_model, token_graph
+from mlbench.contracts.metric import LoggedReply
+from mlbench.evidence import Burst, Evidence, Overseen, TimedAnswer
+from mlbench.execution.variations import Change, Variation, vary_sample
+from mlbench.loadgen.logs import read_detail
+from mlbench.loadgen.scenarios import OFFLINE
+from mlbench.measurement.judge import log_faults, timed_from_outside
+from mlbench.measurement.timed_answers import compare_timed
+from mlbench.overseeing import Overseer
+from mlbench.rules.facts import SpotCheck
+
+LOGS = Path(__file__).parents[1] / "data" / "loadgen"
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+MS = 1_000_000
+
+
+def burst(kind, lasted_ms, units=100):
+    return Burst(kind=kind, units=units, fills=True, lasted_ns=int(lasted_ms * MS))
+
+
+def evidence(**spots):
+    """What a process says whose clock stands still."""
+    said = {"repeated": None, "claimed": None, "untimed_reason": "answers come too fast to be timed", "asked": 8}
+    return Evidence(faults={}, issued=32, spots=SpotCheck(**said | spots), unspotted_reason="")
+
+
+@pytest.fixture
+def found():
+    """Return what the parent's times make of what a process says, in a run of 1000 samples a second."""
+
+    def found(*bursts, said=None):
+        detail = SimpleNamespace(values={"result_samples_per_second": 1000.0})
+        job = SimpleNamespace(scenario=OFFLINE)
+        return timed_from_outside(said or evidence(), Overseen(bursts=bursts), job, detail)
+
+    return found
+
+
+def test_a_clock_that_stands_still_in_the_runs_process_hides_no_memory(found):
+    seen = found(burst("new", 500), burst("again", 5), burst("new", 400), burst("again", 5))
+    assert (seen.repeated, seen.untimed_reason) == (80, "")
+    assert seen.claimed == pytest.approx(4)
+
+
+def test_a_clock_that_says_equal_times_hides_none_either(found):
+    said = evidence(repeated=1.0, claimed=1.0, untimed_reason="")
+    assert found(burst("new", 500), burst("again", 5), said=said).repeated == 100
+
+
+def test_an_honest_engine_is_as_fast_by_both_clocks(found):
+    assert found(burst("new", 110), burst("again", 100)).repeated == pytest.approx(1.1)
+
+
+def test_bursts_that_grew_until_they_could_be_timed_are_paired_by_their_last(found):
+    assert found(burst("new", 1), burst("new", 60, 300), burst("again", 50, 300)).repeated == pytest.approx(1.2)
+
+
+def test_bursts_that_cannot_be_timed_are_not_taken_for_checked(found):
+    seen = found(burst("new", 4), burst("again", 3), said=evidence(repeated=1.0, untimed_reason=""))
+    assert (seen.repeated, seen.untimed_reason) == (None, "answers come too fast to be timed")
+
+
+def test_the_parent_times_a_burst_between_its_messages():
+    now = iter([0, 10 * MS, 30 * MS, 40 * MS])
+    overseer = Overseer(lambda: next(now))
+    for facts in (
+        {"burst_begins": "new"},
+        {"burst_ends": "new", "units": 7, "fills": False},
+        {},
+        {"burst_ends": "new"},
+    ):
+        overseer.note({"stage": "spot check", **facts})
+    assert overseer.seen.bursts == (Burst(kind="new", units=7, fills=False, lasted_ns=10 * MS),)
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """Return what is wrong with real logs of Offline, the detail log changed; LoadGen sent 110 samples."""
+
+    def logged(change=lambda text: text, *, issued=110, seen_ms=60_000):
+        place = tmp_path / "performance"
+        place.mkdir()
+        (place / DETAIL).write_text(change((LOGS / "offline.detail.txt").read_text()))
+        shutil.copy(LOGS / "offline.summary.txt", place / SUMMARY)
+        detail, seen = read_detail(place / DETAIL), Overseen(stages_ns={"performance": seen_ms * MS})
+        said = Evidence(faults={}, issued=issued, spots=None, unspotted_reason="")
+        return list(log_faults(tmp_path, detail, said, seen))
+
+    return logged
+
+
+def test_a_log_as_loadgen_wrote_it_agrees_with_what_was_seen(logged):
+    assert logged() == []
+
+
+def test_a_log_of_more_samples_than_were_sent_is_no_measurement(logged):
+    assert "and the SUT was sent 16" in logged(issued=16)[-1]
+
+
+def test_a_log_of_more_time_than_passed_for_the_parent_is_no_measurement(logged):
+    def began_earlier(text):
+        return re.sub(r'("power_begin", "value": "\d\d-\d\d-)\d{4}', r"\g<1>2020", text)
+
+    assert "by the parent's clock" in logged(began_earlier)[-1]
+
+
+def test_a_log_that_was_rewritten_to_twice_the_speed_contradicts_itself(logged):
+    def doubled(text):
+        return re.sub(r'("result_samples_per_second", "value": )([\d.]+)', lambda m: f"{m[1]}{2 * float(m[2]):g}", text)
+
+    assert len(logged(doubled)) >= 2
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """Return how many answers to changed samples are right, of how many, by what an engine answers."""
+    dataset = TokenLists()
+    dataset.load(range(dataset.count))
+    scores = reference_scores()
+
+    def compute(sample):
+        return token_graph().compute_outputs({"ids": sample[None], "mask": np.ones_like(sample[None])})["scores"][0]
+
+    def compared(answer, known=lambda row: row):
+        timed = []
+        for base in range(dataset.count):
+            variation = Variation(base=base, change=Change.STRONG, seed=base)
+            data = np.asarray(answer(compute, vary_sample(dataset.sample(base), variation), base), "float32")
+            timed.append(TimedAnswer(base=base, change="strong", seed=base, continuation=(), data=data.tobytes().hex()))
+        kept = {index: LoggedReply(index=index, data=known(row).tobytes()) for index, row in enumerate(scores)}
+        found = list(compare_timed(timed, kept, scoring_model(), dataset, lambda: None))
+        return len(found), sum(each.is_right for each in found), sum(each.is_known_right for each in found)
+
+    return compared
+
+
+def test_computed_answers_to_timed_content_are_the_models(compared):
+    told, right, known = compared(lambda compute, sample, base: compute(sample))
+    assert told == right == known >= 6
+
+
+@pytest.mark.parametrize("digits", [7, 2], ids=["bf16", "int8"])
+def test_coarse_answers_are_as_right_as_they_are_on_known_content(compared, digits):
+    def coarse(row):
+        step = np.abs(row).max() * 2.0**-digits / 4
+        return (np.round(row / step) * step).astype("float32")
+
+    told, right, known = compared(lambda compute, sample, base: coarse(compute(sample)), coarse)
+    assert right >= known / 2
+    assert told >= 6
+
+
+def test_the_answer_of_the_nearest_known_sample_is_wrong_on_timed_content(compared):
+    told, right, known = compared(lambda compute, sample, base: reference_scores()[base])
+    assert (right, known) == (0, told)
+
+
+def test_an_answer_that_was_made_up_is_wrong_on_timed_content(compared):
+    told, right, known = compared(lambda compute, sample, base: np.zeros(10))
+    assert (right, known) == (0, told)
