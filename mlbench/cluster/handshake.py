@@ -19,7 +19,7 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Self, TypeVar
 
@@ -28,7 +28,7 @@ from mlbench.version import __version__
 
 PROTOCOL = 1
 HANDSHAKE_S = 30.0
-"""How long a handshake may take: a node's process may be starting."""
+"""How long a client waits for one: a node's process may be starting."""
 
 _MARK = b"mlbench\x02"
 _PREFIX = struct.Struct(f"<{len(_MARK)}sH")
@@ -124,16 +124,25 @@ def greet_node(line: socket.socket, token: bytes) -> None:
         raise RefusedError("it does not have this token")
 
 
-def greet_client(line: socket.socket, token: bytes) -> None:
+def greet_client(
+    line: socket.socket, token: bytes, within_s: float = HANDSHAKE_S, on_greeting: Callable[[], None] = lambda: None
+) -> None:
     """Do the node's part.
+
+    Args:
+        line: to the other side.
+        token: that it must have.
+        within_s: how long all of it may take.
+        on_greeting: called when the other side has said its first words.
 
     Raises:
         NotOurProtocolError: the other side is no client.
         RefusedError: it does not have the token, or is of another version.
         OSError: the connection failed, or the other side is silent.
     """
-    over_s = time.monotonic() + HANDSHAKE_S
+    over_s = time.monotonic() + within_s
     theirs, ours = _receive(line, Greeting, over_s), Greeting.new()
+    on_greeting()
     _send(line, asdict(ours))
     if (theirs.protocol, theirs.mlbench) != (ours.protocol, ours.mlbench):
         raise RefusedError(f"a client with mlbench {one_line(theirs.mlbench)}")

@@ -25,7 +25,7 @@ from mlbench import (
     RuntimeFacts,
     Samples,
 )
-from mlbench.cluster.acceptor import Acceptor
+from mlbench.cluster.acceptor import Acceptor, StrangerLimits
 from mlbench.cluster.network_engine import NetworkEngine
 from mlbench.cluster.session import NodeConfig, Session
 from mlbench.execution.instances.serving import Part
@@ -184,12 +184,12 @@ def facts(environment, name="node-1", **changes):
 class ThreadedNode:
     """A node whose process is the test's."""
 
-    def __init__(self, config, tls=None):
+    def __init__(self, config, tls=None, **limits):
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.left = threading.Event()
         self.session = Session(config, self.left.set)
-        self._acceptor = Acceptor(self._listener, TOKEN, tls, self.session)
+        self._acceptor = Acceptor(self._listener, TOKEN, tls, self.session, StrangerLimits(**limits))
         self._acceptor.start()
         self._thread = threading.Thread(target=self.session.run, daemon=True)
         self._thread.start()
@@ -202,8 +202,8 @@ class ThreadedNode:
 
 
 @contextmanager
-def nodes(*configs, tls=None):
-    started = [ThreadedNode(config, tls) for config in configs]
+def nodes(*configs, tls=None, **limits):
+    started = [ThreadedNode(config, tls, **limits) for config in configs]
     try:
         yield [node.address for node in started]
     finally:
