@@ -1,8 +1,8 @@
 """Accepts connections of clients, one thread each until it is known who they are.
 
-Whoever reaches the port may connect, and say nothing. So a connection has a short time to prove that it has the token,
-an address has few places for those that have not, and where places are short the newest get them: those that are silent
-lose theirs first, then the oldest.
+Anybody who reaches the port may connect, and say nothing. So a connection has a short time to prove that it has the
+token, an address has few places for those that have not, and where places are short the newest get them: those that are
+silent lose theirs first, then the oldest.
 """
 
 from __future__ import annotations

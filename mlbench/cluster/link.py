@@ -28,6 +28,10 @@ logger = logging.getLogger(__name__)
 OnMessage = Callable[["Link", Message], None]
 OnEnd = Callable[["Link", str], None]
 
+LOST_AFTER_S = 30.0
+"""How long the other side's machine may acknowledge nothing, also where nothing is said; the kernel's own limit is two
+hours. A process that is only busy is not lost: its kernel answers."""
+
 _LAST_WORDS_S = 5.0
 _PULSE_MS = 100
 
@@ -46,7 +50,7 @@ class Link:
         """
         line.setblocking(False)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        _give_clock(line, LOST_AFTER_S)
         self._line = line
         self._is_tls = isinstance(line, ssl.SSLSocket)
         self._on_message = on_message
@@ -170,3 +174,16 @@ class Link:
             os.close(descriptor)
         if not self._closing_s:
             self._on_end(self, reason)
+
+
+def _give_clock(line: socket.socket, lost_after_s: float) -> None:
+    """Have the kernel end a connection whose other side acknowledges neither what was sent nor a probe, for so long."""
+    between_s = max(1, round(lost_after_s / 6))
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        (socket.TCP_KEEPIDLE, 2 * between_s),
+        (socket.TCP_KEEPINTVL, between_s),
+        (socket.TCP_KEEPCNT, 4),
+        (socket.TCP_USER_TIMEOUT, round(lost_after_s * 1000)),
+    ):
+        line.setsockopt(socket.IPPROTO_TCP, name, value)

@@ -3,6 +3,9 @@
 import queue
 import socket
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,3 +107,55 @@ def test_a_handler_that_raises_ends_the_link_with_a_reason(sockets, caplog):
     end.take = lambda message: message.facts["missing"]
     ours.sendall(encode_message("samples", [], {}))
     assert end.ends.get(timeout=30) == "sent a message that could not be handled (KeyError: 'missing')"
+
+
+VANISHED = """
+import fcntl, socket, struct, sys, time
+sys.path.insert(0, {tests!r})
+from mlbench.cluster import link
+link.LOST_AFTER_S = 1
+from test_link import End
+
+IFF_UP, SIOCSIFFLAGS = 1, 0x8914
+
+def set_loopback(flags):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags))
+
+set_loopback(IFF_UP)
+listener = socket.create_server(("127.0.0.1", 0))
+ours = End(socket.create_connection(listener.getsockname()))
+theirs = End(listener.accept()[0])
+ours.link.send("ping")
+assert theirs.receive().kind == "ping"
+set_loopback(0)  # the cable is cut: nothing arrives, and nobody says so
+if {speaks}:
+    ours.link.send("ping")
+for end in (ours, theirs):
+    print(end.ends.get(timeout=30))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("speaks", [False, True], ids=["both are silent", "one speaks"])
+def test_both_sides_notice_that_the_others_machine_is_gone(speaks):
+    program = VANISHED.format(tests=str(Path(__file__).parent), speaks=speaks)
+    own_network = ["unshare", "--net", "--map-root-user", sys.executable, "-c"]
+    if subprocess.run([*own_network, "pass"], capture_output=True, check=False).returncode:
+        pytest.skip("no network namespace can be made here")
+    done = subprocess.run([*own_network, program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["is not reached any more: Connection timed out"] * 2
+
+
+def test_a_connection_that_is_acknowledged_by_nobody_ends_within_half_a_minute(ends):
+    """Where nothing is said, and where something is on the way; the kernel's own limits are 2 h and 15 min."""
+    for end in ends:
+        line = end.link._line
+        idle, between, count, unacknowledged_ms = (
+            line.getsockopt(socket.IPPROTO_TCP, name)
+            for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+        )
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert idle + between * count <= 30
+        assert unacknowledged_ms <= 30_000
