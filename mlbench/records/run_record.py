@@ -21,7 +21,7 @@ from mlbench.records.other_work import OtherWorkRecord
 from mlbench.records.run_names import RECORD_FILE
 from mlbench.records.scenario_record import ScenarioRecord, facts_of_older
 from mlbench.records.score_names import rename_scores
-from mlbench.records.stored import Count, Runtime, Score, Statistics, Stored
+from mlbench.records.stored import Count, FolderName, Runtime, Score, Statistics, Stored
 from mlbench.records.work_record import EnergyRecord, RooflineRecord, WorkRecord
 
 _MOST_BYTES = 64 << 20
@@ -269,7 +269,7 @@ class RunRecord(Stored):
     """
 
     format: Literal[1, 2, 3, 4] = 4
-    run_id: str
+    run_id: FolderName
     created: Annotated[AwareDatetime, AfterValidator(_utc)]
     """When the run began, in UTC."""
     duration_ns: Count | None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, JsonValue
 from pydantic_core import CoreSchema, core_schema
 
 from mlbench.contracts.runtime_facts import RuntimeFacts
@@ -24,6 +24,16 @@ class Stored(BaseModel):
 
 def _null_for_no_number(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _check_folder_name(text: str) -> str:
+    if text in ("", ".", "..") or "/" in text:
+        raise ValueError(f"{text[:80]!r} is no name of a folder")
+    return text
+
+
+FolderName = Annotated[str, AfterValidator(_check_folder_name)]
+"""Names a folder beside others, and leads nowhere else."""
 
 
 Score = Annotated[float | None, BeforeValidator(_null_for_no_number)]
