@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlbench.toolkit.cores import cores_each
     from mlbench.toolkit.difference_limits import limits_by_precision
     from mlbench.toolkit.distributions import find_versions
-    from mlbench.toolkit.files import file_sha256, load_weights, unpack, verify_file
+    from mlbench.toolkit.files import file_sha256, fit_state, load_strictly, load_weights, unpack, verify_file
     from mlbench.toolkit.images import decode_image, read_image
     from mlbench.toolkit.mini_folder import MiniFolder, read_mini, write_mini
     from mlbench.toolkit.module_graph import ModuleGraph
@@ -82,6 +82,7 @@ __all__ = [
     "file_sha256",
     "find_versions",
     "first_line",
+    "fit_state",
     "flags_of",
     "foreign",
     "graph_engine",
@@ -90,6 +91,7 @@ __all__ = [
     "in_pieces",
     "limits_by_precision",
     "list_deviations",
+    "load_strictly",
     "load_weights",
     "machine_flags",
     "onnx_identity",
@@ -138,7 +140,7 @@ _IMPORTED_WHEN_USED = {
     "mlbench.toolkit.cores": ("cores_each",),
     "mlbench.toolkit.difference_limits": ("limits_by_precision",),
     "mlbench.toolkit.distributions": ("find_versions",),
-    "mlbench.toolkit.files": ("file_sha256", "load_weights", "unpack", "verify_file"),
+    "mlbench.toolkit.files": ("file_sha256", "fit_state", "load_strictly", "load_weights", "unpack", "verify_file"),
     "mlbench.toolkit.images": ("decode_image", "read_image"),
     "mlbench.toolkit.mini_folder": ("MiniFolder", "read_mini", "write_mini"),
     "mlbench.toolkit.module_graph": ("ModuleGraph",),

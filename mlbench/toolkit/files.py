@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.errors import DataError, first_line
+from mlbench.documents import foreign
+from mlbench.errors import DataError
 from mlbench.execution.compile_cache import build_once
 
 if TYPE_CHECKING:
     import torch
+
+
+UNREAD_HINT = "It may be quantised: give the model as it was before, or measure it on a backend that reads its form, as vllm does."
 
 
 def file_sha256(path: Path) -> str:
@@ -71,15 +76,57 @@ def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "")
     import torch
 
     verify_file(path, sha256=sha256, md5=md5, what="weights file", hint=hint)
-    try:
+    with foreign(f"weights file cannot be read: {path}:", "its reader gave up", hint=hint, path=path):
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             state = load_file(path)
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # the readers raise anything for a damaged file
-        raise DataError(f"weights file cannot be read: {path}: {first_line(error)}.", hint=hint) from None
     if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise DataError(f"weights file holds no state dict: {path}.", hint=hint)
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+
+
+def fit_state(
+    state: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor], *, origin: Path, extras: str = ""
+) -> dict[str, torch.Tensor]:
+    """Return the tensors of a state dict that a network has.
+
+    Args:
+        state: as it was read.
+        wanted: the network's own.
+        origin: of the weights, for messages.
+        extras: a pattern of names that official checkpoints have beyond it, and that change nothing.
+
+    Raises:
+        DataError: a tensor is missing, of another shape, or there and read by nothing: the scales of quantised weights
+            are such, and without them all numbers are wrong.
+    """
+    for name, tensor in wanted.items():
+        if name not in state:
+            raise DataError(f"weights file lacks {name}: {origin}.")
+        if state[name].shape != tensor.shape:
+            raise DataError(f"{name} is {tuple(state[name].shape)}, not {tuple(tensor.shape)}: {origin}.")
+    refuse_unread([name for name in state if name not in wanted], origin, extras)
+    return {name: state[name] for name in wanted}
+
+
+def refuse_unread(names: Sequence[str], origin: Path, extras: str) -> None:
+    """Raise `DataError` for tensors of a checkpoint that nothing reads, but those whose names match a pattern."""
+    if unread := sorted(name for name in names if not re.fullmatch(extras, name)):
+        shown = ", ".join(unread[:3])
+        raise DataError(f"{origin} has tensors that nothing reads: {shown} ({len(unread)} in all).", hint=UNREAD_HINT)
+
+
+def load_strictly(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Load a state dict as torch does, which also renames what older versions wrote.
+
+    Raises:
+        DataError: a tensor is missing, unknown or of another shape.
+    """
+    try:
+        network.load_state_dict(dict(state))
+    except RuntimeError as error:
+        reason = " ".join(line.strip() for line in str(error).splitlines()[1:3]).rstrip(". ")
+        raise DataError(f"weights file is of another network: {reason[:300]}.", hint=UNREAD_HINT) from None

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench import DataError, Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_weights
+from mlbench import Dim, Graph, TensorSpec
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, fit_state, load_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Calibrate = Callable[[], Iterator[Mapping[str, "np.ndarray"]]]
 
 RANDOM_SEED = 0
+EXTRAS = r"bert\.pooler\..*|bert\.embeddings\.(position|token_type)_ids"
+"""What the official state dict has and answers do not depend on: its pooler, and numbered positions."""
+
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 OUTPUTS = ("start_logits", "end_logits")
 OFFICIAL_ONNX_OUTPUTS = ("output_start_logits", "output_end_logits")
@@ -58,19 +61,15 @@ def load_network(architecture: Architecture, weights: Path, *, sha256: str = "",
     """Return the network with the weights of a Hugging Face state dict, which may hold more than it needs (a pooler).
 
     Raises:
-        DataError: the file is missing, has another checksum, or lacks a tensor or has one of another shape.
+        DataError: the file is missing, has another checksum, or lacks a tensor, or has one that is of another shape or
+            that nothing reads.
     """
     import torch
 
     state = load_weights(weights, sha256=sha256, md5=md5)
     with torch.device("meta"):  # drawing 334 million random numbers to overwrite them takes a minute on a small machine
         network = build_network(architecture)
-    for name, tensor in network.state_dict().items():
-        if name not in state:
-            raise DataError(f"weights file lacks {name}: {weights}.")
-        if state[name].shape != tensor.shape:
-            raise DataError(f"{name} is {tuple(state[name].shape)}, not {tuple(tensor.shape)}: {weights}.")
-    network.load_state_dict({name: state[name] for name in network.state_dict()}, assign=True)
+    network.load_state_dict(fit_state(state, network.state_dict(), origin=weights, extras=EXTRAS), assign=True)
     embeddings = network.bert.embeddings  # two buffers that no state dict holds
     embeddings.position_ids = torch.arange(architecture.positions)[None]
     embeddings.token_type_ids = torch.zeros_like(embeddings.position_ids)

@@ -15,6 +15,7 @@ NETWORK = LanguageNetwork(
     heads="n_head",
     cache_heads="n_head",
     width="n_embd",
+    extras=r".*\.attn\.(masked_)?bias",  # the causal mask, which the official shards hold
 )
 
 OFFICIAL_CONFIG: Mapping[str, Any] = MappingProxyType(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import Dim, Graph, Precision, TensorSpec, Tolerance
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_weights
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, load_strictly, load_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def build_classifier(
 
     def build() -> torch.nn.Module:
         network = build_network(architecture)
-        network.load_state_dict(load_weights(weights, sha256=sha256, md5=md5))
+        load_strictly(network, load_weights(weights, sha256=sha256, md5=md5))
         return network
 
     return _classifier(architecture, build, calibrate, weights_fingerprint=sha256 or md5)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mlbench import Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph
+from mlbench.toolkit import ModuleGraph, load_strictly
 from mlbench_retinanet.anchors import PER_PLACE, map_shapes
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def build_detector(
     def build() -> torch.nn.Module:
         state = read_state()  # first: a missing file should not take the time to draw weights
         network = build_network(architecture)
-        network.load_state_dict(dict(state))
+        load_strictly(network, state)
         return network
 
     return _detector(architecture, build, calibrate, weights_fingerprint=fingerprint)

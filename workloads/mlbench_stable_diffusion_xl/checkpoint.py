@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlbench import DataError
-from mlbench.toolkit import file_sha256, first_line, load_weights, read_json_object
+from mlbench.toolkit import file_sha256, first_line, fit_state, load_weights, read_json_object
 from mlbench.toolkit.language import listed_weights
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ MLCOMMONS_FOLDER = "checkpoint_pipe"
 """Where the folder lies in MLCommons' archive."""
 
 _MOST_POSITIONS = 100_000
+EXTRAS = r".*\.embeddings\.position_ids"
+"""What checkpoints of older versions have and nothing reads: numbered positions."""
+
 _FILES = ("model", "diffusion_pytorch_model")
 _ENDINGS = (".safetensors", ".fp16.safetensors")
 
@@ -135,14 +138,8 @@ class Checkpoint:
                 module = build_part(part, self.config(part))
         except Exception as error:  # the libraries raise anything for odd values
             raise DataError(f"{self.path / part} describes no model: {first_line(error)}.") from None
-        wanted = module.state_dict()
-        for name, tensor in wanted.items():
-            if name not in state:
-                raise DataError(f"the weights in {self.path / part} lack {name}.")
-            if state[name].shape != tensor.shape:
-                found, shape = tuple(state[name].shape), tuple(tensor.shape)
-                raise DataError(f"{name} in {self.path / part} is {found}, not {shape}.")
-        module.load_state_dict({name: state[name] for name in wanted}, assign=True)
+        fitting = fit_state(state, module.state_dict(), origin=self.path / part, extras=EXTRAS)
+        module.load_state_dict(fitting, assign=True)
         _restore_positions(module)
         return module
 

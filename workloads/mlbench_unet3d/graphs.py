@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench import DataError, Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, load_weights, verify_file
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, fit_state, load_weights, verify_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,12 +141,8 @@ def _load_network(architecture: Architecture, state: Mapping[str, torch.Tensor],
 
     with torch.device("meta"):
         network = build_network(architecture)
-    for name, tensor in network.state_dict().items():
-        if name not in state:
-            raise DataError(f"weights file lacks {name}: {origin}.")
-        if state[name].shape != tensor.shape:
-            raise DataError(f"{name} is {tuple(state[name].shape)}, not {tuple(tensor.shape)}: {origin}.")
-    network.load_state_dict({name: state[name].float() for name in network.state_dict()}, assign=True)
+    fitting = fit_state(state, network.state_dict(), origin=origin)
+    network.load_state_dict({name: tensor.float() for name, tensor in fitting.items()}, assign=True)
     return network
 
 

@@ -16,7 +16,7 @@ from mlbench.contracts.graph import Graph
 from mlbench.contracts.precision import Precision
 from mlbench.documents import read_json_object
 from mlbench.errors import DataError, first_line
-from mlbench.toolkit.files import verify_file
+from mlbench.toolkit.files import refuse_unread, verify_file
 from mlbench.toolkit.language.graphs import CacheShape, language_graphs
 from mlbench.toolkit.language.hugging_face import check_config, check_memory, stored_weights
 from mlbench.toolkit.module_graph import module_of
@@ -50,6 +50,8 @@ class LanguageNetwork:
     heads: str = "num_attention_heads"
     cache_heads: str = "num_key_value_heads"
     width: str = "hidden_size"
+    extras: str = r".*\.rotary_emb\.inv_freq"
+    """A pattern of what official checkpoints have and nothing reads: here the angles, which ``config.json`` decides."""
     prepared: Callable[[Any], Any] = _identity
     """Converts a network from transformers into the one to run."""
 
@@ -119,6 +121,7 @@ class LanguageNetwork:
                 )
         except Exception as error:  # the readers raise anything for a damaged file
             raise DataError(f"model cannot be read: {folder}: {first_line(error)}.") from None
+        refuse_unread([str(name) for name in found["unexpected_keys"]], folder, self.extras)
         for problem in ("missing_keys", "mismatched_keys"):
             if names := sorted(map(str, found[problem])):
                 raise DataError(f"{folder}: {problem.replace('_', ' ')}: {names[0]} ({len(names)} in all).")

@@ -340,6 +340,30 @@ def test_weights_that_lack_a_tensor_are_refused_by_its_name(workload, copied, ca
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("name", ["weight_scale", "qweight"])
+def test_a_quantised_checkpoint_is_not_read_without_its_scales(workload, copied, name):
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(copied / "model.safetensors")
+    scaled = f"model.layers.0.self_attn.q_proj.{name}"
+    state[scaled] = torch.ones(1)
+    save_file(state, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(
+        DataError, match=rf"has tensors that nothing reads: {scaled} \(1 in all\)\. It may be quantised"
+    ):
+        module_of(workload, copied)
+
+
+def test_constants_that_official_checkpoints_hold_are_passed_over(workload, copied):
+    from safetensors.torch import load_file, save_file
+
+    is_gptj = json.loads((copied / "config.json").read_text())["model_type"] == "gptj"
+    state = load_file(copied / "model.safetensors")
+    state["transformer.h.0.attn.bias" if is_gptj else "model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
+    save_file(state, copied / "model.safetensors", metadata={"format": "pt"})
+    module_of(workload, copied)
+
+
 @pytest.fixture
 def onnxruntime_backend(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")

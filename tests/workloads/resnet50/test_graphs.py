@@ -90,6 +90,20 @@ def test_weights_with_another_checksum_are_refused(tmp_path: Path):
         graph.module()
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"fc.weight_scale": torch.ones(1)}, "Unexpected.*weight_scale"),
+        ({"fc.bias": torch.ones(3)}, "fc.bias"),
+    ],
+)
+def test_weights_of_another_form_are_refused_by_the_names_of_their_tensors(tmp_path: Path, change, said):
+    state = random_classifier(SMALL, no_calibration).module().state_dict()
+    torch.save(dict(state) | change, tmp_path / "weights.pth")
+    with pytest.raises(DataError, match=rf"weights file is of another network: .*{said}.*It may be quantised"):
+        build_classifier(SMALL, tmp_path / "weights.pth", no_calibration).module()
+
+
 def test_the_official_onnx_file_is_handed_out_as_it_is(tmp_path: Path):
     file = tmp_path / "resnet50_v1.onnx"
     file.write_bytes(b"graph")
