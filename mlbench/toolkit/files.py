@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 
-UNREAD_HINT = "It may be quantised: give the model as it was before, or measure it on a backend that reads its form, as vllm does."
+UNREAD_HINT = "It may be quantised: give the unquantised model, or use a backend that reads this one, such as vllm."
 
 
 def file_sha256(path: Path) -> str:
