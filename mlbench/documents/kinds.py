@@ -121,10 +121,11 @@ def refusal(path: Path, message: str, *, hint: str = "") -> DataError:
     Args:
         path: of the file, or of the folder that it should be in.
         message: of the reader, a sentence.
-        hint: what to do where the file is not seen to be something else.
+        hint: what to do where the file is nothing else that is known, or nothing at all.
     """
     if found := kind_of(path):
-        return DataError(f"{message.rstrip('.')}: it is {found.name}.", hint=found.remedy)
+        is_lost = found in (_EMPTY, _ZEROS)
+        return DataError(f"{message.rstrip('.')}: it is {found.name}.", hint=(is_lost and hint) or found.remedy)
     return DataError(message, hint=hint)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         read_json_object,
         read_text,
     )
+    from mlbench.documents.archives import open_zip, read_member
     from mlbench.documents.manifests import parse_manifest
     from mlbench.errors import first_line, printable
     from mlbench.execution.arrays import copy_rows, host_array
@@ -96,6 +97,7 @@ __all__ = [
     "machine_flags",
     "onnx_identity",
     "open_regular",
+    "open_zip",
     "pad_rows",
     "parse_json",
     "parse_manifest",
@@ -104,6 +106,7 @@ __all__ = [
     "read_image",
     "read_json",
     "read_json_object",
+    "read_member",
     "read_mini",
     "read_output_reference",
     "read_text",
@@ -124,6 +127,7 @@ _IMPORTED_WHEN_USED = {
         *("DATA_BYTES", "foreign", "open_regular", "parse_json", "read_bytes", "read_json", "read_json_object"),
         *("read_text",),
     ),
+    "mlbench.documents.archives": ("open_zip", "read_member"),
     "mlbench.documents.manifests": ("parse_manifest",),
     "mlbench.errors": ("first_line", "printable"),
     "mlbench.execution.arrays": ("copy_rows", "host_array"),

@@ -76,7 +76,7 @@ def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "")
     import torch
 
     verify_file(path, sha256=sha256, md5=md5, what="weights file", hint=hint)
-    with foreign(f"weights file cannot be read: {path}:", "its reader gave up", hint=hint, path=path):
+    with foreign("weights file cannot be read:", str(path), hint=hint, path=path):
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from mlbench.errors import DataError, first_line
+from mlbench.documents import foreign, open_regular
+from mlbench.documents.archives import open_zip
 
 
 def read_torchscript(path: Path, *, hint: str = "") -> Mapping[str, torch.Tensor]:
@@ -24,15 +25,13 @@ def read_torchscript(path: Path, *, hint: str = "") -> Mapping[str, torch.Tensor
     Raises:
         DataError: the file is missing, or holds something else.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
+    with foreign("weights file is not a TorchScript archive:", str(path), hint=hint, path=path) as meter:
+        with open_regular(path) as file, open_zip(file, meter) as archive:
             (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
             module = ArchiveReader(archive, name).load()
         if not isinstance(module, ScriptObject):
-            raise pickle.UnpicklingError("it holds no module")
+            raise ValueError("it holds no module")
         return {name.removeprefix("."): tensor for name, tensor in _tensors("", module)}
-    except Exception as error:  # the readers raise anything for a file of another kind
-        raise DataError(f"weights file is not a TorchScript archive: {path}: {first_line(error)}.", hint=hint) from None
 
 
 class ScriptObject:
@@ -53,7 +52,7 @@ class ArchiveReader(pickle.Unpickler):
         if module.startswith("__torch__."):
             return ScriptObject
         if (known := KNOWN.get(f"{module}.{name}")) is None:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise ValueError(f"it asks for {module}.{name}")
         return known
 
     def persistent_load(self, key: Any) -> torch.Tensor:

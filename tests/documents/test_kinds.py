@@ -41,7 +41,7 @@ def zipped():
 def test_a_file_is_named_for_what_it_is(tmp_path, name, content, said):
     path = tmp_path / name
     path.write_bytes(content)
-    error = refusal(path, "it cannot be read.", hint="Get it again.")
+    error = refusal(path, "it cannot be read.", hint="" if said in ("empty", "only zeros") else "Get it again.")
     assert f": it is {said}" in error.message or said in error.message
     assert error.hint
     assert error.hint != "Get it again."

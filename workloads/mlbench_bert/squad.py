@@ -18,7 +18,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mlbench import DataError
-from mlbench.toolkit import DATA_BYTES, first_line, read_json, read_text
+from mlbench.toolkit import DATA_BYTES, foreign, read_json, read_text
 
 # The passage reader splits here and nowhere else: U+202F is a space to it although U+00A0 is not.
 _BETWEEN_WORDS = re.compile("[ \t\r\n\u202f]+")
@@ -69,13 +69,9 @@ def read_questions(path: Path) -> list[Question]:
         DataError: the file is missing, is not JSON, or is not of this format.
     """
     content = read_json(path, what="SQuAD file", limit_bytes=DATA_BYTES)
-    try:
+    hint = "Expected data > paragraphs > context and qas > id, question, answers."
+    with foreign("SQuAD file is not of the v1.1 format:", str(path), hint=hint, path=path):
         questions = [question for article in content["data"] for question in _article_questions(article)]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"SQuAD file is not of the v1.1 format: {path}: {type(error).__name__} {first_line(error)}.",
-            hint="Expected data > paragraphs > context and qas > id, question, answers.",
-        ) from None
     if not questions:
         raise DataError(f"SQuAD file holds no question: {path}.")
     return questions

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
-from mlbench import DataError
-from mlbench.toolkit import first_line, read_torchscript, verify_file
+from mlbench.toolkit import foreign, open_regular, open_zip, read_member, read_torchscript, verify_file
 
 PARTS = ("backbone", "head")
 """Parts of the official model that have weights; its transform and anchor generator have none."""
@@ -40,14 +38,16 @@ def training_state(path: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
         DataError: the file is missing, has another checksum, or holds something else.
     """
     verify_file(path, md5=md5, what="weights file", hint=HINT)
-    try:
-        with zipfile.ZipFile(path) as archive, torch.serialization.safe_globals([argparse.Namespace]):
-            (name,) = archive.namelist()
-            checkpoint = torch.load(io.BytesIO(archive.read(name)), map_location="cpu", weights_only=True)
+    with (
+        foreign("weights file is not a checkpoint of this model:", str(path), hint=HINT, path=path) as meter,
+        open_regular(path) as file,
+        open_zip(file, meter) as archive,
+        torch.serialization.safe_globals([argparse.Namespace]),
+    ):
+        (member,) = archive.infolist()
+        content = io.BytesIO(b"".join(read_member(archive, member, meter)))
+        checkpoint = torch.load(content, map_location="cpu", weights_only=True)
         return {name: _one_axis(tensor) for name, tensor in checkpoint["model"].items()}
-    except Exception as error:  # the readers raise anything for a file of another kind
-        reason = first_line(error)
-        raise DataError(f"weights file is not a checkpoint of this model: {path}: {reason}.", hint=HINT) from None
 
 
 def _one_axis(tensor: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlbench import DataError, Dataset
-from mlbench.toolkit import DATA_BYTES, read_bytes, read_image, read_json, read_text, usable_threads
+from mlbench.toolkit import DATA_BYTES, foreign, read_bytes, read_image, read_json, read_text, usable_threads
 from mlbench_retinanet.preprocessing import prepare
 from mlbench_retinanet.program import PreparedImage
 
@@ -172,7 +172,7 @@ def locate_images(names: Sequence[str], folder: Path, *, split: str) -> list[Pat
 
 def _check_entries(document: Mapping[str, Any], path: Path, classes: int) -> None:
     """Raise `DataError` for an image without name or size, and for a box of an unknown image or class."""
-    try:
+    with foreign("annotation file is malformed:", str(path), path=path):
         for number, image in enumerate(document["images"]):
             has_size = all(_is_number(image[name]) and image[name] > 0 for name in ("height", "width"))
             if not (isinstance(image["file_name"], str) and has_size):
@@ -192,8 +192,6 @@ def _check_entries(document: Mapping[str, Any], path: Path, classes: int) -> Non
             is_known = box["image_id"] in images and box["category_id"] in categories
             if not is_known or not all(map(_is_number, (x, y, width, height, box["area"], box["iscrowd"]))):
                 raise DataError(f"annotation {number} of {path} is of an unknown image or category, or has no box.")
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"annotation file is malformed: {path}: {type(error).__name__} {error}.") from None
 
 
 def _check_listed_once(names: Sequence[object], what: str, path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlbench import DataError
-from mlbench.toolkit import DATA_BYTES, first_line, parse_json, read_text
+from mlbench.toolkit import DATA_BYTES, foreign, parse_json, read_text
 
 HEADER = ("id", "image_id", "caption", "height", "width", "file_name", "coco_url")
 NUMBERS = ("id", "image_id", "height", "width")
@@ -75,7 +75,7 @@ def select_captions(text: str, path: Path, count: int) -> Captions:
     """
     import numpy as np
 
-    try:
+    with foreign(path, "holds no captions of COCO", hint="Expected captions_val2014.json."):
         document: Any = parse_json(text)
         first: dict[int, Any] = {}
         for annotation in document["annotations"]:
@@ -96,11 +96,6 @@ def select_captions(text: str, path: Path, count: int) -> Captions:
             for annotation in chosen
             if annotation["image_id"] in images
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__} {first_line(error)}"
-        raise DataError(
-            f"{path} holds no captions of COCO: {reason}.", hint="Expected captions_val2014.json."
-        ) from None
     return Captions(rows)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench import DataError, Dim, Graph, TensorSpec
-from mlbench.toolkit import ModuleGraph, OnnxFileGraph, first_line, fit_state, load_weights, verify_file
+from mlbench import Dim, Graph, TensorSpec
+from mlbench.toolkit import ModuleGraph, OnnxFileGraph, fit_state, foreign, load_weights, verify_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,11 +124,11 @@ def official_state(file: Path, *, md5: str) -> Mapping[str, torch.Tensor]:
     verify_file(file, md5=md5, what="weights file")
     if file.suffix == ".ptc":
         return read_torchscript(file)
-    try:
-        state = torch.load(file, map_location="cpu", weights_only=True)[CHECKPOINT_KEY]
-    except Exception as error:  # the readers raise anything for a damaged file
-        raise DataError(f"weights file cannot be read: {file}: {first_line(error)}.") from None
-    return dict(state)
+    with foreign("weights file cannot be read:", str(file), path=file):
+        found = torch.load(file, map_location="cpu", weights_only=True)
+        if CHECKPOINT_KEY not in found:
+            raise ValueError(f"{CHECKPOINT_KEY!r} is not in it")
+        return dict(found[CHECKPOINT_KEY])
 
 
 def _load_network(architecture: Architecture, state: Mapping[str, torch.Tensor], origin: Path) -> torch.nn.Module:

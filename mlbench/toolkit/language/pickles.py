@@ -58,10 +58,10 @@ class _TableUnpickler(pickle.Unpickler):
         try:
             return _STAND_INS[f"{module}.{name}"]
         except KeyError:
-            raise pickle.UnpicklingError(f"it wants {module}.{name}") from None
+            raise ValueError(f"it wants {module}.{name}") from None
 
     def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to objects outside the file")
+        raise ValueError("it refers to objects outside the file")
 
 
 class _Element:
@@ -70,11 +70,11 @@ class _Element:
     def __init__(self, code: str, *_: object) -> None:
         self.code = {"O8": "O"}.get(code, code)
         if self.code not in _ELEMENTS:
-            raise pickle.UnpicklingError(f"it holds elements of type {code}")
+            raise ValueError(f"it holds elements of type {code}")
 
     def __setstate__(self, state: Sequence[Any]) -> None:
         if state[1] not in ("<", "|"):
-            raise pickle.UnpicklingError(f"it holds numbers in byte order {state[1]}")
+            raise ValueError(f"it holds numbers in byte order {state[1]}")
 
 
 class _Array:
@@ -130,7 +130,7 @@ class _Texts:
 def _bytes(content: object) -> bytes:
     """Stand for the function that pyarrow names for a piece of memory; a number would be a length."""
     if not isinstance(content, bytes | bytearray):
-        raise pickle.UnpicklingError("a piece of its memory is not bytes")
+        raise ValueError("a piece of its memory is not bytes")
     return bytes(content)
 
 
@@ -140,7 +140,7 @@ def _arrow_texts(parts: Sequence[Any]) -> list[str | None]:
 
     kind, length, _, offset, (valid, places, content), _, _ = parts
     if kind not in _ARROW_PLACES:
-        raise pickle.UnpicklingError(f"it holds elements of Arrow's type {kind}")
+        raise ValueError(f"it holds elements of Arrow's type {kind}")
     ends = np.frombuffer(places, _ARROW_PLACES[kind])[offset : offset + length + 1].tolist()
     bits = None if valid is None else np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[offset:]
     whole = bytes(content or b"")
@@ -172,7 +172,7 @@ class _Block:
 
 def _block(values: Any, places: Any, dimensions: int) -> _Block:
     if not isinstance(values, _Array | _Texts) or dimensions != 2:
-        raise pickle.UnpicklingError("a block of its columns is not an array")
+        raise ValueError("a block of its columns is not an array")
     rows = [values.elements] if isinstance(values, _Texts) else values.elements
     if isinstance(places, slice):
         return _Block(rows, range(places.start, places.stop, places.step or 1))

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlbench.documents import foreign
 from mlbench.errors import DataError, first_line
 
 if TYPE_CHECKING:
@@ -35,10 +36,8 @@ def read_tokenizer(folder: Path, *, sizes: Collection[int], end: str, end_id: in
     path = folder / TOKENIZER_FILE
     if not os.path.isfile(path):
         raise DataError(f"tokenizer not found: {path}.", hint="Name a Hugging Face folder with that file.")
-    try:
+    with foreign("tokenizer cannot be read:", str(path), path=path):
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exceptions
-        raise DataError(f"tokenizer cannot be read: {path}: {first_line(error)}.") from None
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if size not in sizes:
         wanted = " or ".join(map(str, sorted(sizes)))

@@ -84,7 +84,7 @@ class TestBadFiles:
         ("content", "complaint"),
         [
             ('{"data": [', "is not JSON"),
-            ("{}", "not of the v1.1 format: .* KeyError 'data'"),
+            ("{}", "not of the v1.1 format: .*KeyError: 'data'"),
             ("[]", "not of the v1.1 format"),
             ('{"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}', "not of the v1.1 format"),
             ('{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "1", "question": "b"}]}]}]}', "'answers'"),
