@@ -43,7 +43,7 @@ class Evidence:
     """Whether the accuracy test is the run's own; False: an earlier run's was taken over."""
 
 
-class Measured(Stored):
+class MeasuredRun(Stored):
     """The result of a run's process."""
 
     observed: Observed
@@ -77,6 +77,10 @@ class Overseen:
     bursts: Sequence[Burst] = ()
     """Bursts that were timed after the test, in their order."""
 
+    answering_ns: int = 0
+    """How long at least samples were answered in the performance test: from its first message that more were to the
+    last."""
+
     @property
     def performance_ns(self) -> int | None:
         """How long the performance test and what belongs to it took."""
@@ -88,7 +92,7 @@ class JudgeRequest:
     """What a run is judged by, besides its logs."""
 
     spec: JobSpec
-    measured: Measured
+    measured: MeasuredRun
     overseen: Overseen
     scored: TimedAnswers | None = None
     """How many timed answers are right; None: none were to be scored."""

@@ -15,14 +15,14 @@ from typing import Any
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.discovery import Plugins
 from mlbench.errors import MlbenchError, StorageError, UsageError, describe_error
-from mlbench.evidence import JudgeRequest, Measured
+from mlbench.evidence import JudgeRequest, MeasuredRun
 from mlbench.execution.failures import Failure, FailureKind
 from mlbench.execution.isolation import ANYWHERE, ChildFunction, ProcessLimits, call_isolated, tail_of
 from mlbench.execution.stage_times import WARM_UP
 from mlbench.lane_log import LanePlace
 from mlbench.overseeing import Overseer
 from mlbench.records.run_folder import Claim, RunFolder, remove_abandoned
-from mlbench.records.run_outcome import Judged, RunOutcome
+from mlbench.records.run_outcome import JudgedPart, RunOutcome
 from mlbench.records.run_record import RunRecord
 from mlbench.requests import ResolvedRequest
 from mlbench.rules.facts import TimedAnswers
@@ -112,13 +112,13 @@ def _measure(started: StartedRun, folder: RunFolder, on_progress: Listener, over
 
     try:
         job = started.job(folder.path)
-        measured = call_isolated(ChildFunction(MEASURE, Measured, started.modules), job, log, _limits(started), show)
+        measured = call_isolated(ChildFunction(MEASURE, MeasuredRun, started.modules), job, log, _limits(started), show)
         if isinstance(measured, Failure):
             return measured
         request = JudgeRequest(spec=job, measured=measured, overseen=overseer.seen, without=started.origin)
         request = replace(request, scored=_score_timed(request, started, log, show))
         judged = call_isolated(
-            ChildFunction(JUDGE, Judged, started.modules_of_judge), request, log, _limits(started), show
+            ChildFunction(JUDGE, JudgedPart, started.modules_of_judge), request, log, _limits(started), show
         )
         return judged if isinstance(judged, Failure) else RunOutcome.of_parts(measured.observed, judged)
     except MlbenchError as error:

@@ -8,7 +8,7 @@ import pytest
 from mlbench.contracts.metric import DifferenceLimits, LoggedReply, Metric, OutputReference, Target
 from mlbench.contracts.precision import Precision
 from mlbench.errors import InvalidRunError
-from mlbench.scoring import agreement, score
+from mlbench.scoring import agreement, differences_measured, score
 
 
 class ShareRight(Metric):
@@ -212,3 +212,12 @@ def test_a_sample_with_a_reference_must_have_been_answered():
 
 def test_a_metric_without_a_reference_says_nothing_of_outputs():
     assert score(ShareRight(), [reply(1, 1)]).output_difference is None
+
+
+def test_replies_kept_while_measuring_are_as_far_from_the_model_as_they_are():
+    metric = Halves({3: [2, 4], 5: [6, 6], 7: [1, 1]})
+    accurate = replies(_3=[2, 4], _5=[6, 7], _7=[9, 9])
+    measured, scored = differences_measured(metric, replies(_3=[4, 4], _5=[6, 6], _4=[1]), accurate, Precision.FP32)
+    assert (measured.value, scored.value) == (1 / 4, 0.5 / 4)
+    assert measured.samples == scored.samples == 2
+    assert differences_measured(metric, replies(_4=[1]), accurate, Precision.FP32) is None

@@ -20,6 +20,7 @@ SECTIONS = {
         "docs/nodes.md",
         "docs/submission-trees.md",
         "docs/audit.md",
+        "docs/what-is-checked.md",
         "docs/tuning.md",
         "docs/data.md",
         "docs/benchmarking-a-server.md",

@@ -16,7 +16,7 @@ OFFICIAL_MIN_DURATION_MS = 600_000
 """Source: MLPerf Inference v4.1 rules, "Scenarios"."""
 
 CHECKED = ("timed_answers", "no_caching")
-"""Rules without which nobody knows that speed was computed: a run to which one could not be applied is not checked."""
+"""Rules that say whether speed was computed: a run to which one could not be applied is not checked."""
 
 
 class Tokens(StrEnum):

@@ -28,15 +28,15 @@ from mlbench.measurement.job import Job
 from mlbench.measurement.judging import judge_run
 from mlbench.measurement.spot_times import SHORT_NS, TOO_FAST
 from mlbench.records.job_spec import JobSpec
-from mlbench.records.run_outcome import Judged
+from mlbench.records.run_outcome import JudgedPart
 from mlbench.rules.facts import SpotCheck
 from mlbench.rules.tiers import fit_to, limits_of, with_own_limits
 
-_SLACK_NS = 250_000_000
-"""How much less than LoadGen's window a parent may see of a test: messages arrive late on a busy machine."""
+_SLACK_NS, _SLACK_SHARE = 500_000_000, 0.1
+"""By how much LoadGen's clock and the parent's may differ: messages arrive late on a busy machine."""
 
 
-def judge(request: JudgeRequest, channel: Channel) -> Judged:
+def judge(request: JudgeRequest, channel: Channel) -> JudgedPart:
     """Score the replies, apply the rules, and return the verdict. Called in a fresh process.
 
     Raises:
@@ -64,7 +64,7 @@ def judge(request: JudgeRequest, channel: Channel) -> Judged:
         length_across_passes=evidence.length_across_passes,
         log_faults=list(log_faults(job.folder, detail, evidence, request.overseen)),
     )
-    return Judged.model_validate(judgement)
+    return JudgedPart.model_validate(judgement)
 
 
 def job_without_backend(spec: JobSpec, plugins: Plugins) -> Job:
@@ -129,5 +129,7 @@ def log_faults(folder: Path, detail: DetailLog, evidence: Evidence, overseen: Ov
         yield f"it counts {sent} samples, and the SUT was sent {evidence.issued}"
     begun, ended = (datetime.strptime(str(values.get(key)), MOMENT) for key in ("power_begin", "power_end"))
     logged_ns = (ended - begun).total_seconds() * 1e9
+    if logged_ns < overseen.answering_ns - _SLACK_NS - _SLACK_SHARE * overseen.answering_ns:
+        yield f"it lasted {logged_ns / 1e9:.3f} s, and samples were answered for {overseen.answering_ns / 1e9:.3f} s"
     if overseen.performance_ns is not None and logged_ns > overseen.performance_ns + _SLACK_NS:
         yield f"it lasted {logged_ns / 1e9:.3f} s, and {overseen.performance_ns / 1e9:.3f} s by the parent's clock"

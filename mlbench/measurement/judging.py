@@ -68,7 +68,7 @@ def judge_run(  # noqa: PLR0913 - a verdict looks at all of a run
     """Score the accuracy test's replies, and apply every rule to the performance test's log.
 
     ``statistics`` are the engine's, of the performance test; ``log_faults`` say where its log contradicts itself or
-    what was seen of the test, None: nobody looked.
+    what was seen of the test, None: not looked at.
 
     Raises:
         InvalidRunError: a metric's or rule's value cannot be stored.

@@ -15,7 +15,7 @@ from mlbench.contracts.runtime_facts import UNKNOWN, RuntimeFacts
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.contracts.statistics import EngineStatistics
 from mlbench.discovery import Plugins
-from mlbench.evidence import Evidence, Measured
+from mlbench.evidence import Evidence, MeasuredRun
 from mlbench.execution.channel import Channel
 from mlbench.execution.stage_times import WARM_UP
 from mlbench.loadgen.drive import Traffic
@@ -45,7 +45,7 @@ from mlbench.rules.own import rules_of
 from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
 
 
-def measure(spec: JobSpec, channel: Channel) -> Measured:
+def measure(spec: JobSpec, channel: Channel) -> MeasuredRun:
     """Carry out one run and return what was seen of it. Called in a fresh process.
 
     Raises:
@@ -59,7 +59,7 @@ def measure(spec: JobSpec, channel: Channel) -> Measured:
     with exports_ahead(run.job, channel), open_engine(run.job, run.model, run.dataset) as ready:
         measured = run.measure_on(ready, instance_rates)
         channel.progress("close the engine")
-    return Measured(observed=run.observed(measured), evidence=run.evidence(measured))
+    return MeasuredRun(observed=run.observed(measured), evidence=run.evidence(measured))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

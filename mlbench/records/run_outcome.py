@@ -22,7 +22,7 @@ NO_METERING = "not asked for"
 """Why ``energy`` was not measured; other reasons are found out in the run."""
 
 
-class Judged(Stored):
+class JudgedPart(Stored):
     """The judgement of a run's logs, which is made in a process without the backend."""
 
     result: ResultRecord
@@ -65,10 +65,10 @@ class Observed(Stored):
             raise InvalidRunError(f"the run's outcome cannot be stored: {reason}.") from None
 
 
-class RunOutcome(Observed, Judged):
+class RunOutcome(Observed, JudgedPart):
     """The result of a run that was measured and judged. The fields are those of `RunRecord`, under the same names."""
 
     @classmethod
-    def of_parts(cls, observed: Observed, judged: Judged) -> Self:
+    def of_parts(cls, observed: Observed, judged: JudgedPart) -> Self:
         """Return both as one."""
         return cls.of_values({**dict(observed), **dict(judged)})

@@ -104,7 +104,7 @@ class RunFacts:
     timed_answers: TimedAnswers | None = None
     """Answers to new content that was timed; None: there were none to score."""
     log_faults: Sequence[str] | None = None
-    """Where LoadGen's logs contradict themselves or what was seen of the test; None: nobody looked."""
+    """Where LoadGen's logs contradict themselves or what was seen of the test; None: not looked at."""
     token_answers: TokenAnswers | None = None
     """Findings about logged answers; None: they are not tokens."""
     scores: Mapping[str, float] | None = None

@@ -37,7 +37,7 @@ def logs_agree(facts: RunFacts) -> RuleResult | None:
         unit="contradictions",
         passed=count == 0,
         fix=f"Leave LoadGen's logs as they are. First of {count}: {first}.",
-        source="mlbench: a log is the measurement, and nobody's to write",
+        source="mlbench: the log is the measurement",
     )
 
 

@@ -67,6 +67,7 @@ EDITS = {
     "more samples in Offline": ("offline", "generated_samples_per_query", double),
     "more samples a second in Server": ("server_tokens", "result_completed_samples_per_sec", double),
     "more of them sent too": ("server_tokens", "result_(?:completed|scheduled)_samples_per_sec", lambda rate: 3 * rate),
+    "half of all times and twice the rate": ("offline", r"result_\w*latency_ns", halve),
     "more tokens a second": ("server_tokens", "result_completed_tokens_per_second", double),
     "half the mean of a query": ("multi_stream", "result_mean_query_latency_ns", halve),
     "twice the queries": ("multi_stream", "result_query_count", lambda count: 4 * count),

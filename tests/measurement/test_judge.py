@@ -87,12 +87,15 @@ def test_the_parent_times_a_burst_between_its_messages():
 def logged(tmp_path):
     """Return what is wrong with real logs of Offline, the detail log changed; LoadGen sent 110 samples."""
 
-    def logged(change=lambda text: text, *, issued=110, seen_ms=60_000):
+    def logged(change=lambda text: text, *, issued=110, seen_ms=60_000, answering_ms=0):
         place = tmp_path / "performance"
         place.mkdir()
         (place / DETAIL).write_text(change((LOGS / "offline.detail.txt").read_text()))
         shutil.copy(LOGS / "offline.summary.txt", place / SUMMARY)
-        detail, seen = read_detail(place / DETAIL), Overseen(stages_ns={"performance": seen_ms * MS})
+        detail, seen = (
+            read_detail(place / DETAIL),
+            Overseen(stages_ns={"performance": seen_ms * MS}, answering_ns=answering_ms * MS),
+        )
         said = Evidence(faults={}, issued=issued, spots=None, unspotted_reason="")
         return list(log_faults(tmp_path, detail, said, seen))
 
@@ -112,6 +115,18 @@ def test_a_log_of_more_time_than_passed_for_the_parent_is_no_measurement(logged)
         return re.sub(r'("power_begin", "value": "\d\d-\d\d-)\d{4}', r"\g<1>2020", text)
 
     assert "by the parent's clock" in logged(began_earlier)[-1]
+
+
+def test_a_log_of_less_time_than_samples_were_answered_in_is_no_measurement(logged):
+    assert "samples were answered for 60.000 s" in logged(answering_ms=60_000)[-1]
+
+
+def test_the_parent_notes_from_when_to_when_samples_were_answered():
+    now = iter(MS * each for each in (0, 10, 20, 30, 40, 50))
+    overseer = Overseer(lambda: next(now))
+    for answered in (0, 5, 9, 9, 2, 7):  # the test is made again
+        overseer.note({"stage": "performance", "answered": answered})
+    assert overseer.seen.answering_ns == 10 * MS
 
 
 def test_a_log_that_was_rewritten_to_twice_the_speed_contradicts_itself(logged):

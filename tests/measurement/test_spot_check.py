@@ -1,6 +1,7 @@
 """What an engine does with content that it cannot know, on a clock that only computing moves."""
 
 import itertools
+import os
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from mlbench.measurement.spot_times import Measured, times
 from mlbench.records.run_record import read
 
 PLUGIN = Path(__file__).parents[1] / "conformance" / "broken_plugin"
+ATTACKS = Path(__file__).with_name("attacks")
 needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs two cores")
 
 VARIED = VariedDataset
@@ -362,3 +364,40 @@ def test_a_run_whose_answers_were_computed_is_asked_and_passes(rules_of_run, sce
     assert {"no_caching", "answers_follow_content"} <= rules.keys()
     assert [rule.fix for rule in rules.values() if not rule.passed] == []
     assert rules["answers_follow_content"].measured > 0.9
+
+
+@pytest.fixture
+def failed_rules(tmp_path, monkeypatch):
+    """Run resnet50 in Offline with its accuracy test on a backend, and return the rules that it breaks."""
+    for place in (PLUGIN, ATTACKS):
+        monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setenv("PYTHONPATH", f"{ATTACKS}{os.pathsep}{PLUGIN}")
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(tmp_path / "none.toml"))
+
+    def failed_rules(backend):
+        words = ["--results", str(tmp_path / "results"), "--scenario", "Offline", "--set", "load.min_duration_ms=1000"]
+        done = CliRunner().invoke(main, ["run", "resnet50", "--backend", backend, *words])
+        (folder,) = (tmp_path / "results").glob("2*")
+        assert read(folder).verdict, done.output
+        return {rule.rule for rule in read(folder).verdict.rules if not rule.passed} - {"min_duration"}
+
+    return failed_rules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "rule"),
+    [
+        ("nearest-known", "timed_answers"),
+        ("frozen-clocks", "no_caching"),
+        ("rewriting-logs", "logs_agree"),
+        ("bribing-the-judge", "replies_agree"),
+    ],
+)
+def test_a_run_that_does_something_about_the_checks_is_invalid(failed_rules, backend, rule):
+    assert rule in failed_rules(backend)
+
+
+@pytest.mark.slow
+def test_a_run_that_computes_breaks_no_rule(failed_rules):
+    assert failed_rules("right") == set()

@@ -13,8 +13,9 @@ from mlbench.errors import DataError
 from mlbench.execution.isolation import Failure, FailureKind
 from mlbench.loadgen.logs import read_detail, result_of
 from mlbench.loadgen.scenarios import OFFLINE
-from mlbench.records.run_record import FORMAT, FailureRecord, RuleRecord, RunRecord, read
+from mlbench.records.run_record import FORMAT, AccuracyRecord, FailureRecord, RuleRecord, RunRecord, read
 from mlbench.records.schema import SCHEMA_FILE, schema_text
+from mlbench.reports.console import standing
 from mlbench.rules.facts import RuleKind, RuleResult
 
 
@@ -203,3 +204,14 @@ def test_the_scores_of_an_older_record_get_the_submission_checkers_names(a_run, 
 def test_a_workload_from_outside_keeps_its_names_of_scores(a_run, stored):
     scores = {"scores": {"top1": 91.3}, "targets": [], "line": "", "is_met": True}
     assert read(stored(a_run(), format=2, workload="digits", accuracy=scores)).accuracy.scores == {"top1": 91.3}
+
+
+def test_a_valid_and_accurate_run_whose_speed_could_not_be_checked_says_so(a_run):
+    record = a_run()
+    assert record.unchecked == []
+    fields = {"is_valid": True, "is_accurate": True, "not_applied": {"timed_answers": "no torch"}}
+    accuracy = AccuracyRecord(scores={}, targets=[], line="", is_met=True)
+    unchecked = {"verdict": record.verdict.model_copy(update=fields), "accuracy": accuracy, "format": 4}
+    assert record.model_copy(update=unchecked).unchecked == ["timed_answers"]
+    assert standing(record.model_copy(update=unchecked)) == "not checked"
+    assert record.model_copy(update=unchecked | {"format": 3}).unchecked == []

@@ -5,7 +5,9 @@ import struct
 import pytest
 
 from mlbench import LoggedReply
-from mlbench.rules.facts import SpotCheck, TokenAnswers
+from mlbench.contracts.metric import OutputDifference
+from mlbench.contracts.precision import Precision
+from mlbench.rules.facts import SpotCheck, TimedAnswers, TokenAnswers
 from mlbench.rules.token_compliance import Fault, TokenForm, faults_of, is_cut
 from mlbench.rules.verdict import judge
 
@@ -168,3 +170,50 @@ def test_an_answer_is_cut_that_neither_ends_nor_is_nearly_as_long_as_allowed():
     assert is_cut(reply(*range(20, 28)), FORM)
     assert not is_cut(reply(*range(20, 29)), FORM)
     assert is_cut(LoggedReply(index=1, data=b""), FORM)
+
+
+@pytest.mark.parametrize(("right", "known_right", "passes"), [(6, 6, True), (3, 6, True), (2, 6, False), (0, 3, False)])
+def test_timed_content_is_answered_right_at_least_half_as_often_as_known_content(
+    verdict_on, right, known_right, passes
+):
+    timed = TimedAnswers(checked=6, right=right, known_right=known_right)
+    verdict = verdict_on(spots={}, timed_answers=timed)
+    assert ("timed_answers" in failed(verdict)) is not passes
+    assert "timed_answers" not in verdict.not_applied
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (TimedAnswers(reason="no torch here"), "no torch here"),
+        (TimedAnswers(checked=6, right=0, known_right=2), "2 of 6 known samples have the fp32 model's answer"),
+    ],
+)
+def test_timed_answers_that_cannot_be_scored_accuse_nobody_and_are_not_checked(verdict_on, found, reason):
+    verdict = verdict_on(spots={}, timed_answers=found)
+    assert verdict.is_valid
+    assert verdict.not_applied["timed_answers"] == reason
+
+
+def test_logs_that_contradict_what_was_seen_make_a_run_invalid(verdict_on):
+    (rule,) = verdict_on(log_faults=["it counts 64 samples, and the SUT was sent 32"]).failed
+    assert (rule.rule, rule.measured) == ("logs_agree", 1)
+    assert "the SUT was sent 32" in rule.fix
+    assert "logs_agree" in {each.rule for each in verdict_on(log_faults=[]).results}
+
+
+def apart(value, bounds=None):
+    bounds = bounds or {Precision.FP32: 0.001, Precision.BF16: 0.05}
+    return OutputDifference(value=value, precision=Precision.FP32, bounds=bounds, unit="in logits", samples=9)
+
+
+@pytest.mark.parametrize(
+    ("measured", "scored", "passes"),
+    [(1e-6, 1e-6, True), (0.02, 1e-6, False), (0.0015, 0.0009, True), (0.02, 0.02, True)],
+    ids=["the same", "bf16 while measured", "a little farther than few samples say", "bf16 in both"],
+)
+def test_a_coarser_precision_in_the_performance_test_alone_is_seen_in_its_replies(verdict_on, measured, scored, passes):
+    """Where both tests are too far from the model, that is a matter of accuracy."""
+    verdict = verdict_on(differences_measured=(apart(measured), apart(scored)))
+    assert ("output_difference_measured" in failed(verdict)) is not passes
+    assert verdict.is_valid is passes
