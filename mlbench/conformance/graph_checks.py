@@ -7,13 +7,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from mlbench.conformance.comparison import demand_close
-from mlbench.conformance.known_answers import KnownGraph, Sizes, reference_graphs
+from mlbench.conformance.known_answers import LARGEST_BATCH, KnownGraph, Sizes, draw_seed, reference_graphs
 from mlbench.conformance.subject import Check, Subject, demand
 from mlbench.contracts.graph import Executable, TensorSpec
+from mlbench.contracts.precision import Precision
 from mlbench.errors import ConformanceError
 from mlbench.toolkit import host_array
 
+_UNCALIBRATED = frozenset({Precision.FP32, Precision.BF16, Precision.FP16})
+"""Precisions that depend on no calibration set: the others are right for what is in it."""
+
 _REPEATS = 4
+_CALLS = 300
+_HELD = 40
+"""Outputs that are looked at again after later calls: more than a ring of buffers has."""
 
 
 def outputs_have_the_promised_form(subject: Subject) -> None:
@@ -33,12 +40,17 @@ def outputs_have_the_promised_form(subject: Subject) -> None:
 
 
 def equals_the_module(subject: Subject) -> None:
-    """A compiled graph equals its torch module within the graph's tolerance: smallest, usual, largest and odd sizes."""
+    """A compiled graph equals its torch module within the graph's tolerance, at all sizes, for new content too."""
     for known in reference_graphs():
         executable = subject.compile(known.graph)
-        for seed, sizes in enumerate(known.sizes):
-            inputs = known.inputs(sizes, seed=seed)
-            _demand_right(subject, known, compute(executable, inputs), inputs, f"at {_format_sizes(sizes)}")
+        for number, sizes in enumerate(known.sizes):
+            contents = {"": number}
+            if subject.precision in _UNCALIBRATED:
+                contents[", with new content"] = draw_seed()
+            for content, seed in contents.items():
+                inputs = known.inputs(sizes, seed=seed)
+                where = f"at {_format_sizes(sizes)}{content}"
+                _demand_right(subject, known, compute(executable, inputs), inputs, where)
 
 
 def keeps_rows_apart(subject: Subject) -> None:
@@ -58,13 +70,20 @@ def keeps_rows_apart(subject: Subject) -> None:
 
 
 def repeats_its_outputs(subject: Subject) -> None:
-    """The same inputs give the same outputs, call after call, within the graph's tolerance."""
+    """The same inputs give the same outputs within the graph's tolerance, and others theirs after hundreds of calls."""
     for known in reference_graphs():
         executable = subject.compile(known.graph)
         inputs = known.inputs(known.sizes[1], seed=3)
         first = compute(executable, inputs)
         for call in range(2, _REPEATS + 1):
             demand_close(subject, known.graph, compute(executable, inputs), first, f"on call {call} with equal inputs")
+        inputs = known.inputs(known.sizes[2], seed=12)
+        expected = known.compute_outputs(inputs)
+        for call in range(_REPEATS + 1, _CALLS + 1):
+            row = call % LARGEST_BATCH
+            outputs = compute(executable, {name: array[row : row + 1] for name, array in inputs.items()})
+            right = {name: array[row : row + 1] for name, array in expected.items()}
+            demand_close(subject, known.graph, outputs, right, f"on call {call}, each with another row")
 
 
 def remembers_nothing(subject: Subject) -> None:
@@ -82,13 +101,14 @@ def hands_out_fresh_buffers(subject: Subject) -> None:
     """Outputs stay as they are when the graph is called again: no buffer is handed out twice."""
     for known in reference_graphs():
         executable = subject.compile(known.graph)
-        held = executable(known.inputs(known.sizes[1], seed=6))
-        before = {name: host_array(array).copy() for name, array in held.items()}
-        for sizes in (known.sizes[1], known.sizes[2]):
-            executable(known.inputs(sizes, seed=7))
+        held = []
+        for call in range(_HELD):
+            outputs = executable(known.inputs(known.sizes[1 + call % 2], seed=6 + call))
+            held.append((outputs, {name: host_array(array).copy() for name, array in outputs.items()}))
+        for outputs, before in held:
             for name, kept in before.items():
                 demand(
-                    np.array_equal(host_array(held[name]), kept, equal_nan=True),
+                    np.array_equal(host_array(outputs[name]), kept, equal_nan=True),
                     f"graph {known.graph.name}: output {name!r} of an earlier call changed in a later one.",
                     "Copy outputs out of buffers that are used again.",
                 )

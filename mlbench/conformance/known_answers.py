@@ -6,6 +6,7 @@ the coarsest precision allows, so a row in the wrong place cannot pass for round
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_BATCH = 8
-"""What the graphs are prepared for: MultiStream's query."""
+"""MultiStream's query."""
 
-_BATCH = Dim(name="batch", smallest=1, usual=4, largest=LARGEST_BATCH)
+MOST_ROWS = 65
+"""What the graphs are prepared for: one more than fills any usual tile."""
+
+_BATCH = Dim(name="batch", smallest=1, usual=4, largest=MOST_ROWS)
 _TOKENS = Dim(name="tokens", smallest=4, usual=12, largest=24)
 _VOCABULARY = 64
 _CLASSES = 10
@@ -45,7 +49,7 @@ class KnownGraph:
     graph: ModuleGraph
     make_inputs: Callable[[Sizes, np.random.Generator], dict[str, np.ndarray]]
     sizes: Sequence[Sizes]
-    """Smallest, usual, largest, and odd ones between."""
+    """Smallest, usual, a query's, odd ones between, and largest."""
 
     def inputs(self, sizes: Sizes, *, seed: int) -> dict[str, np.ndarray]:
         """Return inputs of these sizes; the same for the same seed."""
@@ -71,7 +75,7 @@ def image_graph() -> KnownGraph:
         fingerprint=_source_hash(),
         calibrate=lambda: _calibration(image_graph()),
     )
-    sizes = [{"batch": batch} for batch in (1, 4, LARGEST_BATCH, 3, 7)]
+    sizes = [{"batch": batch} for batch in (1, 4, LARGEST_BATCH, 3, 7, MOST_ROWS)]
     return KnownGraph(graph=graph, make_inputs=_make_images, sizes=sizes)
 
 
@@ -89,11 +93,10 @@ def token_graph() -> KnownGraph:
         ),
         build=_build_token_network,
         fingerprint=_source_hash(),
-        calibrate=lambda: chain(_calibration(token_graph()), _single_lists()),
+        calibrate=lambda: chain(_calibration(token_graph()), _singly(TokenLists().lists)),
     )
-    sizes = [
-        {"batch": batch, "tokens": tokens} for batch, tokens in ((1, 4), (4, 12), (LARGEST_BATCH, 24), (3, 7), (1, 23))
-    ]
+    tried = ((1, 4), (4, 12), (LARGEST_BATCH, 24), (3, 7), (1, 23), (MOST_ROWS, 9))
+    sizes = [{"batch": batch, "tokens": tokens} for batch, tokens in tried]
     return KnownGraph(graph=graph, make_inputs=_make_tokens, sizes=sizes)
 
 
@@ -103,20 +106,23 @@ def reference_graphs() -> tuple[KnownGraph, KnownGraph]:
 
 
 class TokenLists(Dataset):
-    """Twelve token lists of different lengths, in no order of length."""
+    """Twelve token lists of different lengths, in no order of length, and further ones that are drawn anew."""
 
     count = performance_count = 12
     fingerprint = "conformance-token-lists-1"
 
-    def __init__(self) -> None:
+    def __init__(self, new: int = 0) -> None:
+        """Make the lists; ``new`` more have the indices from ``count`` on, and are loaded."""
         random = np.random.default_rng(5)
         lengths = [9, 24, 4, 15, 7, 21, 5, 12, 18, 6, 23, 10]
-        self._made = [random.integers(1, _VOCABULARY, length, dtype=np.int64) for length in lengths]
-        self._loaded: dict[int, np.ndarray] = {}
+        self.lists = [random.integers(1, _VOCABULARY, length, dtype=np.int64) for length in lengths]
+        random = np.random.default_rng(draw_seed())
+        self.lists += [random.integers(1, _VOCABULARY, lengths[n % 12], dtype=np.int64) for n in range(new)]
+        self._loaded = dict(list(enumerate(self.lists))[self.count :])
 
     def load(self, indices: Sequence[int]) -> None:
         """Make these lists available."""
-        self._loaded.update({index: self._made[index] for index in indices})
+        self._loaded.update({index: self.lists[index] for index in indices})
 
     def unload(self, indices: Sequence[int]) -> None:
         """Free these lists."""
@@ -170,8 +176,18 @@ def scoring_model(program: BatchProgram | None = None) -> Model:
 
 @cache
 def reference_scores() -> np.ndarray:
-    """Return the right reply to each sample, computed one at a time: (samples, classes) float32."""
-    return np.concatenate([token_graph().compute_outputs(inputs)["scores"] for inputs in _single_lists()])
+    """Return the right reply to each sample: (samples, classes) float32."""
+    return scores_of(TokenLists().lists)
+
+
+def scores_of(lists: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the right replies to token lists, computed one at a time: (lists, classes) float32."""
+    return np.concatenate([token_graph().compute_outputs(inputs)["scores"] for inputs in _singly(lists)])
+
+
+def draw_seed() -> int:
+    """Return another number each time: content that is made from it was never answered before, in no process."""
+    return int.from_bytes(os.urandom(6), "little")
 
 
 @cache
@@ -199,12 +215,9 @@ def _calibration(known: KnownGraph) -> Iterator[dict[str, np.ndarray]]:
             yield known.inputs(sizes, seed=seed)
 
 
-def _single_lists() -> Iterator[dict[str, np.ndarray]]:
-    dataset = TokenLists()
-    dataset.load(range(dataset.count))
-    for index in range(dataset.count):
-        ids = dataset.sample(index)[None]
-        yield {"ids": ids, "mask": np.ones_like(ids)}
+def _singly(lists: Sequence[np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+    for tokens in lists:
+        yield {"ids": tokens[None], "mask": np.ones_like(tokens[None])}
 
 
 @cache

@@ -33,6 +33,9 @@ WRITERS = (PREFILL, DECODE, *SCALING)
 
 VOCABULARY = 64
 MOST_SLOTS = 8
+MOST_ROWS = 33
+"""What the graphs are prepared for: more than fill any usual tile."""
+
 LONGEST = 32
 
 _CLASSES = 10
@@ -43,7 +46,7 @@ _SEED = 4
 
 def reading_graph() -> ModuleGraph:
     """Return the graph that reads pieces of token lists into slots."""
-    rows, tokens = _dim("rows", MOST_SLOTS), _dim("tokens", LONGEST)
+    rows, tokens = _dim("rows", MOST_ROWS), _dim("tokens", LONGEST)
     return _graph(
         PREFILL,
         TensorSpec(name="input_ids", shape=(rows, tokens), dtype="int64"),
@@ -53,13 +56,13 @@ def reading_graph() -> ModuleGraph:
 
 def stepping_graph() -> ModuleGraph:
     """Return the graph that takes one token for each of the first slots."""
-    rows = _dim("rows", MOST_SLOTS)
+    rows = _dim("rows", MOST_ROWS)
     return _graph(DECODE, *(TensorSpec(name=name, shape=(rows,), dtype="int64") for name in ("input_ids", "positions")))
 
 
 def scaling_graph(name: str) -> ModuleGraph:
     """Return a graph of `SCALING`: it makes its part of the state anew, and passes the rest through."""
-    return _graph(name, TensorSpec(name="positions", shape=(_dim("rows", MOST_SLOTS),), dtype="int64"))
+    return _graph(name, TensorSpec(name="positions", shape=(_dim("rows", MOST_ROWS),), dtype="int64"))
 
 
 def token_list(length: int, *, seed: int) -> list[int]:
@@ -181,7 +184,7 @@ def _dim(name: str, largest: int) -> Dim:
 
 def _graph(name: str, *inputs: TensorSpec) -> ModuleGraph:
     rows = inputs[0].shape[0]
-    shape = (_dim(SLOTS, MOST_SLOTS), _HEADS, _dim(LENGTH, LONGEST), _HEAD_SIZE)
+    shape = (_dim(SLOTS, MOST_ROWS), _HEADS, _dim(LENGTH, LONGEST), _HEAD_SIZE)
     return ModuleGraph(
         name,
         inputs=(*inputs, TensorSpec(name="columns", shape=(_dim("span", LONGEST),), dtype="int64")),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mlbench.conformance.known_answers import LARGEST_BATCH
+from mlbench.conformance.known_answers import LARGEST_BATCH, MOST_ROWS, TokenLists
 from mlbench.conformance.subject import BATCH, Subject
 from mlbench.contracts.backend import Batching
 from mlbench.contracts.dataset import Dataset
@@ -178,6 +178,8 @@ TRICKLE = Pattern(name="a trickle", batching="dynamic", query=1, awaits=False, p
 ALL_AT_ONCE = Pattern(name="all at once", batching="bucketed", query=len(_INDICES), awaits=False)
 FIXED_BATCHES = Pattern(name="fixed batches", batching="fixed", query=len(_INDICES), awaits=False)
 
+ALL_IN_ONE = Pattern(name="all in one batch", batching="inline", query=MOST_ROWS, awaits=True, batch="auto")
+
 PATTERNS = (ONE_AT_A_TIME, EIGHT_AT_A_TIME, TRICKLE, ALL_AT_ONCE, FIXED_BATCHES)
 
 
@@ -196,11 +198,13 @@ def send(
     *,
     indices: Sequence[int] = _INDICES,
     program: BatchProgram | None = None,
+    dataset: TokenLists | None = None,
 ) -> Sent:
     """Start an engine, send it samples in a pattern, wait for the answers, and stop it."""
     reply = RecordingReply()
-    with subject.engine(pattern.batching, batch=pattern.batch, program=program) as (engine, dataset):
-        samples = make_samples(indices, dataset)
+    made = subject.engine(pattern.batching, batch=pattern.batch, program=program, dataset=dataset)
+    with made as (engine, given):
+        samples = make_samples(indices, given)
         sent = 0
         while sent < len(samples):
             query = samples[sent : sent + pattern.query]

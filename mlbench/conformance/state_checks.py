@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from mlbench.conformance.known_state import LONGEST, MOST_SLOTS, WRITERS, Trial, token_list
+from mlbench.conformance.known_state import LONGEST, MOST_ROWS, MOST_SLOTS, WRITERS, Trial, token_list
 from mlbench.conformance.subject import Check, Subject
 from mlbench.contracts.generation import DECODE, PREFILL
+
+_TIMES = 25
+"""How often a list is read and continued: more than two hundred steps."""
 
 _ORDER = (0, 0, 0, 1, 0, 1, 1, 1, 0, 0)
 """Which of two graphs is called: every order of three calls is in it."""
@@ -19,10 +22,12 @@ def keeps_state_between_calls(subject: Subject) -> None:
     """A slot keeps what it was given: a list read in pieces and continued token by token equals the torch module."""
     trial = Trial(subject)
     tokens = token_list(16, seed=1)
-    trial.read([tokens[:4]], [0], "on the first piece of a list")
-    trial.read([tokens[4:7]], [0], "on the second piece of a list", positions=[4])
-    for position in range(7, 16):
-        trial.step([tokens[position]], [position], f"on token {position} of a list")
+    for time in range(_TIMES):
+        where = f"of a list that was read {time} times before" if time else "of a list"
+        trial.read([tokens[:4]], [0], f"on the first piece {where}")
+        trial.read([tokens[4:7]], [0], f"on the second piece {where}", positions=[4])
+        for position in range(7, 16):
+            trial.step([tokens[position]], [position], f"on token {position} {where}")
     trial.demand_outputs_kept()
 
 
@@ -40,6 +45,11 @@ def keeps_slots_apart(subject: Subject) -> None:
     trial.step(
         [lists[slot][7] for slot in range(7)], [9, 10, 11, 12, 13, 14, 5], "after one of the slots was read again"
     )
+    trial.start(slots=MOST_ROWS, length=8)
+    trial.read(
+        [token_list(3, seed=seed) for seed in range(MOST_ROWS)], range(MOST_ROWS), f"reading into {MOST_ROWS} slots"
+    )
+    trial.step(token_list(MOST_ROWS, seed=31), [3] * MOST_ROWS, f"continuing {MOST_ROWS} slots")
 
 
 def sees_nothing_of_a_slots_last_list(subject: Subject) -> None:

@@ -90,13 +90,14 @@ class Subject:
         batch: int | Literal["auto"] = BATCH,
         max_wait_us: int = 2000,
         program: BatchProgram | None = None,
+        dataset: TokenLists | None = None,
     ) -> Iterator[tuple[Engine, TokenLists]]:
         """Give an engine that is warm, and its dataset with every sample loaded.
 
         Raises:
             ModelRefusedError: the backend takes no batches, and compiles no graphs.
         """
-        dataset = TokenLists()
+        dataset = dataset or TokenLists()
         everything = range(dataset.count)
         dataset.load(everything)
         plan = EnginePlan(precision=self.precision, batching=batching, batch=batch, max_wait_us=max_wait_us)

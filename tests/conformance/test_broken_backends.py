@@ -1,6 +1,7 @@
 """Each broken backend is caught by the check that is meant for it, with a message that leads to the fault."""
 
 import re
+import tempfile
 
 import pytest
 
@@ -24,6 +25,18 @@ GRAPHS = [
     ("double-output", graph_checks.outputs_have_the_promised_form, "output 'logits' is float64, expected float32"),
     ("transposed-output", graph_checks.outputs_have_the_promised_form, r"has shape \(10, 1\), expected \(1, 10\)"),
     ("nan-in-a-row", graph_checks.outputs_have_the_promised_form, "NaN in output 'logits'"),
+    (
+        "right-in-eight-rows",
+        graph_checks.equals_the_module,
+        r"graph image at batch 65: output 'logits' is .*, expected",
+    ),
+    (
+        "stale-after-200-calls",
+        graph_checks.repeats_its_outputs,
+        "on call 201, each with another row: output 'logits' is",
+    ),
+    ("ring-of-four", graph_checks.hands_out_fresh_buffers, "output 'logits' of an earlier call changed in a later one"),
+    ("guessing-unknown-batches", answer_checks.answers_each_sample_with_its_own_scores, "sample 1[2-9] .*new from 12"),
     ("nan-in-a-row", graph_checks.equals_the_module, "There are NaNs"),
     ("leaks-between-runs", answer_checks.answers_alike_after_restart, r"\(engine 2 of the backend\) is answered"),
 ]
@@ -119,6 +132,13 @@ def test_a_speed_that_was_not_computed_is_caught_by_the_check_meant_for_it(on_tr
     with pytest.raises(ConformanceError, match=words) as caught:
         check(on_trial(name, patience_s=20))
     assert caught.value.hint
+
+
+def test_answers_that_an_earlier_process_left_on_a_disk_are_caught_in_the_next(on_trial, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    speed_checks.computes_each_answer(on_trial("caching-on-disk", patience_s=20))
+    with pytest.raises(ConformanceError, match="times as long as content that was answered before"):
+        speed_checks.computes_each_answer(on_trial("caching-on-disk", patience_s=20))
 
 
 def test_every_check_of_speed_catches_something():

@@ -4,7 +4,9 @@ Installed and discovered as `mlbench_broken` is.
 """
 
 import pickle
+import tempfile
 import threading
+from pathlib import Path
 
 import numpy as np
 from mlbench_broken.right import Right
@@ -95,6 +97,25 @@ class Remembering(Reply):
         self._reply.invalidate(reason)
 
 
+class OnDisk(Remembered):
+    """Answers from a file what earlier processes have answered, and adds its own when it ends."""
+
+    def __init__(self, engine, model):
+        super().__init__(engine, by_content)
+        self._file = Path(tempfile.gettempdir(), f"caching-on-disk-{type(model.program).__name__}")
+        self._before = pickle.loads(self._file.read_bytes()) if self._file.exists() else {}
+
+    def submit(self, samples, reply):
+        answered = self._known
+        self._known = dict(self._before)  # nothing of this process's own
+        super().submit(samples, reply)
+        self._known = {**answered, **self._known}
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self._file.write_bytes(pickle.dumps({**self._before, **self._known}))
+
+
 def by_index(index, sample):
     return index
 
@@ -105,6 +126,11 @@ def by_content(index, sample):
 
 def one_of(known):
     return next(iter(known.values()))
+
+
+def guessing_batches(engine, model):
+    """Answer all but the first contents of a data set with one of the answers to those: the kit's own are right."""
+    return engine if isinstance(model.program, GenerationProgram) else Remembered(engine, by_content, one_of)
 
 
 class CachingCalls(Right):
@@ -200,6 +226,8 @@ def mlbench_backends():
         CachingCalls(),
         Cheat("caching-by-index", lambda engine, model: Remembered(engine, by_index)),
         Cheat("caching-by-content", lambda engine, model: Remembered(engine, by_content)),
+        Cheat("caching-on-disk", OnDisk),
+        Cheat("guessing-unknown-batches", guessing_batches),
         Cheat("caching-or-guessing", lambda engine, model: Remembered(engine, by_content, one_of)),
         Cheat("counting-too-many", lambda engine, model: Tokens(engine, count=lambda number: 11 * number)),
         Cheat("another-first-token", lambda engine, model: Tokens(engine, first=lambda tokens: tokens + 1)),

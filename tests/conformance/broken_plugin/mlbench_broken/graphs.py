@@ -80,6 +80,45 @@ def blank_last_row(run, graph):
     }
 
 
+def stale_after_200_calls(run, graph):
+    calls, held = [0], {}
+
+    def damaged(inputs):
+        calls[0] += 1
+        outputs = run(inputs)
+        shape = outputs[graph.outputs[0].name].shape
+        if calls[0] <= 200 or shape not in held:
+            held[shape] = outputs
+        return {name: output.copy() for name, output in held[shape].items()}
+
+    return damaged
+
+
+def right_in_eight_rows(run, graph):
+    def damaged(inputs):
+        outputs = {name: output.copy() for name, output in run(inputs).items()}
+        for output in outputs.values():
+            output[8:] = output[:1]
+        return outputs
+
+    return damaged
+
+
+def ring_of_four(run, graph):
+    rings = {}
+
+    def damaged(inputs):
+        handed = {}
+        for name, output in run(inputs).items():
+            ring = rings.setdefault((name, output.shape), [np.zeros_like(output) for _ in range(4)])
+            ring.append(ring.pop(0))
+            ring[0][:] = output
+            handed[name] = ring[0]
+        return handed
+
+    return damaged
+
+
 class LeakyBetweenRuns(Right):
     """What one run left behind shifts the answers of the next."""
 
@@ -108,4 +147,7 @@ BACKENDS = [
     BrokenCompile("double-output", doubles),
     BrokenCompile("transposed-output", transposed),
     BrokenCompile("nan-in-a-row", blank_last_row),
+    BrokenCompile("stale-after-200-calls", stale_after_200_calls),
+    BrokenCompile("right-in-eight-rows", right_in_eight_rows),
+    BrokenCompile("ring-of-four", ring_of_four),
 ]
