@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -152,6 +153,8 @@ class Decoder(nn.Module):
             network.set_attn_implementation(ATTENTION)
         self.network = network
         self.choices = choices
+        known = inspect.signature(network.base_model.forward).parameters
+        self._cache_name = "cache" if "cache" in known else "past_key_values"  # before transformers 5.24
 
     def hidden(
         self, input_ids: Tensor, positions: Tensor, columns: Tensor, cache: SlotCache, **attends: Tensor
@@ -168,8 +171,8 @@ class Decoder(nn.Module):
             input_ids=input_ids,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=cache,
             use_cache=True,
+            **{self._cache_name: cache},
             **attends,
         )
         hidden: Tensor = output.last_hidden_state
