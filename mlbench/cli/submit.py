@@ -49,6 +49,9 @@ def check(tree: Path, notes: bool, as_json: bool) -> int:
 def _tell(checked: TreeCheck, *, notes: bool) -> None:
     from mlbench.reports.units import plural
 
+    if checked.other_round:
+        echo_line(f"{checked.other_round.removesuffix('.')}: all {plural(len(checked.entries), 'result')} are refused.")
+        return
     of_entries = {id(each) for entry in checked.entries for each in entry.findings if each.loses == entry.entry.path}
     wide = [each for each in checked.findings if id(each) not in of_entries and not each.is_note]
     for finding in wide:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlbench.errors import DataError
 from mlbench.loadgen.logs import read_damaged_detail
 from mlbench.rules.rounds import ROUND, recognise_round
@@ -25,3 +27,17 @@ def explain_other_round(found: str | None) -> str:
     if found is None or found == ROUND:
         return ""
     return f"it is a result of round {found} by the seeds in its log; mlbench judges by the rules of {ROUND} only."
+
+
+def explain_other_tree(others: Sequence[ResultEntry], results: int) -> str:
+    """Return why a tree is not judged; empty unless most of its results are of another round.
+
+    Args:
+        others: its results of other rounds.
+        results: how many it has in all.
+    """
+    if 2 * len(others) <= results:
+        return ""
+    rounds = " and ".join(sorted({find_round(entry) or "" for entry in others}))
+    told = f"It is a tree of round {rounds} by the seeds in {len(others)} of {results} logs"
+    return f"{told}; mlbench judges by the rules of {ROUND} only."

@@ -357,9 +357,25 @@ def test_published_results_lack_nothing_but_the_files_that_were_left_out_here():
     assert {each.rule for each in check.findings if each.official is Reaction.CRASHES} == set()
 
 
-def test_a_tree_of_another_round_is_refused_by_its_seeds():
+def test_a_tree_of_another_round_is_refused_by_its_seeds_and_not_by_what_v4_1_asks():
     check = check_tree(TREES / "v5.1")
-    assert [each.rule for each in check.findings if each.rule == "round"] == ["round"] * 2
+    assert [(each.rule, each.is_note) for each in check.findings] == [("round", False)]
+    assert lost(check) == (2, 2)
+    done = CliRunner().invoke(main, ["submit", "check", str(TREES / "v5.1"), "--notes"])
+    assert done.exit_code == 1
+    assert done.stdout + done.stderr == (
+        "It is a tree of round v5.1 by the seeds in 2 of 2 logs; mlbench judges by the rules of v4.1 only: "
+        "all 2 results are refused.\n"
+    )
+
+
+def test_a_result_of_another_round_in_a_tree_of_v4_1_is_refused_alone(tree):
+    tree.log(*VISION, seeds=(6023615788873153749, 1, 2))
+    check = check_tree(tree.root)
+    assert [each.loses for each in check.findings if each.rule == "round"] == [
+        "closed/Fixture/results/fixture_edge/resnet50/Offline"
+    ]
+    assert len(check.entries) - check.accepted == 1
 
 
 @pytest.mark.parametrize("path", ["nowhere", "a_file", "empty"])

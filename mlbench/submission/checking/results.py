@@ -42,6 +42,7 @@ from mlbench.submission.verdict import judge_result
 
 _LOGGED = frozenset(scenario.loadgen for scenario in OFFICIAL)
 _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
+_ROUND = "round"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,11 @@ class ResultCheck:
     """Its files; None where its log cannot be read."""
     result: ResultRecord | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_of_other_round(self) -> bool:
+        """Return whether its logs are those of a round that is not judged."""
+        return any(each.rule == _ROUND for each in self.findings)
 
 
 def check_result(entry: ResultEntry) -> ResultCheck:
@@ -73,7 +79,7 @@ def check_result(entry: ResultEntry) -> ResultCheck:
 def _explain_unread(entry: ResultEntry, error: DataError) -> TreeFinding:
     """Return why a result cannot be read; one of another scenario's log, which the official checker takes, as such."""
     if reason := explain_other_round(find_round(entry)):
-        return _finding(entry, "round", "", reason)
+        return _finding(entry, _ROUND, "", reason)
     message = error.message.replace(f"{entry.root / entry.path}/", "")
     try:
         detail, rules = read_damaged_detail(entry.performance / DETAIL), benchmark_of(entry).rules

@@ -14,7 +14,8 @@ from mlbench.submission.checking.findings import TreeFinding
 from mlbench.submission.checking.folders import check_root, check_submitter, submitters_of
 from mlbench.submission.checking.implementations import check_measurements
 from mlbench.submission.checking.required import check_scenarios
-from mlbench.submission.checking.results import check_result
+from mlbench.submission.checking.results import ResultCheck, check_result
+from mlbench.submission.rounds import explain_other_tree
 from mlbench.submission.tree import ResultEntry, entries_of
 
 
@@ -42,6 +43,8 @@ class TreeCheck:
 
     entries: Sequence[EntryCheck]
     findings: Sequence[TreeFinding]
+    other_round: str = ""
+    """Why nothing but the round was judged; empty: it is a tree of v4.1."""
 
     @property
     def is_accepted(self) -> bool:
@@ -74,28 +77,40 @@ def check_tree(root: Path) -> TreeCheck:
 
 def _check(root: Path) -> TreeCheck:
     entries = entries_of(root)
+    checks = {entry.path: check_result(entry) for entry in entries}
+    if reason := explain_other_tree([entry for entry in entries if checks[entry.path].is_of_other_round], len(entries)):
+        return _refuse_tree(entries, checks, reason)
     findings = [*check_root(root)]
     for submitter in submitters_of(root):
         findings += check_submitter(root, submitter)
     for system in {(each.submitter_folder, each.system): each for each in entries}.values():
         findings += check_system(system)
-    checks = {entry.path: check_result(entry) for entry in entries}
     for entry in entries:
         check = checks[entry.path]
         findings += [*check_measurements(entry), *check.findings]
         if check.sources:
             findings += check_compliance(check.sources)
     findings += check_scenarios(entries)
-    return TreeCheck(
-        entries=[
-            EntryCheck(
-                entry=entry,
-                result=checks[entry.path].result,
-                scores=checks[entry.path].scores,
-                findings=[each for each in findings if each.concerns(entry.path) and not each.is_note],
-                is_accepted_officially=not any(each.is_refused_officially(entry.path) for each in findings),
-            )
-            for entry in entries
-        ],
-        findings=findings,
-    )
+    return TreeCheck(entries=_join(entries, checks, findings), findings=findings)
+
+
+def _refuse_tree(entries: Sequence[ResultEntry], checks: Mapping[str, ResultCheck], reason: str) -> TreeCheck:
+    """Return the outcome for a tree of another round: what v4.1 asks of files and scenarios says nothing about it."""
+    findings = [TreeFinding(rule="round", path=".", message=reason, loses="")]
+    return TreeCheck(entries=_join(entries, checks, findings), findings=findings, other_round=reason)
+
+
+def _join(
+    entries: Sequence[ResultEntry], checks: Mapping[str, ResultCheck], findings: Sequence[TreeFinding]
+) -> list[EntryCheck]:
+    """Return each result with what it is lost by."""
+    return [
+        EntryCheck(
+            entry=entry,
+            result=checks[entry.path].result,
+            scores=checks[entry.path].scores,
+            findings=[each for each in findings if each.concerns(entry.path) and not each.is_note],
+            is_accepted_officially=not any(each.is_refused_officially(entry.path) for each in findings),
+        )
+        for entry in entries
+    ]
