@@ -460,7 +460,7 @@ def test_a_plugin_that_another_process_is_importing_right_now_is_none_of_these(i
     Plugins.discover()
     assert list((tmp_path / "cache/importing").iterdir()) == []
     (entry,) = (each for each in find_installed("mlbench") if each.name == "quick-plugin")
-    with import_notes.noted_import(entry.entry_points[0], entry.name):
+    with import_notes.note_import(entry.entry_points[0], entry.name):
         (note,) = (tmp_path / "cache/importing").iterdir()
         parent = note.with_suffix(f".{os.getppid()}")
         note.rename(parent)

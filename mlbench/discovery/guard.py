@@ -66,7 +66,7 @@ def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float 
 
 
 @contextmanager
-def noted_threads(owner: str) -> Iterator[None]:
+def note_threads(owner: str) -> Iterator[None]:
     """Note as an owner's the threads that are started meanwhile, and that Python would wait for at the end."""
     before = set(threading.enumerate())
     try:

@@ -21,7 +21,7 @@ _FOLDER = "importing"
 
 
 @contextmanager
-def noted_import(entry: EntryPoint, distribution: str) -> Iterator[None]:
+def note_import(entry: EntryPoint, distribution: str) -> Iterator[None]:
     """Keep a note in the cache while an entry point is loaded; without a cache nothing is noted.
 
     Raises:

@@ -15,9 +15,9 @@ import click
 import pluggy
 
 from mlbench.contracts import hookspecs
-from mlbench.discovery.guard import call_plugin, noted_threads
+from mlbench.discovery.guard import call_plugin, note_threads
 from mlbench.discovery.hook_results import check_command, check_list, name_of
-from mlbench.discovery.import_notes import noted_import
+from mlbench.discovery.import_notes import note_import
 from mlbench.errors import PluginError, UsageError
 from mlbench.folders import is_without_plugins
 from mlbench.installed import UNNAMED, EntryPoint, find_installed
@@ -190,7 +190,7 @@ class Plugins:
 
     def _load_from_outside(self, entry: EntryPoint, distribution: str) -> None:
         try:
-            with noted_import(entry, distribution), noted_threads(f"{entry.name} (from {distribution})"):
+            with note_import(entry, distribution), note_threads(f"{entry.name} (from {distribution})"):
                 self._load(entry, distribution)
         except PluginError as error:
             self._add_broken(entry.name, distribution, error.message)
@@ -255,7 +255,7 @@ class Plugins:
     ) -> _Answer:
         """Return the answer of a plugin's ``probe``; one that raises or answers wrongly is broken from then on."""
         try:
-            with noted_threads(name):
+            with note_threads(name):
                 answer = call_plugin(question, "probe()")
             return call_plugin(lambda: validated(answer))
         except PluginError as error:

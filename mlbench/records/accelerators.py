@@ -54,7 +54,7 @@ def observe_nvidia_gpus(root: Path) -> tuple[list[Accelerator], str]:
         problem = f"nvidia-smi: {answer.lines[0]}"
     if _NO_DEVICES in problem:
         return [], ""
-    return [_accelerator(row) for row in rows] or _listed_by_driver(root / "proc/driver/nvidia"), problem
+    return [_accelerator(row) for row in rows] or _read_driver_files(root / "proc/driver/nvidia"), problem
 
 
 def device_files(root: Path) -> list[str]:
@@ -87,7 +87,7 @@ def _accelerator(row: Mapping[str, str]) -> Accelerator:
     )
 
 
-def _listed_by_driver(folder: Path) -> list[Accelerator]:
+def _read_driver_files(folder: Path) -> list[Accelerator]:
     """Return the GPUs that the kernel's driver lists, which needs no tool; of them it says the model alone."""
     version = re.search(r"Module.*?\s(\d+(?:\.\d+)+)\s", text_of(folder / "version"))
     described = [text_of(file) for file in sorted(folder.glob("gpus/*/information"))]
