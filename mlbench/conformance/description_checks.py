@@ -19,6 +19,7 @@ _TELLING = re.compile(
     r"|plugin|token|key|secret|password|credentials?|variable|unprotected)(?:_|$)"
 )
 """Names of options that say what their values are."""
+MARK_THEM = "Annotated[str, RUNS_CODE], NAMES_FILE, NAMES_SECRET or OPENS_ADDRESS, from mlbench."
 
 
 def unmarked(options: Any) -> Iterator[str]:
@@ -38,7 +39,7 @@ def _is_closed(wanted: Any) -> bool:
 def has_a_name_and_options(subject: Subject) -> None:
     """A backend has a name to type, a title of one line, and options in a frozen dataclass with default values.
 
-    Each option has a docstring below it, which `mlbench settings` prints.
+    Each option has a docstring below it, which `mlbench settings` prints, and a mark where only the user may set it.
     """
     backend = subject.backend
     demand(
@@ -69,12 +70,8 @@ def has_a_name_and_options(subject: Subject) -> None:
         f"the options {silent} are not described.",
         "Write a docstring below each field; `mlbench settings` prints it.",
     )
-    unguarded = list(unmarked(backend.options))
-    demand(
-        not unguarded,
-        f"the options {unguarded} are not marked, and their names say that only a user may set them.",
-        "Annotated[str, RUNS_CODE], NAMES_FILE, NAMES_SECRET or OPENS_ADDRESS, from mlbench.",
-    )
+    found = list(unmarked(backend.options))
+    demand(not found, f"the options {found} are not marked: a stranger's record may set them.", MARK_THEM)
 
 
 def probes_at_once(subject: Subject) -> None:

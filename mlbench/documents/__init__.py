@@ -120,6 +120,20 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(file, copy, _CHUNK_BYTES)
 
 
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy all below a folder to where nothing is; raises as `copy_file`, also for a link to a folder."""
+    with inside(source):
+        for place, folders, names in os.walk(source, onerror=_raise):
+            copy = target / Path(place).relative_to(source)
+            copy.mkdir(parents=True)
+            for name in [*names, *(each for each in folders if os.path.islink(os.path.join(place, each)))]:
+                copy_file(Path(place, name), copy / name)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def open_to_write(path: Path, *, appends: bool = False) -> BinaryIO:
     """Open a file for writing, from its beginning or its end; never waits for a pipe's reader.
 

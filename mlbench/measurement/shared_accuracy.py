@@ -13,6 +13,7 @@ from mlbench.contracts.load_pattern import LOAD_PATTERNS, Arrivals
 from mlbench.contracts.metric import Metric, OutputDifference, Target
 from mlbench.contracts.precision import Precision
 from mlbench.contracts.statistics import GenerationStatistics
+from mlbench.documents import copy_folder
 from mlbench.errors import DataError, MlbenchError
 from mlbench.loadgen.logs import DETAIL, read_detail
 from mlbench.loadgen.settings import Mode
@@ -32,8 +33,8 @@ def take_accuracy_test(spec: JobSpec) -> JobSpec:
         return spec
     place = Path(spec.folder) / Mode.ACCURACY
     try:
-        shutil.copytree(Path(spec.accuracy_of) / Mode.ACCURACY, place)
-    except OSError as error:  # somebody deletes or moves runs
+        copy_folder(Path(spec.accuracy_of) / Mode.ACCURACY, place)
+    except (OSError, DataError) as error:  # somebody deletes or moves runs
         logger.warning("the accuracy test of %s cannot be taken over: %s", spec.accuracy_of, error)
         shutil.rmtree(place, ignore_errors=True)
         return replace(spec, accuracy_of="")

@@ -7,6 +7,7 @@ import pytest
 from mlbench.documents import (
     DEPTH,
     copy_file,
+    copy_folder,
     first_problem,
     inside,
     open_regular,
@@ -90,6 +91,16 @@ def test_a_pipe_a_loop_and_a_link_to_nothing_in_a_tree_are_refused_at_once(tree)
         for name in ("pipe", "loop", "nothing"):
             with pytest.raises(DataError, match=f"{name} cannot be copied: "):
                 copy_file(tree / name, tree / "copy")
+
+
+def test_a_folder_is_copied_without_what_its_links_lead_to(tree, tmp_path):
+    copy_folder(tree, tmp_path / "copy")
+    assert (tmp_path / "copy/a/log").read_text() == "a log"
+    by_a_folder(tree)
+    with pytest.raises(DataError, match=r"tree/link cannot be copied: it leads out of its folder, to /.*/home\."):
+        copy_folder(tree, tmp_path / "second")
+    with pytest.raises(FileNotFoundError):
+        copy_folder(tree / "nothing", tmp_path / "third")
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlbench.documents import copy_file, inside, is_file
+from mlbench.documents import copy_file, copy_folder, inside, is_file
 from mlbench.errors import UsageError
 from mlbench.loadgen.settings import Mode
 from mlbench.rules.entry_demand import Division
@@ -44,7 +43,7 @@ def write_tree(root: Path, system: System, entries: list[BuiltEntry]) -> None:
             _write_result(submitter / RESULTS / place, entry.run)
         if system.division != Division.OPEN:
             for test in owed.tests:
-                _copy_folder(entry.run.tests[test], submitter / COMPLIANCE / place / test)
+                copy_folder(entry.run.tests[test], submitter / COMPLIANCE / place / test)
     _write_code(submitter / "code", entries)
     (submitter / "calibration.md").write_text(_calibration(entries), encoding="utf-8")
 
@@ -69,16 +68,6 @@ def _images(run: StoredRun) -> list[Path]:
     """Return what the metric wrote for a submission: Stable Diffusion XL's images and captions."""
     folder = run.folder / Mode.ACCURACY / _IMAGES
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder whose links lead nowhere else; one to a folder is refused like any that does."""
-    with inside(source):
-        for place, folders, names in os.walk(source):
-            copy = target / Path(place).relative_to(source)
-            copy.mkdir(parents=True)
-            for name in [*names, *(each for each in folders if os.path.islink(os.path.join(place, each)))]:
-                copy_file(Path(place, name), copy / name)
 
 
 def _copy(run: StoredRun, name: str, place: Path) -> None:
