@@ -360,6 +360,6 @@ def _damage(lines: Sequence[str], path: Path, number: int) -> DataError:
             hint="Use the full log, which the run folder keeps.",
         )
     return DataError(
-        f"truncated LoadGen log: line {number} of {path} is incomplete.",
+        f"truncated LoadGen log: line {number} of {path} is incomplete: {lines[0][:60]!r}.",
         hint=_FULL,
     )

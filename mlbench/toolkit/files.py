@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.documents import foreign
+from mlbench.documents import foreign, refusal
 from mlbench.errors import DataError
 from mlbench.execution.compile_cache import build_once
 
@@ -34,7 +34,7 @@ def verify_file(path: Path, *, sha256: str = "", md5: str = "", what: str = "fil
         DataError: it is missing, cannot be read, or differs.
     """
     if not os.path.isfile(path):
-        raise DataError(f"{what} not found: {path}.", hint=hint)
+        raise refusal(path, f"{what} not found: {path}.", hint=hint)
     wanted, algorithm = (sha256, "sha256") if sha256 else (md5, "md5")
     if wanted:
         try:

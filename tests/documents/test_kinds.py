@@ -9,6 +9,8 @@ import pytest
 from mlbench.documents import foreign, is_file, read_json, read_text, refusal
 from mlbench.documents.kinds import kind_of
 from mlbench.errors import DataError
+from mlbench.toolkit import verify_file
+from mlbench.toolkit.language import check_config, read_table
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"7" * 64 + b"\nsize 1577800\n"
 
@@ -65,6 +67,21 @@ def test_what_a_name_says_already_is_no_news(tmp_path, name, content):
     path.write_bytes(content)
     assert kind_of(path) is None
     assert refusal(path, "it is odd.", hint="Get it again.").hint == "Get it again."
+
+
+def test_a_document_that_can_be_parsed_is_named_too_where_it_is_of_no_use(tmp_path):
+    (tmp_path / "config.json").write_text('{"error": "Access to model X is restricted"}')
+    with pytest.raises(DataError, match=r"has model_type = None.*: it is the error of a server .*Access to model X"):
+        check_config(tmp_path, {"model_type": ("llama",)})
+    (tmp_path / "table.json").write_text('{"message": "Not Found", "status": "404"}')
+    with pytest.raises(DataError, match=r'is not a list of objects: it is the error of a server \("Not Found"\)'):
+        read_table(tmp_path / "table.json", texts=("output",))
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path):
+    (tmp_path / "consolidated.00.pth").touch()
+    with pytest.raises(DataError, match=r"weights file not found: .*Meta's own form"):
+        verify_file(tmp_path, what="weights file")
 
 
 def test_folders_are_named_too(tmp_path):

@@ -72,6 +72,9 @@ def read_questions(path: Path) -> list[Question]:
     hint = "Expected data > paragraphs > context and qas > id, question, answers."
     with foreign("SQuAD file is not of the v1.1 format:", str(path), hint=hint, path=path):
         questions = [question for article in content["data"] for question in _article_questions(article)]
+    if len(questions) > len(names := {question.id for question in questions}):
+        twice = len(questions) - len(names)
+        raise DataError(f"SQuAD file lists {twice} questions a second time: {path}.", hint="Download it again.")
     if not questions:
         raise DataError(f"SQuAD file holds no question: {path}.")
     return questions

@@ -40,7 +40,7 @@ def check_config(folder: Path, wanted: Mapping[str, Collection[object]]) -> None
     for key, values in wanted.items():
         if config[key] not in tuple(values):  # config values may be unhashable lists
             allowed = " or ".join(map(str, values))
-            raise DataError(f"{path} has {key} = {config[key]}, expected {allowed}.")
+            raise refusal(path, f"{path} has {key} = {config[key]}, expected {allowed}.")
 
 
 @dataclass(frozen=True, slots=True)

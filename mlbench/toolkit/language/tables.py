@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlbench.documents import DATA_BYTES, read_json
+from mlbench.documents import DATA_BYTES, read_json, refusal
 from mlbench.errors import DataError
 from mlbench.toolkit.language.pickles import read_pickled_table
 
@@ -42,7 +42,7 @@ def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] =
     if path.suffix == ".json":
         found = read_json(path, what="table", limit_bytes=DATA_BYTES, allows_nan=True)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-            raise DataError(f"{path} is not a list of objects.")
+            raise refusal(path, f"{path} is not a list of objects.")
     else:
         found = read_pickled_table(path)
     columns = {name: _column(found, name, path) for name in (*texts, *tokens)}

@@ -97,6 +97,14 @@ class TestBadFiles:
         with pytest.raises(DataError, match=complaint):
             read_questions(path)
 
+    def test_a_question_that_is_listed_twice_is_refused(self, tmp_path):
+        answer = {"text": "spring", "answer_start": 18}
+        question = {"id": "q", "question": "When?", "answers": [answer]}
+        paragraph = {"context": "The river rose in spring.", "qas": [question, question]}
+        (tmp_path / "dev.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+        with pytest.raises(DataError, match="lists 1 questions a second time"):
+            read_questions(tmp_path / "dev.json")
+
     def test_bytes_that_are_no_text_are_refused(self, tmp_path):
         path = tmp_path / "dev.json"
         path.write_bytes(b"\xff\xfe{")
