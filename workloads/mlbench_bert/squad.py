@@ -91,13 +91,13 @@ def _article_questions(article: Mapping[str, Any]) -> Iterator[Question]:
 
 def _text(entry: Mapping[str, Any], key: str) -> str:
     if not isinstance(text := entry[key], str):
-        raise TypeError(f"{key} is not text: {str(text)[:40]}")
+        raise ValueError(f"{key} is not text: {str(text)[:40]}")
     return text
 
 
 def _place(answer: Mapping[str, Any]) -> int:
     if type(place := answer["answer_start"]) is not int:
-        raise TypeError(f"answer_start is not a whole number: {str(place)[:40]}")
+        raise ValueError(f"answer_start is not a whole number: {str(place)[:40]}")
     return place
 
 

@@ -188,11 +188,12 @@ def _is_below(name: str, folder: Path) -> bool:
 def _where_it_lies(name: str, folder: Path) -> str:
     """Return a hint where an image that is missing is there in another folder, or with another ending."""
     stem = Path(name).stem
-    below = next(folder.glob(f"*/{Path(name).name}"), None)
+    present = set(os.listdir(folder))  # no pattern is made of a name: it may be anything
+    below = next((each for each in present if os.path.lexists(folder / each / Path(name).name)), None)
     if below:
-        return f"They lie in folders for each class, this one in {below.parent.name}: name them so in {LABEL_LIST}."
-    other = next((each for each in os.listdir(folder) if each.casefold() == name.casefold()), None)
-    other = other or next((f"{stem}{suffix}" for suffix in _SUFFIXES if (folder / f"{stem}{suffix}").is_file()), None)
+        return f"They lie in folders for each class, this one in {below}: name them so in {LABEL_LIST}."
+    other = next((each for each in present if each.casefold() == name.casefold()), None)
+    other = other or next((f"{stem}{suffix}" for suffix in _SUFFIXES if f"{stem}{suffix}" in present), None)
     return f"It is there as {other}: rename the files, or the names in {LABEL_LIST}." if other else ""
 
 

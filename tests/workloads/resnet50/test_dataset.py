@@ -167,6 +167,14 @@ def test_images_in_a_folder_for_each_class_are_read_where_the_list_names_them_so
         opened(folder)
 
 
+def test_no_pattern_is_made_of_a_name(tmp_path: Path):
+    """One of 100,000 brackets takes `glob` an hour."""
+    folder = grey_folder(tmp_path / "data", [10])
+    (folder / "val_map.txt").write_text("[" * 100_000 + " 1\n")
+    with pytest.raises(DataError, match="1 of 1 images are missing"):
+        opened(folder)
+
+
 @pytest.mark.parametrize("other", ["IMAGE0.PNG", "image0.JPEG"])
 def test_an_image_with_another_ending_is_named(tmp_path: Path, other: str):
     folder = grey_folder(tmp_path / "data", [10])
