@@ -36,8 +36,6 @@ class Evidence:
     unspotted_reason: str
     timed: Sequence[TimedAnswer] = ()
     """Some answers to new content that was timed."""
-    units_per_sample: float = 1.0
-    """Tokens of an answer on average, where tokens are what is timed."""
     length_across_passes: float | None = None
     makes_accuracy_test: bool = True
     """Whether the accuracy test is the run's own; False: an earlier run's was taken over."""
@@ -56,16 +54,9 @@ class Burst:
 
     kind: str
     """``new``: content that it never saw; ``again``: what it was asked before."""
-    units: int
-    """Samples, or tokens."""
-    fills: bool
-    """Whether the engine can be as fast on so many as on very many."""
+    said_ns: int
+    """How long they took, by the clock of the run's process."""
     lasted_ns: int
-
-    @property
-    def unit_ns(self) -> float:
-        """Return the time of a sample or token."""
-        return self.lasted_ns / self.units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

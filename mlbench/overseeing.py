@@ -31,10 +31,9 @@ class Overseer:
         if _BEGINS in progress:
             self._began_ns = now_ns
         elif _ENDS in progress and self._began_ns is not None:
-            kind, units, fills = progress[_ENDS], progress.get("units"), progress.get("fills")
-            if isinstance(kind, str) and type(units) is int:
-                lasted_ns = now_ns - self._began_ns
-                self._bursts.append(Burst(kind=kind, units=units, fills=fills is True, lasted_ns=lasted_ns))
+            kind, said_ns = progress[_ENDS], progress.get("lasted_ns")
+            if isinstance(kind, str) and type(said_ns) is int:
+                self._bursts.append(Burst(kind=kind, said_ns=said_ns, lasted_ns=now_ns - self._began_ns))
             self._began_ns = None
 
     def _note_answers(self, answered: object, now_ns: int) -> None:

@@ -20,18 +20,22 @@ from mlbench.evidence import Burst, Evidence, JudgeRequest, Overseen
 from mlbench.execution.channel import Channel
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.ledger import Ledger
-from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s
+from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.self_consistency import contradictions
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.audited import audited_limits
 from mlbench.measurement.job import Job
 from mlbench.measurement.judging import judge_run
-from mlbench.measurement.spot_times import SHORT_NS, TOO_FAST
+from mlbench.measurement.spot_times import TOO_FAST
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import JudgedPart
+from mlbench.rules.answers import MOST_REPEATED
 from mlbench.rules.facts import SpotCheck
 from mlbench.rules.tiers import fit_to, limits_of, with_own_limits
 
+UNLIKE = "the clock of the run's process is not its parent's"
+_SLOW_NS, _SLOW_SHARE = 250_000_000, 0.2
+"""By how much a parent may see a burst longer or shorter than it was."""
 _SLACK_NS, _SLACK_SHARE = 500_000_000, 0.1
 """By how much LoadGen's clock and the parent's may differ: messages arrive late on a busy machine."""
 
@@ -58,7 +62,7 @@ def judge(request: JudgeRequest, channel: Channel) -> JudgedPart:
         {Mode(mode): NotedTraffic(faults) for mode, faults in evidence.faults.items()},
         job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None,
         model=model,
-        spots=(timed_from_outside(evidence, request.overseen, job, detail), evidence.unspotted_reason),
+        spots=(timed_from_outside(evidence, request.overseen), evidence.unspotted_reason),
         timed=request.scored,
         statistics=request.measured.observed.engine,
         length_across_passes=evidence.length_across_passes,
@@ -72,25 +76,32 @@ def job_without_backend(spec: JobSpec, plugins: Plugins) -> Job:
     return Job.of_spec(spec, plugins, backend=_Absent())
 
 
-def timed_from_outside(evidence: Evidence, overseen: Overseen, job: Job, detail: DetailLog) -> SpotCheck | None:
-    """Return what was found with the times that the parent took, which no clock of the run's process decides."""
-    spots = evidence.spots
-    if spots is None or not overseen.bursts or spots.untimed_reason not in ("", TOO_FAST):
+def timed_from_outside(evidence: Evidence, overseen: Overseen) -> SpotCheck | None:
+    """Return what was found, as far as the parent's clock bears out the times that the run's process took.
+
+    Where it does not, an engine is accused only of what no late message explains; it is not checked otherwise.
+    """
+    spots, bursts = evidence.spots, overseen.bursts
+    if spots is None or not bursts or spots.untimed_reason not in ("", TOO_FAST):
         return spots
-    pairs = list(_paired(overseen.bursts))
-    longest_ns = max((new.lasted_ns for new, _ in pairs), default=0)
-    if longest_ns < SHORT_NS:
-        return replace(spots, repeated=None, claimed=None, untimed_reason=TOO_FAST)
-    repeated = min(new.unit_ns / again.unit_ns for new, again in pairs)
-    rate_per_s = (samples_per_s(detail, job.scenario) or 0.0) * evidence.units_per_sample
-    claimed = min(rate_per_s * new.unit_ns / 1e9 for new, _ in pairs)
-    return replace(spots, repeated=repeated, claimed=claimed if pairs[-1][0].fills else None, untimed_reason="")
+    if not spots.untimed_reason and not any(map(_is_denied, bursts)):
+        return spots  # as exact as a clock beside the engine, and true
+    unknown = replace(spots, repeated=None, claimed=None, untimed_reason=spots.untimed_reason or UNLIKE)
+    surely = [max(0, new.lasted_ns - _SLOW_NS) / (again.lasted_ns + _SLOW_NS) for new, again in _paired(bursts)]
+    if not surely or min(surely) < MOST_REPEATED:
+        return unknown
+    return replace(spots, repeated=min(surely), claimed=None, untimed_reason="")
+
+
+def _is_denied(burst: Burst) -> bool:
+    """Return whether the parent's clock denies what the process says of a burst, beyond late messages."""
+    return abs(burst.lasted_ns - burst.said_ns) > _SLOW_NS + _SLOW_SHARE * burst.lasted_ns
 
 
 def _paired(bursts: Sequence[Burst]) -> Iterator[tuple[Burst, Burst]]:
     """Yield each burst of known content with the one of new content before it."""
     for new, again in pairwise(bursts):
-        if (new.kind, again.kind) == ("new", "again") and new.units and again.units and again.lasted_ns:
+        if (new.kind, again.kind) == ("new", "again"):
             yield new, again
 
 
@@ -110,7 +121,7 @@ class _Absent(Backend):
 class NotedTraffic(Traffic):
     """The faults of a test, as they were noted."""
 
-    def __init__(self, faults: list[str]) -> None:
+    def __init__(self, faults: Sequence[str]) -> None:
         super().__init__(Ledger())
         self._faults = list(faults)
 

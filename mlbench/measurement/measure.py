@@ -154,7 +154,7 @@ class _Run:
         peak_bytes = facts.answer("peak_memory", ready.peak_memory_bytes, otherwise=None)
         length_across_passes = ordered.influence_of_length(tests.prompt_lengths) if ordered else None
         channel.progress("spot check")
-        *spots, timed = spot_check(ready, job, model, self.dataset, load, traffic[Mode.PERFORMANCE], channel)
+        found, unspotted, timed = spot_check(ready, job, model, self.dataset, load, traffic[Mode.PERFORMANCE], channel)
         channel.progress("overhead")
         overhead = (
             Overhead(reason="a search needs no more than the speed")
@@ -170,7 +170,7 @@ class _Run:
             reached=reached,
             peak_bytes=peak_bytes,
             length_across_passes=length_across_passes,
-            spots=(spots[0], spots[1]),
+            spots=(found, unspotted),
             timed=timed,
             overhead=overhead,
         )
@@ -183,7 +183,6 @@ class _Run:
             spots=measured.spots[0],
             unspotted_reason=measured.spots[1],
             timed=measured.timed.answers,
-            units_per_sample=measured.timed.units_per_sample,
             length_across_passes=measured.length_across_passes,
             makes_accuracy_test=not self.job.spec.accuracy_of,
         )

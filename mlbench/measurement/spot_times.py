@@ -31,9 +31,9 @@ _LEAST_QUERIES, _MOST_QUERIES = 3, 243
 _SMALL_BURST = 256
 _LARGE_BURST = 16 * _SMALL_BURST
 """Where answers come fast, a burst grows up to this size, until it can be timed."""
-_TOLD, _TOLD_S = 6, 3.0
+_TOLD, _TOLD_S = 32, 1.0
 """Least samples of a burst where they take no longer."""
-_KEPT, _KEPT_BYTES = 12, 4 << 20
+_KEPT, _KEPT_BYTES = 32, 4 << 20
 """Answers of a round that are scored, and how many bytes they may have in all."""
 _UNTOLD = 256
 """Default number of samples that keep an engine busy; one that needs more is at most a few times slower."""
@@ -63,8 +63,6 @@ class Times:
     """Why there is no figure."""
     answers: Sequence[TimedAnswer] = ()
     """Some of those to new content, of each round."""
-    units_per_sample: float = 1.0
-    """Tokens of an answer on average, where tokens are timed."""
     failed: Sequence[int] = ()
     """New content that was not answered, by the index of what it was made of."""
 
@@ -89,7 +87,7 @@ def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bas
     answers: list[TimedAnswer] = []
     for number in range(ROUNDS):
         time.sleep(_PAUSE_S * number)
-        again_ns, new_ns, new = timing.round(fills=is_full)
+        again_ns, new_ns, new = timing.round()
         answers += timing.some_of(new)
         if new.is_whole and not (new_ns and again_ns):
             break  # by a clock that does not move; the parent has another one
@@ -100,8 +98,8 @@ def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bas
         if repeated < MOST_REPEATED and not (is_full and claimed >= MOST_CLAIMED):
             break
     if longest_ns < SHORT_NS:
-        return Times(reason=TOO_FAST, answers=answers, units_per_sample=units)
-    return Times(repeated=repeated, claimed=claimed if is_full else None, answers=answers, units_per_sample=units)
+        return Times(reason=TOO_FAST, answers=answers)
+    return Times(repeated=repeated, claimed=claimed if is_full else None, answers=answers)
 
 
 class _PairedTiming:
@@ -120,14 +118,9 @@ class _PairedTiming:
         most = _MOST_QUERIES * measured.query if measured.query else _LARGE_BURST
         self._most = min(most, _fitting(asked, bases))
         self._variations: list[Variation] = []
-        self._fills = False
 
-    def round(self, *, fills: bool = False) -> tuple[float, float, Answers]:
-        """Return the time of a sample, or a token, for known and for new content, and the answers to the latter.
-
-        ``fills``: the engine can be as fast on a burst as on very many samples.
-        """
-        self._fills = fills
+    def round(self) -> tuple[float, float, Answers]:
+        """Return the time of a sample, or a token, for known and for new content, and the answers to the latter."""
         new = self._ask_new()
         while new.lasted_ns < _ENOUGH_NS and 3 * len(self._bases) <= self._most and new.is_whole:
             self._bases, self._given = 3 * self._bases, 3 * self._given
@@ -146,9 +139,16 @@ class _PairedTiming:
             if output is None or output.nbytes > room:
                 continue
             room -= output.nbytes
-            fields = {"base": variation.base, "change": str(variation.change), "seed": variation.seed}
             data = np.ascontiguousarray(output).astype(self._dtype, copy=False).tobytes().hex()
-            found.append(TimedAnswer(**fields, continuation=list(variation.continuation), data=data))
+            found.append(
+                TimedAnswer(
+                    base=variation.base,
+                    change=str(variation.change),
+                    seed=variation.seed,
+                    continuation=list(variation.continuation),
+                    data=data,
+                )
+            )
         return found
 
     def failed(self, answers: Answers) -> list[int]:
@@ -175,8 +175,7 @@ class _PairedTiming:
     def _ask(self, dataset: Dataset, indices: Sequence[int], kind: str) -> Answers:
         self._asked.note(burst_begins=kind)
         answers = ask(self._asked.engine, dataset, indices, query=self._query, timeout_s=self._asked.timeout_s)
-        units = answers.tokens if self._is_generated else len(answers.outputs)
-        self._asked.note(burst_ends=kind, units=units, fills=self._fills)
+        self._asked.note(burst_ends=kind, lasted_ns=answers.lasted_ns)
         return answers
 
     def _unit_ns(self, answers: Answers) -> float:
@@ -199,7 +198,7 @@ def _burst(asked: Asked, measured: Measured, bases: Sequence[int]) -> tuple[int,
 
 def _told(measured: Measured) -> int:
     """Return how many answers should be there to be scored: not every change moves the right one."""
-    return _TOLD if _TOLD <= measured.samples_per_s * _TOLD_S else LEAST_KNOWN
+    return max(LEAST_KNOWN, min(_TOLD, int(measured.samples_per_s * _TOLD_S)))
 
 
 def _fitting(asked: Asked, bases: Sequence[int]) -> int:

@@ -86,23 +86,21 @@ class Writer(Tampering):
 
 
 class Bribed(Tampering):
-    """Gives wrong labels while it is measured, and has every rule pass in its own process."""
+    """Gives wrong labels to new content, and has every rule pass in its own process."""
 
     def __init__(self, engine):
         super().__init__(engine, self._tamper)
-        self._asked = 0
 
     def submit(self, samples, reply):
         from mlbench.measurement import judging
         from mlbench.rules.facts import Verdict
 
         judging.judge = lambda facts: Verdict(results=(), is_official_setup=True)
-        self._asked += len(samples)
         super().submit(samples, reply)
 
     def _tamper(self, samples, outputs, reply):
-        is_measured = self._asked > 3 * samples.dataset.count
-        reply.complete(samples, [output + 1 for output in outputs] if is_measured else outputs)
+        is_new = max(samples.indices) >= samples.dataset.count
+        reply.complete(samples, [output + 1 for output in outputs] if is_new else outputs)
 
 
 @hookimpl
