@@ -25,6 +25,7 @@ def command() -> None:
 @results_option
 def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     """Store RUNs (runs, folders, tags) as baseline NAME, replacing an older one."""
+    from mlbench.comparison.bad_runs import count_bad
     from mlbench.records.baselines import save_baseline
     from mlbench.records.beside import count_neighboured
     from mlbench.records.other_work import count_beside
@@ -33,6 +34,8 @@ def save(name: str, runs: tuple[str, ...], results: Path) -> None:
     records = [record for run in runs for record in records_named(results, run)]
     save_baseline(results, name, records)
     echo_line(f"{name}: {len(records)} runs")
+    for line in count_bad(records):
+        echo_line(line)
     if found := count_beside([record.other_work for record in records]):
         echo_line(f"{found}: measure again on a quiet machine before others are judged by these.")
     if found := count_neighboured([record.beside for record in records]):

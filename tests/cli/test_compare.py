@@ -210,8 +210,9 @@ def test_a_guard_that_can_judge_nothing_fails(mlbench, store, a_run, tmp_path):
     outcome = mlbench(*arguments, "--junit", tmp_path / "junit.xml")
     assert outcome.exit_code == 1
     assert outcome.stdout.startswith("nothing could be judged: 0 judged, 1 not judged\n")
-    (case,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    case, judged = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert case.find("skipped").get("message").startswith("valid runs: the base has none")
+    assert judged.find("error").get("message") == "nothing could be judged: 0 judged, 1 not judged"
 
 
 def test_a_fall_of_accuracy_within_the_target_fails_unless_the_margin_allows_it(mlbench, store, a_run, tmp_path):

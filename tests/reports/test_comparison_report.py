@@ -206,6 +206,23 @@ def test_junit_skips_what_are_unknown_with_the_reason():
     assert cases(comparison(UNTOLD))["throughput"] == [("skipped", "one run a side")]
 
 
+@pytest.mark.parametrize("cells", [(UNTOLD,), (UNTOLD, UNTOLD), ()], ids=["one", "several", "no cell"])
+def test_junit_is_not_green_where_nothing_could_be_judged(cells):
+    found = comparison(*cells)
+    suite = ElementTree.fromstring(comparison_junit(found))
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
+    ((kind, message),) = cases(found)["anything judged"]
+    assert (kind, message) == ("error", comparison_counts(found))
+    assert message.startswith("nothing could be judged: 0 judged")
+
+
+@pytest.mark.parametrize("cells", [(SAME,), (SAME, UNTOLD), (SLOWER,), (AS_ACCURATE,)])
+def test_junit_has_no_error_where_something_was_judged(cells):
+    found = comparison(*cells)
+    assert "anything judged" not in cases(found)
+    assert ElementTree.fromstring(comparison_junit(found)).get("errors") == "0"
+
+
 def test_junit_fails_what_is_missing_and_what_has_no_valid_run():
     ends = cases(comparison(LOST, missing=("bert pytorch fp32 Server",)))
     assert ends["present"] == [("failure", "the base has runs, the new side has none")]
