@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contracts.guarded import guard_of
+from mlbench.contracts.guarded import guard_of_option
 from mlbench.field_docs import read_field_docs
 from mlbench.tuning import CORE_TEMPLATES, fields_of
 
@@ -90,7 +90,7 @@ def _describe(key: str, wanted: Any, default: Any, text: str) -> SettingDescript
         values=takes or getattr(wanted, "__name__", str(wanted)),
         choices=tuple(word for words in forms.values() for word in words),
         default=format_value(default),
-        does=guard.does if (guard := guard_of(wanted)) else "",
+        does=guard.does if (guard := guard_of_option(key.rpartition(".")[2], wanted)) else "",
     )
 
 

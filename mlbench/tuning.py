@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mlbench.contracts.backend import EnginePlan
-from mlbench.contracts.guarded import guard_of
+from mlbench.contracts.guarded import guard_of_option
 from mlbench.contracts.scenario import LoadSettings
 from mlbench.documents import is_file, read_toml
 from mlbench.errors import UsageError, is_unicode
@@ -213,7 +213,7 @@ def guards_of(templates: Iterable[tuple[str, Any]], own: Mapping[str, Any]) -> I
 
     for prefix, template in templates:
         for key, (wanted, default) in fields_of({prefix: template}):
-            if guard := guard_of(wanted):
+            if guard := guard_of_option(key.rpartition(".")[2], wanted):
                 plain = to_jsonable_python(default)
                 yield GuardedSetting(key=key, does=guard.does, allowed=[plain, own.get(key, plain)])
 

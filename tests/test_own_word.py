@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from mlbench import NAMES_FILE, OPENS_ADDRESS, RUNS_CODE, UsageError
 from mlbench.cli import main
 from mlbench.comparison.comparability import key_of
-from mlbench.conformance.description_checks import unmarked
-from mlbench.contracts.guarded import guard_of
+from mlbench.contracts.guarded import BY_NAME, guard_of
 from mlbench.records.run_record import read
 from mlbench.repeats import check_scoring, settings_as_stored
 from mlbench.tuning import CORE_TEMPLATES, OwnWord, guards_of
@@ -149,14 +148,15 @@ class Forgotten:
     key_count: Annotated[int, "of keys"] = 0
 
 
-def test_a_name_that_says_what_its_option_does_wants_a_mark():
-    assert list(unmarked(Forgotten())) == ["cache_dir", "api_key", "start", "skip_unprotected"]
+def test_an_option_is_guarded_by_a_name_that_says_what_it_does_though_nobody_marked_it():
+    found = [each.key for each in guards_of([("backend", Forgotten())], {}) if each.does == BY_NAME.does]
+    assert found == ["backend.cache_dir", "backend.api_key", "backend.start", "backend.skip_unprotected"]
 
 
-def test_every_option_of_the_core_and_of_built_in_plugins_is_marked_where_its_name_says_so(plugins):
+def test_every_option_of_the_core_and_of_built_in_plugins_has_a_mark_where_its_name_says_so(plugins):
     owners = {name: each.options for kind in (plugins.backends, plugins.workloads) for name, each in kind.items()}
-    owners |= CORE_TEMPLATES
-    assert {owner: found for owner, options in owners.items() if (found := list(unmarked(options)))} == {}
+    guards = guards_of([*owners.items(), *CORE_TEMPLATES.items()], {})
+    assert [each.key for each in guards if each.does == BY_NAME.does] == []
 
 
 def test_settings_says_which_are_guarded():

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
-from collections.abc import Iterator
-from typing import Any, Literal
 
 from mlbench.conformance.subject import Check, Subject, demand
-from mlbench.contracts.guarded import guard_of
 from mlbench.field_docs import read_field_docs
-from mlbench.tuning import fields_of
 
 _AT_ONCE_S = 1.0
-_TELLING = re.compile(
-    r"(?:^|_)(?:path|file|folder|dir|directory|url|uri|address|host|command|start|script|library|libraries|module"
-    r"|plugin|token|key|secret|password|credentials?|variable|unprotected)(?:_|$)"
-)
-"""Names of options that say what their values are."""
-MARK_THEM = "Annotated[str, RUNS_CODE], NAMES_FILE, NAMES_SECRET or OPENS_ADDRESS, from mlbench."
-
-
-def unmarked(options: Any) -> Iterator[str]:
-    """Yield each option that runs code, names a file or a secret, or opens an address by its name, and has no mark."""
-    for key, (wanted, _) in fields_of({"": options}):
-        name = key.removeprefix(".")
-        if _TELLING.search(name) and guard_of(wanted) is None and not _is_closed(wanted):
-            yield name
-
-
-def _is_closed(wanted: Any) -> bool:
-    """Return whether an option takes numbers, or words of a list: these name nothing."""
-    inner = getattr(wanted, "__origin__", wanted)
-    return inner is Literal or (isinstance(inner, type) and inner is not bool and issubclass(inner, (int, float)))
 
 
 def has_a_name_and_options(subject: Subject) -> None:
     """A backend has a name to type, a title of one line, and options in a frozen dataclass with default values.
 
-    Each option has a docstring below it, which `mlbench settings` prints, and a mark where only the user may set it.
+    Each option has a docstring below it, which `mlbench settings` prints.
     """
     backend = subject.backend
     demand(
@@ -70,8 +45,6 @@ def has_a_name_and_options(subject: Subject) -> None:
         f"the options {silent} are not described.",
         "Write a docstring below each field; `mlbench settings` prints it.",
     )
-    found = list(unmarked(backend.options))
-    demand(not found, f"the options {found} are not marked: a stranger's record may set them.", MARK_THEM)
 
 
 def probes_at_once(subject: Subject) -> None:

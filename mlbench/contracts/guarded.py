@@ -6,11 +6,12 @@ node. See `mlbench.tuning.refuse_foreign`.
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,26 @@ NAMES_FILE = Guarded("names a file")
 NAMES_SECRET = Guarded("names a secret")
 """Such as the environment variable that holds a key."""
 OPENS_ADDRESS = Guarded("opens an address")
+
+
+BY_NAME = Guarded("may run code, name a file or a secret, or open an address, by its name")
+"""The mark of an option whose author forgot it, and whose name says so."""
+
+_TELLING = re.compile(
+    r"(?:^|_)(?:path|file|folder|dir|directory|url|uri|address|host|command|start|script|library|libraries|module"
+    r"|plugin|token|key|secret|password|credentials?|variable|unprotected)(?:_|$)"
+)
+
+
+def guard_of_option(name: str, wanted: Any) -> Guarded | None:
+    """Return the mark of an option: of its type, or else of a name that says what its value does."""
+    return guard_of(wanted) or (BY_NAME if _TELLING.search(name) and not _is_closed(wanted) else None)
+
+
+def _is_closed(wanted: Any) -> bool:
+    """Return whether an option takes numbers, or words of a list: these name nothing."""
+    inner = getattr(wanted, "__origin__", wanted)
+    return inner is Literal or (isinstance(inner, type) and inner is not bool and issubclass(inner, (int, float)))
 
 
 def guard_of(wanted: Any) -> Guarded | None:

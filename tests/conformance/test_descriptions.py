@@ -27,20 +27,5 @@ def test_an_option_without_a_docstring_is_a_finding_that_names_it():
     assert "docstring below each field" in caught.value.hint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unmarked:
-    """An option that a stranger's record could set to an address."""
-
-    url: str = ""
-    """Where it asks."""
-
-
-def test_an_option_that_opens_an_address_by_its_name_and_has_no_mark_is_a_finding():
-    backend = Null().with_options(Unmarked())
-    with pytest.raises(ConformanceError, match=r"the options \['url'\] are not marked") as caught:
-        has_a_name_and_options(Subject(backend=backend, precision=Precision.FP32))
-    assert "OPENS_ADDRESS" in caught.value.hint
-
-
 def test_a_backend_whose_options_are_all_described_passes():
     has_a_name_and_options(Subject(backend=Null(), precision=Precision.FP32))
