@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -477,6 +478,15 @@ def test_without_plugins_only_those_of_mlbench_are_loaded(install, monkeypatch, 
     assert "quick  broken: it is not loaded: --no-plugins, or MLBENCH_NO_PLUGINS (from quick-plugin)" in done.stdout
     assert "onnxruntime" in done.stdout
     assert not is_without_plugins() or variables
+
+
+def test_a_plugin_that_is_waited_for_is_named_while_it_is(install, monkeypatch, capfd):
+    monkeypatch.setattr(guard, "_SAY_AFTER_S", 0.05)
+    install("quick", RIGHT.replace("        return Probe", "        time.sleep(0.2)\n        return Probe"))
+    (source,) = Path(sys.path[0]).glob("quick_plugin.py")
+    source.write_text(f"import time\n{source.read_text()}")
+    assert Plugins.discover().probe("quick").is_available
+    assert capfd.readouterr().err == "waiting for plugin quick\n"
 
 
 @pytest.mark.parametrize("place", ["", "    "], ids=["at import", "in its probe"])

@@ -24,12 +24,17 @@ ANSWERS_WITHIN_S = 60.0
 """A hook returns at once; `Backend.probe` may have to import a runtime from a slow disk."""
 
 _LOOK_EVERY_S = 1.0
+_SAY_AFTER_S = 5.0
+"""A user who waits so long is told for which plugin."""
 
 _RECENT_SHARE = 0.01
 """What processes had done this share of the limit ago counts as what they had done at the call's beginning."""
 
 left_threads: dict[threading.Thread, str] = {}
 """Threads that were left running by code of plugins, and would keep the process from ending, with whose they are."""
+
+_owners: list[str] = []
+"""Whose code is running, by `note_threads`."""
 
 _recent: dict[int, Silence] = {}
 """By process, the last look at what it and all below it had done: a look takes longer than most hooks."""
@@ -69,9 +74,11 @@ def call_plugin(call: Callable[[], _Result], name: str = "", *, within_s: float 
 def note_threads(owner: str) -> Iterator[None]:
     """Note as an owner's the threads that are started meanwhile, and that Python would wait for at the end."""
     before = set(threading.enumerate())
+    _owners.append(owner)
     try:
         yield
     finally:
+        _owners.pop()
         left = (each for each in threading.enumerate() if each not in before and not each.daemon)
         left_threads.update(dict.fromkeys(left, owner))
 
@@ -106,13 +113,18 @@ def _limit_time(within_s: float) -> Iterator[None]:
         yield
         return
     began_s, silence = time.monotonic(), _begin_silence(within_s)
+    say_after_s = _SAY_AFTER_S if _owners else within_s
 
     def look(number: int, frame: FrameType | None) -> None:
-        if silence.is_hang(within_s, own_tree()):
+        nonlocal say_after_s
+        if say_after_s < within_s:
+            print(f"waiting for plugin {_owners[-1]}", file=sys.__stderr__, flush=True)
+            say_after_s = within_s
+        if time.monotonic() - began_s > 0.99 * within_s and silence.is_hang(within_s, own_tree()):
             raise _HungError
 
     signal.signal(signal.SIGALRM, look)
-    left_s, interval_s = signal.setitimer(signal.ITIMER_REAL, within_s, _LOOK_EVERY_S)
+    left_s, interval_s = signal.setitimer(signal.ITIMER_REAL, min(within_s, say_after_s), _LOOK_EVERY_S)
     try:
         yield
     finally:
