@@ -25,7 +25,7 @@ ANSWERS_WITHIN_S = 60.0
 
 _LOOK_EVERY_S = 1.0
 _SAY_AFTER_S = 5.0
-"""A user who waits so long is told for which plugin."""
+"""After so long a line says for which plugin the user waits."""
 
 _RECENT_SHARE = 0.01
 """What processes had done this share of the limit ago counts as what they had done at the call's beginning."""

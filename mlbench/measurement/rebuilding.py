@@ -39,7 +39,7 @@ from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.log_digests import log_digests
 from mlbench.records.run_outcome import NO_ACCURACY_TEST
-from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, keeps_tools
+from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, keeps_tools, wants_checks
 from mlbench.records.scenario_record import ScenarioRecord
 from mlbench.rules.tiers import RunLimits, Tier, fit_to, limits_of, with_own_limits
 
@@ -111,7 +111,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
         failure=None,
         result=judgement.result,
         accuracy=_with_origin(judgement.accuracy, record, folder, plugins),
-        verdict=_with_unlogged(judgement.verdict, record.verdict),
+        verdict=_with_unlogged(judgement.verdict, record),
         loadgen_version=judgement.loadgen_version,
         limits=limits,
         overhead_ns_per_sample=_overhead_ns(folder, job.scenario),
@@ -270,10 +270,12 @@ def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLo
         )
 
 
-def _with_unlogged(verdict: VerdictRecord, said: VerdictRecord) -> VerdictRecord:
-    """Return a verdict that follows from the logs with what a record's verdict ``said`` about the rest."""
+def _with_unlogged(verdict: VerdictRecord, record: RunRecord) -> VerdictRecord:
+    """Return a verdict that follows from the logs with what a record's verdict says about the rest."""
+    said = record.verdict
+    assert said
     fields: dict[str, Any] = {"rules": [_rebuilt_rule(rule) for rule in verdict.rules]}
-    if not said.not_applied.keys().isdisjoint(CHECKED):
+    if wants_checks(record) and not said.not_applied.keys().isdisjoint(CHECKED):
         fields["is_conformant"] = False
     if all(rule.passed for rule in said.rules if rule.rule in UNLOGGED_RULES):
         return verdict.model_copy(update=fields)
@@ -330,11 +332,14 @@ def _seeds(detail: DetailLog) -> RebuiltSeeds:
 
 
 def _load(record: RunRecord, job: Job, detail: DetailLog) -> dict[str, _Scalar]:
-    """Return how LoadGen was driven, as far as it logs that; it prints six digits of a rate."""
+    """Return how LoadGen was driven, as far as it logs that; it prints six digits of a rate.
+
+    What a compliance test's configuration replaced is as the record says: LoadGen logs the replacement.
+    """
     own = {field: f"requested_{setting}" for field, setting in job.scenario.pattern.settings.items()}
-    read = detail.values.keys() - audited_keys(job)
-    logged = {name: detail.values[key] for name, key in (_LOGGED_LOAD | own).items() if key in read}
-    found = {
+    keys, replaced = _LOGGED_LOAD | own, audited_keys(job)
+    logged = {name: detail.values[key] for name, key in keys.items() if key in detail.values.keys() - replaced}
+    found = {name: record.load[name] for name, key in keys.items() if key in replaced and name in record.load} | {
         name: _unless_rounded(record.load[name], value) if name in record.load else value
         for name, value in logged.items()
     }

@@ -404,7 +404,7 @@ class RunRecord(Stored):
     @property
     def unchecked(self) -> list[str]:
         """Return the rules without which speed may not be computed that were not applied to a valid, accurate run."""
-        if self.format < _WITH_DIGESTS or not self.verdict or not self.verdict.is_valid or not self.accuracy:
+        if not wants_checks(self) or not self.verdict or not self.verdict.is_valid or not self.accuracy:
             return []
         found = [rule for rule in CHECKED if rule in self.verdict.not_applied]
         return found if self.verdict.is_accurate is not False and self.accuracy.is_met else []
@@ -412,6 +412,11 @@ class RunRecord(Stored):
     def text(self) -> str:
         """Return the record as it is stored: indented JSON."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+def wants_checks(record: RunRecord) -> bool:
+    """Return whether a run was conformant only where its speed was checked, when it was judged."""
+    return record.format >= _WITH_DIGESTS
 
 
 def keeps_digests(record: RunRecord) -> bool:

@@ -119,7 +119,9 @@ def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool, is_
     missed = [each.score for each in targets if each.name == owed.variant and not each.is_met]
     yield f"misses {owed.variant} in {', '.join(missed)}" if missed and not is_open else ""
     yield "made for the open division" if run.is_open and not is_open else ""
-    yield "not by the official rules" if verdict is None or not verdict.is_conformant else ""
+    unchecked = verdict.not_applied[run.unchecked[0]] if verdict and run.unchecked else ""
+    yield f"its speed was not checked: {unchecked}" if unchecked else ""
+    yield "not by the official rules" if verdict is None or not (verdict.is_conformant or unchecked) else ""
 
 
 def missing_runs(plan: Sequence[PlannedEntry]) -> list[tuple[str, str]]:

@@ -182,7 +182,7 @@ def test_a_run_folder_of_a_newer_format_is_refused(mlbench, stored_run):
     (folder / "record.json").write_text(json.dumps({**record, "format": 7}))
     result = mlbench("show", folder.name)
     assert result.exit_code == 2
-    assert "run folder of format 7; this mlbench reads up to 3" in result.stderr
+    assert "run folder of format 7; this mlbench reads up to 4" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

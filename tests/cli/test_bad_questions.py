@@ -45,7 +45,7 @@ def test_a_record_of_a_newer_format_is_refused_by_every_reader(results, command,
     monkeypatch.chdir(tmp_path)
     file = results / "one" / "record.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
-    assert_refused(command, "run folder of format 99; this mlbench reads up to 3")
+    assert_refused(command, "run folder of format 99; this mlbench reads up to 4")
     assert not (tmp_path / "runs.csv").exists()
 
 

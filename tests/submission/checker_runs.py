@@ -325,6 +325,11 @@ def check_accuracy_log(entry: Entry, path: Path) -> Iterator[Finding]:
     for key, seed in tables.SEEDS.items():
         if log.values.get(key, seed) != seed:
             yield entry.stricter("seed", path, f"{key} is {log.values[key]}, not {seed}.")
+    if log.values and "power_end" not in log.values:  # LoadGen writes it behind the last part of the test
+        yield entry.stricter("no-end", path, "The log has no power_end.")
+    replies = (path.parent / ACCURACY_LOG).read_bytes().strip() if (path.parent / ACCURACY_LOG).is_file() else b"[]"
+    if not (replies.startswith(b"[") and replies.endswith(b"]")):
+        yield entry.stricter("no-end", path.parent / ACCURACY_LOG, "It is no whole list.")
 
 
 def check_log_size(entry: Entry, path: Path, weight: Weight) -> Iterator[Finding]:

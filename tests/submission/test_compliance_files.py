@@ -6,7 +6,7 @@ import shutil
 import pytest
 from whole_tree import TEST05, WholeTree, detail_of, write
 
-from mlbench.errors import StorageError
+from mlbench.errors import DataError, StorageError
 from mlbench.submission.checking.whole_tree import check_tree
 from mlbench.submission.compliance_files import TestFiles, shorten_log, write_test
 
@@ -100,7 +100,14 @@ def test_a_long_log_keeps_its_ends_and_the_hash_of_the_whole(tmp_path, logs):
     assert short == whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
-    with pytest.raises(StorageError, match="TEST04 cannot be written"):
+def test_a_log_that_cannot_be_read_leaves_nothing_behind(tmp_path):
+    with pytest.raises(DataError, match=r"mlperf_log_summary\.txt cannot be copied: No such file"):
         write_test(tmp_path, TestFiles(test="TEST04", performance=SPEED), tmp_path / "missing")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="TEST04 cannot be written"):
+        write_test(tmp_path / "file", TestFiles(test="TEST04", performance=SPEED), tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

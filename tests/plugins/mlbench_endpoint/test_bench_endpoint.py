@@ -169,12 +169,13 @@ def test_bad_input_is_one_line_before_anything_is_measured(url, tmp_path, words,
     ("content", "reason"),
     [
         (None, "prompts file"),
-        (b"\xff\xfe", "not UTF-8"),
+        (b"\xff\xfe", "it is text in UTF-16. Save it as UTF-8"),
+        (b"\xe4\xfc", "not UTF-8"),
         (b"\n \n", "has no prompt"),
         (b'{"prompt": 7}', "line 1: '{\"prompt\": 7}' is no prompt"),
         (b'{"prompt": "a", "max_tokens": 0}', "line 1: max_tokens is 0"),
     ],
-    ids=["missing", "not UTF-8", "blank", "a number", "no tokens"],
+    ids=["missing", "UTF-16", "not UTF-8", "blank", "a number", "no tokens"],
 )
 def test_a_bad_file_of_prompts_is_one_line(url, tmp_path, content, reason):
     file = tmp_path / "own.jsonl"

@@ -70,7 +70,7 @@ def test_the_core_knows_the_caps():
     before = CacheLimits.of(model.graphs)
     engine = engine_of(backend(largest={"rows": 4, "span": 20, "length": 24}), model, EnginePlan(batching="in_flight"))
     after = CacheLimits.of(engine._model.graphs)
-    assert (before.rows, before.pieces, before.columns) == (8, 8, 32)
+    assert (before.rows, before.pieces, before.columns) == (33, 33, 32)
     assert (after.rows, after.pieces, after.columns) == (4, 4, 20)
 
 
