@@ -1,6 +1,7 @@
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -467,6 +468,18 @@ def test_a_plugin_that_another_process_is_importing_right_now_is_none_of_these(i
         note.rename(parent)
         assert Plugins.discover().best_backend().name == "quick"
         parent.rename(note)
+
+
+def test_what_another_machine_with_the_same_cache_is_importing_accuses_no_plugin(install, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path / "cache"))
+    install("quick", RIGHT)
+    (found,) = (each for each in find_installed("mlbench") if each.name == "quick-plugin")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(import_notes, "_processes", lambda: "another machine")
+        with import_notes.note_import(found.entry_points[0], found.name):
+            (note,) = (tmp_path / "cache/importing").iterdir()
+            shutil.copy(note, note.with_suffix(".999999999"))
+    assert Plugins.discover().best_backend().name == "quick"
 
 
 @pytest.mark.parametrize(("words", "variables"), [(["--no-plugins"], {}), ([], {"MLBENCH_NO_PLUGINS": "1"})])

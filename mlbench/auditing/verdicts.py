@@ -73,10 +73,7 @@ def judge_test(plan: AuditPlan, folder: Path, plugins: Plugins) -> AuditVerdict:
     reference = read_detail(plan.folder / Mode.PERFORMANCE / DETAIL)
     problems = [
         *_differences(plan.record, record),
-        *(
-            f"the test's record is not what its logs say: {each}"
-            for each in verify(record, folder, plugins).differences
-        ),
+        *(f"{_UNLIKE}: {each}" for each in verify(record, folder, plugins).differences),
         *_wrong_settings(record, detail),
         *_broken_rules(record),
     ]

@@ -272,15 +272,21 @@ parallel_option = click.option(
 power_option = click.option(
     "--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none."
 )
-overrides_option = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=_parse_settings,
-    shell_complete=offer_settings,
-    help="See `mlbench settings`; may be given more than once.",
-)
+
+
+def _settings_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parse_settings,
+        shell_complete=offer_settings,
+        help=text,
+    )
+
+
+overrides_option = _settings_option("See `mlbench settings`; may be given more than once.")
 
 
 def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -292,15 +298,7 @@ def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Take also settings of RUN that run code, name a file or a secret, or open an address.",
     )
-    @click.option(
-        "--set",
-        "overrides",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=_parse_settings,
-        shell_complete=offer_settings,
-        help="Take this one of them, with the value that RUN has; may be given more than once.",
-    )
+    @_settings_option("Take this one of them, with the value that RUN has; may be given more than once.")
     @functools.wraps(function)
     def with_word(trusts: bool, overrides: dict[str, str], **others: Any) -> Any:
         from mlbench.tuning import OwnWord

@@ -158,5 +158,7 @@ class Acceptor:
 
 def _site_of(host: str) -> str:
     """Return who an address belongs to, as far as it says that."""
-    plain = host.partition("%")[0]
-    return str(ipaddress.ip_network(f"{plain}/{_SITE_BITS}", strict=False)) if ":" in plain else plain
+    plain = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(plain, ipaddress.IPv6Address) and not plain.ipv4_mapped:
+        return str(ipaddress.ip_network((plain, _SITE_BITS), strict=False))
+    return str(getattr(plain, "ipv4_mapped", None) or plain)

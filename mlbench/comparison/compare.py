@@ -340,8 +340,9 @@ def _with_verdicts(cells: Sequence[tuple[Cell, Sequence[Speed]]], margin: float)
 
 
 def _describe_odd(speed: Speed) -> Iterator[str]:
+    in_pairs = speed.tested is not None and speed.tested.spread.source is Source.TURNS
     for each in speed.odd:
-        yield f"{each}: its {speed.name} is far from the other {'pairs' if ' and ' in each else 'runs of its session'}"
+        yield f"{each}: its {speed.name} is far from the other {'pairs' if in_pairs else 'runs of its session'}"
 
 
 def _judge_speed(speed: Speed, decision: Decision | None, tests: int, margin: float) -> Judged:

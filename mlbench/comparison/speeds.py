@@ -142,7 +142,7 @@ def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, 
 
 
 def _differences_of_pairs(name: str, sides: Sides) -> list[tuple[RunRecord, RunRecord, float]]:
-    """Return runs made in turns, and the difference of their logarithms; pairs with a failed run are left out."""
+    """Return interleaved runs by pair, and the difference of their logarithms; pairs with a failed run are left out."""
     pairs = pairs_in_turns(sides.again or sides.base, sides.new)
     whole = [pair for pair in pairs if not any(map(why_not_counted, pair))]
     values = ((pair, _logarithm(pair[0], name), _logarithm(pair[1], name)) for pair in whole)

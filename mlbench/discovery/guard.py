@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from types import FrameType
 from typing import TypeVar
 
@@ -118,7 +118,8 @@ def _limit_time(within_s: float) -> Iterator[None]:
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal say_after_s
         if say_after_s < within_s:
-            print(f"waiting for plugin {_owners[-1]}", file=sys.__stderr__, flush=True)
+            with suppress(OSError):
+                print(f"waiting for plugin {_owners[-1]}", file=sys.stderr, flush=True)
             say_after_s = within_s
         if time.monotonic() - began_s > 0.99 * within_s and silence.is_hang(within_s, own_tree()):
             raise _HungError

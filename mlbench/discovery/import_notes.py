@@ -16,6 +16,7 @@ from pathlib import Path
 from mlbench.errors import PluginError
 from mlbench.folders import cache_folder
 from mlbench.installed import EntryPoint
+from mlbench.processor import text_of
 
 _FOLDER = "importing"
 
@@ -27,7 +28,8 @@ def note_import(entry: EntryPoint, distribution: str) -> Iterator[None]:
     Raises:
         PluginError: a process was ended by it, and the plugin's module has not changed since then.
     """
-    named = hashlib.sha256(f"{entry.name}\0{entry.value}\0{distribution}".encode(errors="replace")).hexdigest()[:16]
+    name = "\0".join((entry.name, entry.value, distribution, _processes()))
+    named = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
     folder = cache_folder() / _FOLDER
     with suppress(OSError):
         for note in folder.glob(f"{named}.*"):
@@ -40,6 +42,13 @@ def note_import(entry: EntryPoint, distribution: str) -> Iterator[None]:
     finally:
         with suppress(OSError):
             (folder / f"{named}.{os.getpid()}").unlink()
+
+
+def _processes() -> str:
+    """Return which numbers of processes can be looked up here: a cache may be shared with other machines."""
+    with suppress(OSError):
+        return text_of(Path("/proc/sys/kernel/random/boot_id")) + os.readlink("/proc/self/ns/pid")
+    return ""
 
 
 def _is_running(pid: str) -> bool:

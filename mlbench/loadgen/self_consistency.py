@@ -74,12 +74,12 @@ def contradictions(folder: Path) -> Iterator[str]:
 def _in_figures(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what cannot be true of a rate, a number of queries and a duration at once."""
     pattern = LOAD_PATTERNS.get(str(values.get("effective_scenario")))
-    lasted_s = _lasted_s(values)
+    duration_s = lasted_s(values)
     queries, size = (_number(values, key) for key in ("result_query_count", "generated_samples_per_query"))
-    if pattern is None or lasted_s is None or queries is None or size is None:
+    if pattern is None or duration_s is None or queries is None or size is None:
         yield "its scenario, its begin and end, or its number of queries is missing"
         return
-    longest_s = lasted_s * (1 + _CLOCK_SHARE) + _CLOCK_S
+    longest_s = duration_s * (1 + _CLOCK_SHARE) + _CLOCK_S
     samples = queries * size
     if pattern.arrivals is Arrivals.ONE_BY_ONE:
         mean_ns = _number(values, pattern.query_time_key) or 0.0
@@ -92,9 +92,9 @@ def _in_figures(values: Mapping[str, Any]) -> Iterator[str]:
         )
         claimed_s, said = counted / rate_per_s if rate_per_s else 0.0, f"{counted:g} samples at {rate_per_s:g} a second"
     # between two queries of a stream LoadGen and the engine may wait for a processor
-    between_s = _BETWEEN_SHARE * lasted_s + _BETWEEN_S * queries if pattern.arrivals is Arrivals.ONE_BY_ONE else 0.0
-    if not lasted_s - between_s - _REST_SHARE * lasted_s - _REST_S <= claimed_s <= longest_s:
-        yield f"{said} take {claimed_s:.6g} s, and it lasted {lasted_s:.3f} s"
+    between_s = _BETWEEN_SHARE * duration_s + _BETWEEN_S * queries if pattern.arrivals is Arrivals.ONE_BY_ONE else 0.0
+    if not duration_s - between_s - _REST_SHARE * duration_s - _REST_S <= claimed_s <= longest_s:
+        yield f"{said} take {claimed_s:.6g} s, and it lasted {duration_s:.3f} s"
     yield from _last_answer(values, pattern.arrivals, samples)
     yield from _order(values, "_latency_ns")
     yield from _order(values, "_query_latency_ns")
@@ -172,7 +172,8 @@ def _is_same(said: str, logged: Any) -> bool:
         return said == str(logged)
 
 
-def _lasted_s(values: Mapping[str, Any]) -> float | None:
+def lasted_s(values: Mapping[str, Any]) -> float | None:
+    """Return how long a test lasted by its log; None where the log does not say."""
     try:
         begun, ended = (datetime.strptime(str(values.get(key)), MOMENT) for key in ("power_begin", "power_end"))
     except ValueError:

@@ -1,16 +1,19 @@
-"""What is different in a run that is a compliance test of another run."""
+"""What a run is held to, and what is different in one that is a compliance test of another run."""
 
 from __future__ import annotations
 
+from mlbench.contracts.dataset import Dataset
+from mlbench.contracts.model import Model
 from mlbench.measurement.job import Job
 from mlbench.rules.audit_config import AuditConfig, audit_config
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import RunLimits
+from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
 
 
-def audited_limits(limits: RunLimits, job: Job) -> RunLimits:
-    """Return the limits of the test that a job is; the same where it is none."""
-    config = _config_of(job)
+def limits_of_job(job: Job, dataset: Dataset, model: Model) -> RunLimits:
+    """Return what a job is held to: by the rules as far as data and model can, by its own limits, as the test it is."""
+    by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
+    limits, config = with_own_limits(fit_to(by_rules, dataset, model), job.load), _config_of(job)
     return config.limits(limits) if config else limits
 
 

@@ -6,32 +6,28 @@ is looked for: they must agree with themselves, with the SUT's count, and with t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
 from mlbench.contracts.backend import Backend, EnginePlan, Probe
-from mlbench.contracts.load_pattern import MOMENT
 from mlbench.contracts.model import Model
 from mlbench.discovery import Plugins
 from mlbench.evidence import Burst, Evidence, JudgeRequest, Overseen
 from mlbench.execution.channel import Channel
-from mlbench.loadgen.drive import Traffic
-from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
-from mlbench.loadgen.self_consistency import contradictions
+from mlbench.loadgen.self_consistency import contradictions, lasted_s
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.audited import audited_limits
+from mlbench.measurement.audited import limits_of_job
 from mlbench.measurement.job import Job
-from mlbench.measurement.judging import judge_run
+from mlbench.measurement.judging import NotedTraffic, judge_run
 from mlbench.measurement.spot_times import TOO_FAST
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.run_outcome import JudgedPart
 from mlbench.rules.answers import MOST_REPEATED
 from mlbench.rules.facts import SpotCheck
-from mlbench.rules.tiers import fit_to, limits_of, with_own_limits
 
 UNLIKE = "the clock of the run's process is not its parent's"
 _SLOW_NS, _SLOW_SHARE = 250_000_000, 0.2
@@ -52,12 +48,10 @@ def judge(request: JudgeRequest, channel: Channel) -> JudgedPart:
         spec = replace(spec, accuracy_of="")
     job = job_without_backend(spec, Plugins.discover(without=request.without))
     dataset, model = job.workload.dataset(job.variant), job.workload.model(job.variant)
-    by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    limits = audited_limits(with_own_limits(fit_to(by_rules, dataset, model), job.load), job)
     detail = read_detail(job.folder / Mode.PERFORMANCE / DETAIL)
     judgement = judge_run(
         job,
-        limits,
+        limits_of_job(job, dataset, model),
         detail,
         {Mode(mode): NotedTraffic(faults) for mode, faults in evidence.faults.items()},
         job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None,
@@ -118,28 +112,15 @@ class _Absent(Backend):
         """Return none."""
 
 
-class NotedTraffic(Traffic):
-    """The faults of a test, as they were noted."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__(Ledger())
-        self._faults = list(faults)
-
-    @property
-    def faults(self) -> list[str]:
-        """Return them."""
-        return self._faults
-
-
 def log_faults(folder: Path, detail: DetailLog, evidence: Evidence, overseen: Overseen) -> Iterator[str]:
     """Yield where LoadGen's log cannot be what LoadGen wrote of this test."""
     yield from contradictions(folder)
     values = detail.values
-    sent = int(values.get("result_query_count", 0)) * int(values.get("generated_samples_per_query", 0))
+    counts = [values.get(key) for key in ("result_query_count", "generated_samples_per_query")]
+    sent = math.prod(count if type(count) is int else 0 for count in counts)
     if sent != evidence.issued:
         yield f"it counts {sent} samples, and the SUT was sent {evidence.issued}"
-    begun, ended = (datetime.strptime(str(values.get(key)), MOMENT) for key in ("power_begin", "power_end"))
-    logged_ns = (ended - begun).total_seconds() * 1e9
+    logged_ns = (lasted_s(values) or 0.0) * 1e9
     if logged_ns < overseen.answering_ns - _SLACK_NS - _SLACK_SHARE * overseen.answering_ns:
         yield f"it lasted {logged_ns / 1e9:.3f} s, and samples were answered for {overseen.answering_ns / 1e9:.3f} s"
     if overseen.performance_ns is not None and logged_ns > overseen.performance_ns + _SLACK_NS:

@@ -16,6 +16,7 @@ from mlbench.contracts.statistics import EngineStatistics
 from mlbench.documents import first_problem
 from mlbench.errors import InvalidRunError
 from mlbench.loadgen.drive import Traffic
+from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import AccuracyLog, DetailLog, read_accuracy, result_of
 from mlbench.loadgen.settings import Mode
 from mlbench.measurement.job import Job
@@ -38,6 +39,19 @@ from mlbench.rules.verdict import judge
 from mlbench.scoring import Accuracy, Agreement, agreement, differences_measured, score
 
 _SHOWN = 60
+
+
+class NotedTraffic(Traffic):
+    """The faults of a test that another process saw, or that a record counts."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__(Ledger())
+        self._faults = list(faults)
+
+    @property
+    def faults(self) -> list[str]:
+        """Return them."""
+        return self._faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from mlbench.execution.stage_times import WARM_UP
 from mlbench.loadgen.drive import Traffic
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail, samples_per_s, tokens_of
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.audited import audited_limits
+from mlbench.measurement.audited import limits_of_job
 from mlbench.measurement.exports_ahead import exports_ahead
 from mlbench.measurement.instance_sweep import choose_instances
 from mlbench.measurement.job import Job
@@ -42,7 +42,7 @@ from mlbench.records.run_outcome import Observed
 from mlbench.records.work_record import EnergyRecord, WorkRecord
 from mlbench.rules.facts import SpotCheck
 from mlbench.rules.own import rules_of
-from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
+from mlbench.rules.tiers import RunLimits
 
 
 def measure(spec: JobSpec, channel: Channel) -> MeasuredRun:
@@ -111,8 +111,7 @@ class _Run:
         if isinstance(model.program, BatchProgram):
             model.program.listener = channel.step
         metric = job.workload.metric(job.variant, dataset) if job.spec.wants_accuracy else None
-        by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-        limits = audited_limits(with_own_limits(fit_to(by_rules, dataset, model), job.load), job)
+        limits = limits_of_job(job, dataset, model)
         kept, metering = KeptBatch.find(job, model, plugins), Metering.from_request(job.spec.power, plugins)
         return cls(
             job=kept.apply(job, plugins),

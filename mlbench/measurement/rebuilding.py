@@ -20,14 +20,12 @@ from mlbench.contracts.workload import Profile, Weights
 from mlbench.discovery import Plugins
 from mlbench.documents import is_file, open_to_copy
 from mlbench.errors import DataError, one_line
-from mlbench.loadgen.drive import Traffic
-from mlbench.loadgen.ledger import Ledger
 from mlbench.loadgen.logs import DETAIL, DetailLog, read_detail
 from mlbench.loadgen.settings import Mode
-from mlbench.measurement.audited import audited_keys, audited_limits
+from mlbench.measurement.audited import audited_keys, limits_of_job
 from mlbench.measurement.derived_values import derive_energy, derive_roofline, derive_work
 from mlbench.measurement.job import Job
-from mlbench.measurement.judging import Judgement, judge_run
+from mlbench.measurement.judging import Judgement, NotedTraffic, judge_run
 from mlbench.measurement.overhead import overhead_ns
 from mlbench.measurement.rebuilt import (
     Rebuilt,
@@ -39,9 +37,9 @@ from mlbench.measurement.token_answers import LOG as ACCURACY_LOG
 from mlbench.records.job_spec import JobSpec
 from mlbench.records.log_digests import log_digests
 from mlbench.records.run_outcome import NO_ACCURACY_TEST
-from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, keeps_tools, wants_checks
+from mlbench.records.run_record import AccuracyRecord, RuleRecord, RunRecord, VerdictRecord, is_of_format_4
 from mlbench.records.scenario_record import ScenarioRecord
-from mlbench.rules.tiers import RunLimits, Tier, fit_to, limits_of, with_own_limits
+from mlbench.rules.tiers import RunLimits, Tier
 
 UNLOGGED_RULES = (
     *("logs_agree", "pass_order", "answers_follow_content", "timed_answers", "first_token_computed"),
@@ -94,9 +92,7 @@ def rebuild(record: RunRecord, folder: Path, plugins: Plugins) -> Rebuilt:
     dataset = job.workload.dataset(job.variant)
     issued = _count_in_log(detail, "result_query_count") * _count_in_log(detail, "generated_samples_per_query")
     created, duration_ns = _times(record, second, folder)
-    by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
-    fitting = fit_to(by_rules, dataset, job.workload.model(job.variant))
-    limits = audited_limits(with_own_limits(fitting, job.load), job)
+    limits = limits_of_job(job, dataset, job.workload.model(job.variant))
     judgement = _judge_again(record, job, dataset, detail, limits)
     weights, fingerprints = _fingerprints(record, job, dataset)
     work = derive_work(record, job, detail, issued)
@@ -199,7 +195,7 @@ def _with_origin(
     scored: AccuracyRecord | None, record: RunRecord, folder: Path, plugins: Plugins
 ) -> AccuracyRecord | None:
     """Return scores with the id of the run whose test they are of, or in words why it is not the recorded one."""
-    if scored and record.accuracy and not record.accuracy.computed_with and not keeps_tools(record):
+    if scored and record.accuracy and not record.accuracy.computed_with and not is_of_format_4(record):
         scored = scored.model_copy(update={"computed_with": {}})
     said = record.accuracy.tested_in if record.accuracy else ""
     if not scored or not said:
@@ -262,7 +258,7 @@ def _judge_again(record: RunRecord, job: Job, dataset: Dataset, detail: DetailLo
             dataclasses.replace(job, folder=place),
             limits,
             detail,
-            {Mode.PERFORMANCE: _RecordedTraffic(has_faults)},
+            {Mode.PERFORMANCE: NotedTraffic(["in the record"] if has_faults else [])},
             metric,
             model=job.workload.model(job.variant),
             spots=(None, ""),
@@ -275,7 +271,7 @@ def _with_unlogged(verdict: VerdictRecord, record: RunRecord) -> VerdictRecord:
     said = record.verdict
     assert said
     fields: dict[str, Any] = {"rules": [_rebuilt_rule(rule) for rule in verdict.rules]}
-    if wants_checks(record) and not said.not_applied.keys().isdisjoint(CHECKED):
+    if is_of_format_4(record) and not said.not_applied.keys().isdisjoint(CHECKED):
         fields["is_conformant"] = False
     if all(rule.passed for rule in said.rules if rule.rule in UNLOGGED_RULES):
         return verdict.model_copy(update=fields)
@@ -286,19 +282,6 @@ def _rebuilt_rule(rule: RuleRecord) -> RuleRecord:
     if rule.rule != _SOUND:
         return rule
     return RebuiltRule.model_validate(rule.model_dump(exclude={"measured", "fix"}))
-
-
-class _RecordedTraffic(Traffic):
-    """Has a fault where a record counts some."""
-
-    def __init__(self, has_faults: bool) -> None:
-        super().__init__(Ledger())
-        self._has_faults = has_faults
-
-    @property
-    def faults(self) -> list[str]:
-        """A line for all."""
-        return ["in the record"] if self._has_faults else []
 
 
 @contextmanager

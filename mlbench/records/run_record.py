@@ -28,8 +28,6 @@ _MOST_BYTES = 64 << 20
 """Largest size of a record; a larger file is not a record."""
 
 FORMAT = 4
-_WITH_DIGESTS = 4
-"""From this format on a completed run has digests of its logs, and says what scores were computed with."""
 
 EXPORT = "export"
 """The stage of a run in which graphs that the cache lacks are exported, those of later runs as well."""
@@ -404,29 +402,22 @@ class RunRecord(Stored):
     @property
     def unchecked(self) -> list[str]:
         """Return the rules without which speed may not be computed that were not applied to a valid, accurate run."""
-        if not wants_checks(self) or not self.verdict or not self.verdict.is_valid or not self.accuracy:
-            return []
-        found = [rule for rule in CHECKED if rule in self.verdict.not_applied]
-        return found if self.verdict.is_accurate is not False and self.accuracy.is_met else []
+        is_claim = is_of_format_4(self) and self.is_good and self.accuracy and self.accuracy.is_met
+        return [rule for rule in CHECKED if self.verdict and rule in self.verdict.not_applied] if is_claim else []
 
     def text(self) -> str:
         """Return the record as it is stored: indented JSON."""
         return self.model_dump_json(indent=2) + "\n"
 
 
-def wants_checks(record: RunRecord) -> bool:
-    """Return whether a run was conformant only where its speed was checked, when it was judged."""
-    return record.format >= _WITH_DIGESTS
+def is_of_format_4(record: RunRecord) -> bool:
+    """Return whether a run's record says what its scores were computed with, and was judged by checks of its speed."""
+    return record.format >= 4
 
 
 def keeps_digests(record: RunRecord) -> bool:
     """Return whether the version of mlbench that stored a completed run kept digests of its logs."""
-    return not record.imported and (record.format >= _WITH_DIGESTS or "logs" in record.model_fields_set)
-
-
-def keeps_tools(record: RunRecord) -> bool:
-    """Return whether the version of mlbench that stored a run kept what its scores were computed with."""
-    return record.format >= _WITH_DIGESTS
+    return not record.imported and (is_of_format_4(record) or "logs" in record.model_fields_set)
 
 
 def read(path: Path) -> RunRecord:

@@ -12,6 +12,7 @@ import pytest
 from networked import config, nodes, spec_of
 
 from mlbench.cluster import handshake
+from mlbench.cluster.acceptor import _site_of
 from mlbench.cluster.addresses import Address
 from mlbench.cluster.dialing import ask_facts
 from mlbench.cluster.handshake import Greeting
@@ -115,3 +116,8 @@ def test_a_handshake_is_ended_in_time_however_busily_it_goes_on(environment, con
         assert is_closed(line)
         over.set()
         assert time.monotonic() - began_s < 5  # of 80 s that the bytes would take
+
+
+def test_all_addresses_of_a_site_share_its_places_and_ipv4_in_ipv6s_form_is_ipv4():
+    assert _site_of("2001:db8::1") == _site_of("2001:db8::2%eth0") != _site_of("2001:db8:0:1::1")
+    assert _site_of("::ffff:192.0.2.1") == _site_of("192.0.2.1") != _site_of("::ffff:192.0.2.2")
