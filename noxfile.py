@@ -111,7 +111,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Set up, and run all tests and linters; the type checker is one of the tests."""
+    """Set up, and run linters, the type checker and every test but those of `thorough`, in minutes."""
     spent: dict[str, float] = {}
     with timed(session, "installation", spent):
         install(session, "dev")
@@ -119,7 +119,27 @@ def tests(session: nox.Session) -> None:
         session.run("ruff", "check")
         session.run("ruff", "format", "--check")
     with timed(session, "tests", spent):
-        session.run("pytest", *SIDE_BY_SIDE, "--durations=25", *session.posargs, env=TEST_ENVIRONMENT)
+        chosen = (*SIDE_BY_SIDE, "-m", "not thorough", "--durations=25")
+        session.run("pytest", *chosen, *session.posargs, env=TEST_ENVIRONMENT)
+
+
+@nox.session
+def thorough(session: nox.Session) -> None:
+    """Set up, and run all that `tests` leaves out: parts.
+
+    A table at the end of each says what it holds and how long it took.
+    """
+    spent: dict[str, float] = {}
+    with timed(session, "installation", spent):
+        install(session, "dev")
+    with timed(session, "tests", spent):
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "thorough", *session.posargs, env=TEST_ENVIRONMENT)
+    with timed(session, "damaged files", spent):
+        fuzzed = ("pytest", "tests/fuzz", "--hypothesis-profile=fuzz", *SIDE_BY_SIDE)
+        session.run(*fuzzed, env=TEST_ENVIRONMENT)
+    with timed(session, "disturbed suites", spent):
+        state = Path(session.create_tmp()) / "chaos.json"
+        session.run("python", "benchmarks/chaos.py", "--rounds", "10", "--seed", "1", "--state", os.fspath(state))
 
 
 @nox.session

@@ -55,6 +55,24 @@ os.execv(command[0], command)
 """
 
 
+PARTS = {
+    "workloads": "each workload on more backends, scenarios, precisions and faults than `tests` tries",
+    "official forms": "full profiles, fetched and run in the form in which the official files are published",
+    "compilers": "code that a C++ compiler or torch.compile makes anew",
+    "exports": "graphs exported anew, and every size of them",
+    "recipes": "how the mini models were trained",
+    "kit": "the conformance kit on more backends, and on more that are broken or hang",
+    "engines": "faults of an engine in more places of a run",
+    "network": "nodes in processes of their own",
+    "servers": "inference servers that are started",
+    "searches": "tune, curve and sweeps under LoadGen",
+    "attacks": "runs that try to be fast without computing, and programs that try to leave the sandbox",
+    "submission": "trees of real runs before all checkers",
+    "command line": "commands in processes of their own, killed, or side by side",
+    "examples": "packages from outside, CI scripts and the notebook, from top to bottom",
+}
+"""The parts of `nox -s thorough`: the argument of a `thorough` mark."""
+
 STORED_RUN = Path(__file__).parent / "data/records/resnet50-pytorch-Offline.json"
 
 
@@ -69,21 +87,34 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     """Begin with what takes long: where several processes share the tests, none is left alone with a long one."""
+    for item in items:
+        if mark := item.get_closest_marker("thorough"):
+            (part,) = mark.args
+            assert part in PARTS, f"{item.nodeid}: {part}"
+            item.add_marker(pytest.mark.slow)
+            item.user_properties.append(("part", part))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say in which folders the time went; tests in several processes take it side by side."""
-    spent_s = Counter()
-    reports = (each for group in terminalreporter.stats.values() for each in group)
-    for report in reports:
+    """Say in which folders, and in which parts, the time went; tests in several processes take it side by side."""
+    by_folder, by_part, tests = Counter(), Counter(), Counter()
+    for report in (each for group in terminalreporter.stats.values() for each in group):
         if isinstance(report, pytest.TestReport):
-            spent_s[Path(report.nodeid.partition("::")[0]).parent] += report.duration
+            by_folder[Path(report.nodeid.partition("::")[0]).parent] += report.duration
+            if part := dict(report.user_properties).get("part"):
+                by_part[part] += report.duration
+                tests[part] += report.when == "call"
     terminalreporter.section("slowest folders")
-    for folder, seconds in spent_s.most_common(12):
+    for folder, seconds in by_folder.most_common(12):
         terminalreporter.write_line(f"{seconds:7.1f} s  {folder}")
+    if by_part:
+        terminalreporter.section("parts")
+    for part, seconds in by_part.most_common():
+        terminalreporter.write_line(f"{seconds:7.1f} s  {tests[part]:4} tests  {part}: {PARTS[part]}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -126,7 +126,7 @@ def cases(junit):
     return [case.get("name") for case in every if case.find("failure") is not None], len(every)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got_slower(job, provider):
     """The job that passes is run by one of them: its lines are the same ones in both, as a test below says."""
