@@ -87,15 +87,24 @@ def pytest_collection():
         gc.enable()
 
 
+def keep_for_tests(item):
+    """Take the mark of the thorough session off a case that it names in ``but``: `nox -s tests` runs it."""
+    mark = item.get_closest_marker("thorough")
+    if mark and getattr(item, "callspec", None) and item.callspec.id in mark.kwargs.get("but", ()):
+        item.own_markers.remove(mark)
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     """Begin with what takes long: where several processes share the tests, none is left alone with a long one."""
     for item in items:
+        keep_for_tests(item)
         if mark := item.get_closest_marker("thorough"):
             (part,) = mark.args
             assert part in PARTS, f"{item.nodeid}: {part}"
-            item.add_marker(pytest.mark.slow)
             item.user_properties.append(("part", part))
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

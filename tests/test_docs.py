@@ -279,7 +279,7 @@ def test_the_backend_of_the_readme_registers_and_answers_a_probe():
     assert list(inspect.signature(backend.compile).parameters) == ["graph", "precision"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("kit")
 def test_the_backend_of_the_readme_passes_the_conformance_kit(tmp_path):
     pytest.importorskip("openvino")
     (tmp_path / "readme_backend.py").write_text(readme_backend())

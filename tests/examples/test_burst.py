@@ -30,7 +30,7 @@ def command(results, *arguments):
     return CliRunner().invoke(main, [*arguments, "--results", str(results)])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_a_run_is_driven_and_judged_as_the_scenario_says(measured, results):
     record = measured[0]
     assert (record["scenario"], record["status"]) == ("Burst", "completed")
@@ -48,7 +48,7 @@ def test_a_run_is_driven_and_judged_as_the_scenario_says(measured, results):
     assert not record["verdict"]["is_conformant"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_runs_are_compared_by_the_latency_of_the_scenario_without_the_plugin(measured, results):
     base, new = (each["run_id"] for each in measured[:2])
     done = command(results, "compare", base, new, "--json")
@@ -58,7 +58,7 @@ def test_runs_are_compared_by_the_latency_of_the_scenario_without_the_plugin(mea
     assert cell["name"].startswith("resnet50 null Burst")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_runs_are_reported_without_the_plugin(measured, results, tmp_path):
     page = tmp_path / "report.html"
     done = command(results, "report", *(each["run_id"] for each in measured), "--output", str(page))

@@ -37,7 +37,7 @@ def test_an_installed_workload_is_listed_with_the_scenarios_of_its_rules(mlbench
 
 
 @needs_all
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_the_workload_runs_and_reaches_what_the_recipe_measured(mlbench):
     status, record = run_digits(mlbench, "--backend", "pytorch")
     assert record["samples"]["dataset"] == 497
@@ -47,7 +47,7 @@ def test_the_workload_runs_and_reaches_what_the_recipe_measured(mlbench):
 
 
 @needs_all
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_a_backend_that_computes_nothing_misses_the_target_by_far(mlbench):
     quick = ("--set", "load.min_duration_ms=50")
     status, record = run_digits(mlbench, "--backend", "null", *quick)
@@ -56,7 +56,7 @@ def test_a_backend_that_computes_nothing_misses_the_target_by_far(mlbench):
 
 
 @needs_all
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_random_weights_run_without_a_claim_of_accuracy(mlbench):
     status, record = run_digits(mlbench, "--backend", "pytorch", "--weights", "random")
     assert (status, record["accuracy"], record["verdict"]["is_accurate"]) == (0, None, None)
@@ -70,7 +70,7 @@ def test_a_profile_that_does_not_exist_is_refused_in_one_line(mlbench):
 
 
 @needs_all
-@pytest.mark.slow
+@pytest.mark.thorough("recipes")
 def test_the_recipe_gives_the_shipped_score_again(with_the_plugin, tmp_path):
     command = [sys.executable, str(EXAMPLE / "recipe.py"), str(tmp_path)]
     subprocess.run(command, env=with_the_plugin, check=True, stdout=subprocess.DEVNULL)

@@ -17,7 +17,7 @@ def lines_of(results):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_every_stored_run_is_a_line_of_the_ledger(mlbench, with_the_plugin):
     request = ["run", "resnet50", "--backend", "null", "--scenario", "SingleStream", "--no-accuracy", "--repeat", "2"]
     done = mlbench(*request, "--json", "--set", "load.min_duration_ms=50")

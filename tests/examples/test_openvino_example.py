@@ -33,7 +33,7 @@ def test_an_installed_plugin_is_listed_beside_the_built_in_ones(mlbench):
 
 
 @needs_openvino
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_the_plugin_passes_the_kit_from_the_command_line(mlbench):
     done = mlbench("check", "openvino", "--set", "backend.threads=1", "--json")
     findings = json.loads(done.stdout)
@@ -43,7 +43,7 @@ def test_the_plugin_passes_the_kit_from_the_command_line(mlbench):
 
 
 @needs_openvino
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_the_plugins_own_tests_are_the_kit(with_the_plugin):
     arguments = ["-q", "-p", "no:cacheprovider", "-k", "equals_the_module or answers_all_at_once", str(EXAMPLE)]
     done = subprocess.run(
@@ -53,7 +53,7 @@ def test_the_plugins_own_tests_are_the_kit(with_the_plugin):
 
 
 @needs_openvino
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_the_plugin_runs_workloads_and_meets_their_accuracy_targets(mlbench):
     arguments = [
         "run",

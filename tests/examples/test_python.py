@@ -14,7 +14,7 @@ NOTEBOOK = FOLDER / "two_backends.ipynb"
 QUIET = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 @pytest.mark.filterwarnings("default")  # of zmq and asyncio
 def test_the_notebook_runs_from_top_to_bottom_and_its_runs_are_good(tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
@@ -45,7 +45,7 @@ def guard(tmp_path, *arguments):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("examples")
 def test_the_job_measures_and_fails_where_a_run_is_not_good(tmp_path):
     done = guard(tmp_path, "resnet50", "--backend", "null", "--repeat", "1")
     assert done.returncode == 1

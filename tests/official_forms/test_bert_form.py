@@ -11,8 +11,6 @@ from mlbench_bert.workload import Bert
 from safetensors.torch import load_file
 from small_sets import SmallSet, md5
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_bert.__file__).parent / "mini"
 
 
@@ -61,6 +59,7 @@ F1 = {MiniProfile.shipped().reference["F1"]}
     )
 
 
+@pytest.mark.thorough("official forms")
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_questions_are_answered_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full, backend):
     record, _ = run_full("bert", backend)

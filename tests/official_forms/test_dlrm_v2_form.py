@@ -14,8 +14,6 @@ from mlbench_dlrm_v2.workload import DlrmV2
 from safetensors.torch import load_file
 from small_sets import SmallSet
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_dlrm_v2.__file__).parent / "mini"
 ROWS = 24_000
 BATCHED = "batched/1eb3adc8-ac96-410f-842f-809ac1f9a38f"
@@ -68,6 +66,7 @@ def make_small_set(folder):
     )
 
 
+@pytest.mark.thorough("official forms")
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_clicks_are_predicted_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full, backend):
     record, _ = run_full("dlrm-v2", backend)

@@ -15,8 +15,6 @@ from pyarrow import parquet
 from safetensors.torch import load_file
 from small_sets import SmallSet
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_gptj.__file__).parent / "mini"
 ALL = json.loads((MINI / "cnn_eval.json").read_text())
 ARTICLES = ALL[:24]
@@ -77,6 +75,7 @@ def make_small_set(folder):
     )
 
 
+@pytest.mark.thorough("official forms")
 def test_articles_are_summarised_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full):
     record, _ = run_full("gptj", "pytorch", batch=64)
     assert record.samples["dataset"] == len(ARTICLES)

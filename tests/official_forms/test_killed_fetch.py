@@ -34,6 +34,7 @@ def contents(data):
     }
 
 
+@pytest.mark.thorough("official forms")
 @pytest.mark.skipif(not KILLS, reason="MLBENCH_TEST_KILLS does not say how often")
 def test_a_fetch_of_all_nine_that_is_killed_at_random_moments_ends_with_the_same_files(server, tmp_path):
     sets = []

@@ -13,8 +13,6 @@ from pickled_table import pickle_table
 from safetensors.torch import load_file
 from small_sets import SmallSet
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_llama2_70b.__file__).parent / "mini"
 ROWS = json.loads((MINI / "dataset.json").read_text())[:64]
 SCORED = ("ROUGE1", "ROUGE2", "ROUGEL", "TOKENS_PER_SAMPLE")
@@ -46,6 +44,7 @@ def make_small_set(folder):
     )
 
 
+@pytest.mark.thorough("official forms")
 def test_conversations_are_answered_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full):
     record, _ = run_full("llama2-70b", "pytorch", batch=64)
     assert record.samples["dataset"] == len(ROWS)

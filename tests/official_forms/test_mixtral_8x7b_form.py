@@ -12,8 +12,6 @@ from pickled_table import pickle_table
 from safetensors.torch import load_file
 from small_sets import SmallSet, md5
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_mixtral_8x7b.__file__).parent / "mini"
 ROWS = json.loads((MINI / "dataset.json").read_text())[:72]
 OF_THE_FIRST = {"gsm8k_accuracy": 76.19, "TOKENS_PER_SAMPLE": 29.9}
@@ -45,6 +43,7 @@ def make_small_set(folder):
     )
 
 
+@pytest.mark.thorough("official forms")
 def test_three_kinds_of_tasks_are_done_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full):
     record, _ = run_full("mixtral-8x7b", "onnxruntime", batch=64)
     assert record.samples["dataset"] == len(ROWS)

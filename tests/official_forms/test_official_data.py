@@ -39,10 +39,9 @@ def full():
     """Return a workload and its full variant on the fetched files; skips where these are not all there."""
 
     def variant(name):
-        workload, options = Plugins.discover().workload(name), {}
-        for key, path in fetched_settings(workload, data_folder()).items():
-            options[key.partition(".")[2]] = path
-        if "data" not in options or "weights" not in options:
+        workload = Plugins.discover().workload(name)
+        options = fetched_settings(workload, data_folder())
+        if not {"workload.data", "workload.weights"} <= set(options):
             pytest.skip(f"the official files of {name} are not in {data_folder()}: mlbench fetch {name}")
         filled = fill_template(workload.options, "workload", options)
         return workload, Variant(profile=Profile.FULL, weights=Weights.TRAINED, options=filled)

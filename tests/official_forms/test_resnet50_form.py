@@ -68,6 +68,7 @@ def test_fetch_says_that_addresses_are_the_data_folders_own(fetched, data):
     assert "resnet50: complete" in fetched
 
 
+@pytest.mark.thorough("official forms", but=["pytorch"])
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_images_are_classified_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full, backend):
     record, shown = run_full("resnet50", backend)

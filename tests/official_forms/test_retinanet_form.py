@@ -15,8 +15,6 @@ from mlbench_retinanet.workload import RetinaNet
 from safetensors.torch import load_file
 from small_sets import SmallSet, md5
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_retinanet.__file__).parent / "mini"
 IMAGES, CALIBRATION_IMAGES = 64, 4
 
@@ -80,6 +78,7 @@ def make_small_set(folder):
     )
 
 
+@pytest.mark.thorough("official forms")
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_objects_are_found_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full, backend):
     record, _ = run_full("retinanet", backend)

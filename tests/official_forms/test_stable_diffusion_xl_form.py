@@ -27,8 +27,6 @@ from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorIncepti
 
 from mlbench import LoggedReply
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_stable_diffusion_xl.__file__).parent / "mini"
 IMAGES, SIZE = 16, 32
 CLIP = "ViT-S-32-alt"
@@ -179,6 +177,7 @@ CLIP_SCORE = {scores["CLIP_SCORE"]}
     )
 
 
+@pytest.mark.thorough("official forms")
 def test_images_are_those_of_the_official_pipeline_and_the_run_is_not_official(fetched, run_full):
     record, _ = run_full("stable-diffusion-xl", "pytorch")
     assert record.samples["dataset"] == IMAGES

@@ -15,8 +15,6 @@ from mlbench_unet3d.workload import UNet3D
 from safetensors.torch import load_file
 from small_sets import SmallSet, md5
 
-pytestmark = pytest.mark.slow
-
 MINI = Path(mlbench_unet3d.__file__).parent / "mini"
 CASES = ("case_00000", "case_00185", "case_00400")
 """The last has no files of its own: it is the one before once more."""
@@ -72,6 +70,7 @@ DICE = {mini.reference["DICE"]}
     )
 
 
+@pytest.mark.thorough("official forms")
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_kidneys_are_found_as_well_as_the_model_can_and_the_run_is_not_official(fetched, run_full, backend):
     record, _ = run_full("3d-unet", backend, batch=1)

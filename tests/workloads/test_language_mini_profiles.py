@@ -67,7 +67,7 @@ def mini(request):
     return Mini(f"mlbench_{request.param}")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured(mini):
     scores, reference = mini.scores(dict(enumerate(mini.answers))), dict(mini.profile.reference)
     assert {name: scores[name] for name in reference} == pytest.approx(reference, rel=1e-3)
@@ -78,7 +78,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured(mini
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 @pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
 def test_every_sample_is_answered_as_generate_does_however_it_arrives_and_whatever_runs_beside_it(mini, backend):
     backend = Plugins.discover().backend(backend)
@@ -145,7 +145,7 @@ def answers_of_part(mini, part, *, break_network=lambda network: None, **decodin
     return dict(zip(part, answers(network, [mini.prompts[index] for index in part], decoding), strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 @pytest.mark.parametrize(
     "fault", [{"break_network": freeze_positions}, {"break_network": add_noise}, {"end_tokens": (0,)}]
 )
@@ -153,13 +153,13 @@ def test_a_broken_network_or_loop_misses_a_target(mini, part, fault):
     assert mini.missed(answers_of_part(mini, part, **fault))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_positions_off_by_one_change_answers(mini, part):
     found = answers_of_part(mini, part, break_network=shift_positions)
     assert [index for index in part if found[index] != mini.answers[index]]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_answers_that_are_cut_or_hold_their_prompts_miss_a_target(mini, part):
     assert mini.missed({index: mini.answers[index][:-4] for index in part})
     assert mini.missed({index: [*mini.prompts[index].tokens, *mini.answers[index]] for index in part})

@@ -137,6 +137,7 @@ def test_matrices_inside_the_layers_are_muons_and_only_matrices_decay():
     assert sum(len(group["params"]) for group in (attention, decaying, others)) == len(names)
 
 
+@pytest.mark.thorough("recipes")
 def test_a_network_learns_to_answer_with_the_last_token_and_to_end(caplog):
     caplog.set_level(logging.INFO)
     network = a_network()

@@ -88,21 +88,21 @@ def test_only_the_mini_profile_with_trained_weights_has_a_reference(shipped):
     assert shipped.workload.metric(random, shipped.workload.dataset(random)) is None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["resnet50"])
 def test_an_honest_fp32_run_is_within_the_bound_of_fp32(shipped):
     """On a runtime whose kernels are others than those that made the reference."""
     difference = shipped.difference("onnxruntime")
     assert difference.value <= difference.bound
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["resnet50", "bert"])
 def test_noise_of_a_tenth_on_all_weights_is_not_fp32(shipped):
     count = len(shipped.reference.outputs) if shipped.workload.name in {"resnet50", "gptj", "llama2-70b"} else 8
     difference = shipped.difference("pytorch", damage=0.1, count=count)
     assert difference.value > difference.bound
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["bert"])
 @pytest.mark.parametrize("name", ["bert", "dlrm-v2", "retinanet", "stable-diffusion-xl"])
 def test_bf16_that_is_called_fp32_is_seen_where_replies_are_numbers(name):
     shipped = Shipped(name)

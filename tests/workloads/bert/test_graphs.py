@@ -66,7 +66,7 @@ def test_padding_does_not_change_a_logit():
         np.testing.assert_allclose(beside_padding[:, :10], alone, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize(("rows", "tokens"), [(1, 7), (5, 40)])
 def test_the_onnx_file_equals_the_module_at_every_size(rows, tokens):
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -59,7 +59,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     pipeline = Pipeline()
     scores = pipeline.scores()
@@ -70,7 +70,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     assert all(target.is_met_by(scores["F1"]) for target in pipeline.metric.targets)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["only the first window"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_pipeline_misses_the_target(fault):
     pipeline = Pipeline(**FAULTS[fault])

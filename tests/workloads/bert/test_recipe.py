@@ -54,7 +54,7 @@ def test_one_question_in_five_needs_two_windows():
     assert len(several) == 96
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("recipes")
 def test_a_training_example_points_at_its_answer(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(corpus.vocabulary()) + "\n")
     vocabulary = Vocabulary(corpus.vocabulary())

@@ -120,7 +120,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     assert all(target.is_met_by(auc) for target in pipeline.metric.targets)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["mean instead of sum"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_pipeline_misses_these_targets(fault):
     broken, missed = FAULTS[fault]

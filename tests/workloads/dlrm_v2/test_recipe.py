@@ -83,7 +83,7 @@ def test_the_shipped_weights_are_of_the_recipes_network_and_day():
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("recipes")
 def test_training_learns_what_decides_the_clicks():
     from mlbench_dlrm_v2.graphs import StateDict, build_network
     from mlbench_dlrm_v2.program import join_indices

@@ -80,6 +80,7 @@ def test_traced_experts_give_the_same_sum_for_any_number_of_tokens(moe_layer):
             torch.testing.assert_close(program(hidden)[0], by_hand(moe_layer, hidden[0]), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.thorough("exports")
 def test_an_expert_that_no_token_chose_may_have_any_weights_in_a_traced_graph(moe_layer):
     hidden = torch.randn(64, 32, generator=torch.Generator().manual_seed(1))
     asked = (hidden, torch.tensor([[0, 3]] * 64), torch.full((64, 2), 0.5))
@@ -108,7 +109,7 @@ def compile_experts():
             torch.testing.assert_close(run(*given)[0], layer(*given), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("compilers")
 @pytest.mark.skipif(not shutil.which("g++"), reason="compiling needs a C++ compiler")
 def test_compiled_experts_give_the_same_sum_for_any_number_of_tokens(tmp_path):
     """In a process of its own, as torch's compiler minds earlier imports."""

@@ -58,7 +58,7 @@ class TestGolden:
     def test_python(self, golden, sandbox):
         assert_golden(sandbox, golden / "mbxp_python", slow=False)
 
-    @pytest.mark.slow
+    @pytest.mark.thorough("attacks")
     def test_python_that_does_not_end(self, golden, sandbox):
         assert_golden(sandbox, golden / "mbxp_python", slow=True)
 

@@ -189,7 +189,7 @@ def test_no_forged_verdict_counts(sandbox):
     assert {name: outcome for name, outcome in found.items() if not outcome.startswith("failed")} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("attacks")
 def test_no_program_ends_the_scoring_of_others(sandbox):
     if sandbox.wall is Wall.NONE and os.geteuid():
         pytest.skip("without a wall a program of the same user may end anything")

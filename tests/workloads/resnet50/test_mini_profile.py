@@ -61,7 +61,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     assert metric.targets[0].is_met_by(score)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["blue and red swapped"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_preprocessing_misses_the_target(fault: str):
     score, metric = top1_with(FAULTS[fault])

@@ -137,7 +137,7 @@ def test_graphs_of_other_weights_or_dimensions_have_other_fingerprints(tiny):
     assert len({graph.fingerprint for graph in graphs}) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 def test_the_exported_graph_equals_the_module_for_other_batches_than_it_was_exported_with(tiny):
     onnxruntime = pytest.importorskip("onnxruntime")
     graph = random_detector(tiny, no_calibration)
@@ -151,7 +151,7 @@ def test_the_exported_graph_equals_the_module_for_other_batches_than_it_was_expo
             np.testing.assert_allclose(one, other.numpy(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_official_network_runs_on_random_weights_and_finds_something():
     from mlbench_retinanet.workload import RetinaNet, RetinaNetOptions
 

@@ -55,7 +55,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     pipeline = Pipeline()
     score = pipeline.score()
@@ -63,7 +63,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     assert pipeline.metric.targets[0].is_met_by(score)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["hardly any suppression"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_pipeline_misses_the_target(fault):
     pipeline = Pipeline(**FAULTS[fault])

@@ -37,6 +37,7 @@ def test_an_image_and_its_caption_are_prepared_embedded_and_compared():
 class TestOfficialModel:
     """ViT-B/32 with weights freshly drawn: OpenAI's are not at hand."""
 
+    @pytest.mark.thorough("workloads")
     def test_it_is_built_with_quickgelu_and_openais_preparation(self, tmp_path):
         torch.manual_seed(0)
         model, _, _ = open_clip.create_model_and_transforms("ViT-B-32-quickgelu")

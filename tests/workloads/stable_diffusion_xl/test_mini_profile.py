@@ -54,7 +54,7 @@ def shipped(compiled):
     return Shipped(graphs, metric, samples, painted(PROFILE.program, samples, graphs))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_shipped_model_reaches_the_scores_that_the_recipe_measured(shipped):
     found = shipped.judged(shipped.images)
     reference = PROFILE.reference
@@ -76,14 +76,14 @@ FAULTS: dict[str, Callable[[Shipped], np.ndarray]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_misses_a_target(shipped, fault):
     found = shipped.judged(FAULTS[fault](shipped))
     assert not found.is_met, f"{fault}: {found.scores}"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_what_is_painted_alone_agrees_with_what_is_painted_in_a_batch_and_with_nothing_else(shipped):
     (alone,) = PROFILE.program.run(shipped.samples[7:8], shipped.graphs)
     difference, limits = shipped.metric.difference, shipped.metric.difference_limits

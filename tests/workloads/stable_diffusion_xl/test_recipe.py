@@ -53,6 +53,7 @@ def test_the_shipped_captions_latents_and_statistics_are_those_that_the_recipe_m
         assert (shipped["mu"].shape, shipped["sigma"].shape) == ((64,), (64, 64))
 
 
+@pytest.mark.thorough("recipes")
 def test_training_makes_the_autoencoder_better_and_moves_every_part_that_it_should(monkeypatch):
     for name in ("AUTOENCODER_STEPS", "DECODER_STEPS", "READING_STEPS", "DENOISER_STEPS"):
         monkeypatch.setattr(training, name, 3)
@@ -72,7 +73,7 @@ def test_training_makes_the_autoencoder_better_and_moves_every_part_that_it_shou
     assert latents.std() == pytest.approx(1, abs=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("recipes")
 def test_the_judge_and_the_clip_learn_from_pictures(monkeypatch):
     for name, value in {"JUDGE_STEPS": 60, "CLIP_STEPS": 40, "CLIP_BATCH": 32}.items():
         monkeypatch.setattr(training, name, value)

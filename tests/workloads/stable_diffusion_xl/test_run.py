@@ -10,7 +10,7 @@ from mlbench.cli import main
 from mlbench.records.run_record import read
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_a_run_meets_its_targets_and_leaves_images_to_look_at(tmp_path):
     arguments = ["run", "stable-diffusion-xl", "--backend", "pytorch", "--scenario", "Offline", "--json"]
     done = CliRunner().invoke(main, [*arguments, "--results", str(tmp_path)])

@@ -43,7 +43,7 @@ def is_accurate(scores):
     return scores["DICE"] >= PROFILE.reference["DICE"] * 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     scores = scores_of(prepared_volumes())
     assert scores["DICE"] == pytest.approx(PROFILE.reference["DICE"], abs=2e-4)
@@ -58,7 +58,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads", but=["upside down"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_order_of_axes_misses_the_target(fault):
     before, after = FAULTS[fault]
@@ -66,7 +66,7 @@ def test_a_fault_in_the_order_of_axes_misses_the_target(fault):
     assert not is_accurate(scores), f"{fault}: {scores}"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_grey_values_that_are_not_clipped_miss_the_target(monkeypatch):
     monkeypatch.setattr(preprocessing, "normalise", lambda image: (image - np.float32(MEAN)) / np.float32(DEVIATION))
     folder = PROFILE.files.unpacked(VALIDATION)
