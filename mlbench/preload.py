@@ -12,13 +12,10 @@ if TYPE_CHECKING:
     from mlbench.contracts.workload import Workload
 
 
-def modules_to_preload(workload: Workload, backend: Backend, *, has_backend: bool = True) -> Sequence[str]:
-    """Return what a workload and a backend say that runs import: each module once, the backend's first.
-
-    ``has_backend``: False for a process that must not load the backend's.
-    """
+def modules_to_preload(workload: Workload, backend: Backend) -> Sequence[str]:
+    """Return what a workload and a backend say that runs import: each module once, the backend's first."""
     of_networks = workload.preload if backend.preload else ()
-    return tuple(dict.fromkeys((*(backend.preload if has_backend else ()), *workload.preload_always, *of_networks)))
+    return tuple(dict.fromkeys((*backend.preload, *workload.preload_always, *of_networks)))
 
 
 def preload(modules: Iterable[str]) -> None:

@@ -140,7 +140,7 @@ def _score_timed(request: JudgeRequest, started: StartedRun, log: Path, show: Li
     limits = replace(limits, place=replace(_limits(started).place, watch=partial(_end_after, until_s)))
     try:
         found = call_isolated(
-            ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_judge), request, log, limits, show
+            ChildFunction(SCORE_TIMED, TimedAnswers, started.modules_of_reference), request, log, limits, show
         )
     except (MlbenchError, TimeoutError) as error:
         return TimedAnswers(reason=f"the fp32 model could not be computed here: {describe_error(error)}")

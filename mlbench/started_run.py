@@ -59,7 +59,9 @@ class StartedRun:
     modules: Sequence[str]
     """What its process loads that takes long to import."""
     modules_of_judge: Sequence[str]
-    """The same of the processes that judge it, which have no backend."""
+    """The same of the process that judges it, which has no backend."""
+    modules_of_reference: Sequence[str]
+    """The same of the process that computes some answers with the fp32 network; it begins with the judge's."""
     origin: str
     """The plugin that brings the backend; empty: it brings the workload, too."""
     created: datetime
@@ -90,12 +92,13 @@ class StartedRun:
         names = (request.workload, request.backend, request.scenario, request.profile, request.precision, request.tier)
         run_id = new_run_id(created, *names)
         workload, backend = plugins.workload(request.workload), plugins.backend(request.backend)
-        modules = modules_to_preload(workload, backend)
+        of_judge = (SCORE_TIMED.partition(":")[0], *workload.preload_always)
         return cls(
             request=request,
             scenario=plugins.scenario(request.scenario),
-            modules=(MEASURE.partition(":")[0], *modules),
-            modules_of_judge=(SCORE_TIMED.partition(":")[0], *modules_to_preload(workload, backend, has_backend=False)),
+            modules=(MEASURE.partition(":")[0], *modules_to_preload(workload, backend)),
+            modules_of_judge=of_judge,
+            modules_of_reference=(*of_judge, "torch", *workload.preload),
             origin=_origin_apart(request, plugins),
             run_id=run_id,
             created=created,

@@ -35,6 +35,15 @@ def test_a_record_has_the_versions_of_the_libraries_that_its_backend_names(plugi
     assert "numpy" in record.environment.libraries
 
 
+def test_what_the_fp32_network_needs_is_imported_before_the_fork_on_every_backend(plugins, tmp_path):
+    """The judge's process does without; the other is a fork of a server that is a fork of the judge's."""
+    request = RunRequest(workload="resnet50", backend="null", scenario="Offline", results=tmp_path)
+    started = StartedRun.now(resolve(request, plugins), plugins)
+    of_judge = started.modules_of_judge
+    assert "torch" not in of_judge
+    assert started.modules_of_reference == (*of_judge, "torch", "torchvision.models.resnet")
+
+
 def test_a_slow_look_at_the_machine_counts_as_part_of_the_run(plugins, tmp_path, monkeypatch):
     def observe_slowly():
         time.sleep(0.2)

@@ -34,15 +34,18 @@ from mlbench.measurement.asking import ask
 from mlbench.measurement.judge import job_without_backend
 from mlbench.measurement.spot_contents import distance
 from mlbench.measurement.token_answers import LOG
+from mlbench.rules.answers import LEAST_KNOWN
 from mlbench.rules.facts import TimedAnswers
 from mlbench.toolkit.torch_backend.backend import TorchBackend
 
 logger = logging.getLogger(__name__)
 
 STAGE = "reference"
-_ENOUGH, _ENOUGH_S = 6, 10.0
-"""No other sample is computed after so many that tell, or after this time."""
+_ENOUGH, _ENOUGH_S, _LONGEST_S = 6, 3.0, 10.0
+"""No other sample is computed after so many that tell, after the first time where there are enough to judge by, or
+after the second."""
 _AT_A_TIME = 4
+"""Prompts; other programs compute sample by sample."""
 _PATIENCE_S = 120.0
 _NEAR = 0.5
 """An answer is right if its distance from the model's is at most this share of how far the change moved the model's."""
@@ -108,13 +111,15 @@ def compare_timed(
         plan = EnginePlan(precision=Precision.FP32, batch=_AT_A_TIME)
     bases = sorted({each.base for each in timed})
     dataset.load(bases)
-    until_s, told = time.monotonic() + _ENOUGH_S, 0
+    told, known_right = 0, 0
+    size = _AT_A_TIME if isinstance(model.program, GenerationProgram) else 1
     with graph_engine(_Reference(), model, plan) as engine:
         if isinstance(model.program, GenerationProgram):
             engine.warm_up(Samples([0], bases[:1], dataset))
-        for start in range(0, len(timed), _AT_A_TIME):
+        started_s = time.monotonic()
+        for start in range(0, len(timed), size):
             note()
-            part = timed[start : start + _AT_A_TIME]
+            part = timed[start : start + size]
             wanted = _answers(engine, dataset, [_variation_of(each) for each in part])
             known = _answers(engine, dataset, [Variation(base=each.base) for each in part])
             for each, new, old in zip(part, wanted, known, strict=True):
@@ -123,11 +128,12 @@ def compare_timed(
                     continue  # the right answer is the known one: a memory has it
                 told += 1
                 found, was = (np.frombuffer(data, dtype) for data in (bytes.fromhex(each.data), kept[each.base].data))
-                yield _Compared(
-                    is_right=_is_near(found, new, moved) and distance(found, new) < distance(found, was),
-                    is_known_right=_is_near(was, old, moved),
-                )
-            if told >= _ENOUGH or time.monotonic() > until_s:
+                is_known_right = _is_near(was, old, moved)
+                known_right += is_known_right
+                is_right = _is_near(found, new, moved) and distance(found, new) < distance(found, was)
+                yield _Compared(is_right=is_right, is_known_right=is_known_right)
+            limit_s = _ENOUGH_S if known_right >= LEAST_KNOWN else _LONGEST_S
+            if told >= _ENOUGH or time.monotonic() - started_s > limit_s:
                 return
 
 
