@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,17 @@ SIDE_BY_SIDE = ("-n", "4", "--dist", "worksteal")
 TEST_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONDONTWRITEBYTECODE": ""}
 """There are more processes than cores already: threads that wait for each other, or spin while they do, keep other
 tests from working. Without bytecode each process compiles all anew."""
+
+NO_VARIABLES: Mapping[str, str] = {}
+
+TORCH_BY_MACHINE = {"UV_TORCH_BACKEND": os.environ.get("UV_TORCH_BACKEND", "auto"), "UV_HTTP_RETRIES": "0"}
+"""uv's settings for torch's build; an index that cannot be reached is no fault, and not waited for."""
+
+WEIGH = """
+import sys, pathlib
+files = [file.lstat() for file in pathlib.Path(sys.prefix).rglob("*")]
+print(f"the installation weighs {sum(file.st_blocks for file in files) * 512 / 1e9:.1f} GB")
+"""
 
 GPU_SETTINGS = {
     "pytorch": ["--set", "backend.device=cuda"],
@@ -65,29 +76,35 @@ for need in [need for need in needs if not need.marker or need.marker.evaluate({
 """Prints what a distribution needs, but for what language models do not."""
 
 
-def run_uv(session: nox.Session, *arguments: str, silent: bool = False) -> None:
+def run_uv(session: nox.Session, *arguments: str, silent: bool = False, env: Mapping[str, str] = NO_VARIABLES) -> None:
     """Install uv and run it; it trusts the certificates that the system trusts, as pip does."""
     session.install("uv")
-    session.run("uv", *arguments, env={"UV_SYSTEM_CERTS": "true"}, silent=silent)
+    session.run("uv", *arguments, env={"UV_SYSTEM_CERTS": "true", **env}, silent=silent)
 
 
 def install(session: nox.Session, *extras: str, constraints: Path | None = LOCK) -> None:
     """Install this checkout with some of its extras; with ``nox --no-venv`` it is as the caller installed it.
 
-    uv takes a fraction of pip's time. It does not read pip's settings: where these name the index that can be reached,
-    or uv fails for another reason, pip installs. The constraints hold for what either builds with, too: older versions
-    of pip read the first variable there, newer ones the second.
+    uv takes a fraction of pip's time, and chooses torch's build by the machine: without a GPU the one without CUDA.
+    Where PyTorch's index cannot be reached it takes the build of the usual one. uv does not read pip's settings: where
+    these name the index that can be reached, or uv fails for another reason, pip installs. The constraints hold for
+    what either builds with, too: older versions of pip read the first variable there, newer ones the second.
     """
     if session.venv_backend == "none":
         return
     checkout = ("-e", f".[{','.join(extras)}]" if extras else ".")
     held = ("--constraints", str(constraints), "--build-constraints", str(constraints)) if constraints else ()
+    command = ("pip", "install", "--quiet", "--compile-bytecode", *held, *checkout)
     try:
-        run_uv(session, "pip", "install", "--quiet", "--compile-bytecode", *held, *checkout)
+        run_uv(session, *command, env=TORCH_BY_MACHINE if extras else NO_VARIABLES)
     except nox.command.CommandFailed:
-        names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
-        env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}
-        session.install(*checkout, env=env)
+        try:
+            run_uv(session, *command)
+        except nox.command.CommandFailed:
+            names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT") if constraints else ()
+            env = {name: f"{os.environ.get(name, '')} {constraints}".strip() for name in names}
+            session.install(*checkout, env=env)
+    session.run("python", "-c", WEIGH)
 
 
 @contextmanager
@@ -103,10 +120,13 @@ def timed(session: nox.Session, step: str, spent: dict[str, float]) -> Iterator[
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Set up, and run the mini suite: every workload that exists, on every backend that runs here."""
-    install(session, "cpu")
+    """Set up, and run the mini suite on the best backend that runs here, or on another: ``-- --backend pytorch``."""
+    spent: dict[str, float] = {}
+    with timed(session, "installation", spent):
+        install(session, "cpu")
     session.run("mlbench", "doctor")
-    session.run("mlbench", "run", "--backend", "pytorch", "--backend", "onnxruntime", *session.posargs)
+    with timed(session, "runs", spent):
+        session.run("mlbench", "run", *session.posargs)
 
 
 @nox.session

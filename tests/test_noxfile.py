@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,10 +66,14 @@ def test_the_gpu_session_never_has_two_onnx_runtimes(noxfile):
 
 
 class Refusing(Session):
-    """Reaches an index with pip's settings only."""
+    """Reaches no index with uv, or only not PyTorch's."""
 
-    def run(self, *command, **more):
-        if command[0] == "uv":
+    def __init__(self, *, has_usual_index):
+        super().__init__()
+        self.has_usual_index = has_usual_index
+
+    def run(self, *command, env=None, **more):
+        if command[0] == "uv" and ("UV_TORCH_BACKEND" in env or not self.has_usual_index):
             raise nox.command.CommandFailed
         return super().run(*command, **more)
 
@@ -76,12 +82,37 @@ def test_the_lock_holds_for_what_uv_installs_and_for_what_it_builds_with(noxfile
     noxfile.install(session := Session(), "dev")
     lock = str(noxfile.LOCK)
     held = ["--constraints", lock, "--build-constraints", lock]
-    assert session.commands[1:] == [["uv", "pip", "install", "--quiet", "--compile-bytecode", *held, "-e", ".[dev]"]]
+    _, installed, weighed = session.commands
+    assert installed == ["uv", "pip", "install", "--quiet", "--compile-bytecode", *held, "-e", ".[dev]"]
+    assert weighed[:2] == ["python", "-c"]
+
+
+def test_where_pytorchs_index_cannot_be_reached_the_usual_one_is_asked(noxfile):
+    noxfile.install(session := Refusing(has_usual_index=True), "dev")
+    assert [command[:3] for command in session.commands if command[0] == "uv"] == [["uv", "pip", "install"]]
 
 
 def test_where_uv_cannot_install_pip_does(noxfile):
-    noxfile.install(session := Refusing(), "dev")
-    assert session.commands[1:] == [["pip", "install", "-e", ".[dev]"]]
+    noxfile.install(session := Refusing(has_usual_index=False), "dev")
+    assert session.commands[-2] == ["pip", "install", "-e", ".[dev]"]
+
+
+def test_the_size_of_an_environment_is_that_of_its_files(noxfile, tmp_path):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "file").write_bytes(b"x" * 60_000_000)
+    code = noxfile.WEIGH.replace("sys.prefix", repr(os.fspath(tmp_path)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "the installation weighs 0.1 GB\n"
+
+
+def test_uv_knows_the_settings_that_choose_torchs_build(noxfile):
+    if not (uv := shutil.which("uv", path=os.fspath(Path(sys.executable).parent)) or shutil.which("uv")):
+        pytest.skip("uv is not installed")
+    asked = [uv, "pip", "install", "--offline", "--dry-run", "torch", "--python", sys.executable]
+    done = subprocess.run(
+        asked, env={**os.environ, **noxfile.TORCH_BY_MACHINE}, capture_output=True, text=True, check=False
+    )
+    assert not re.search("invalid|Failed to parse", done.stderr), done.stderr
 
 
 METADATA = """Metadata-Version: 2.4
