@@ -26,7 +26,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 ROWS = 40
-INSTALL = ("python3 -m venv .venv", ".venv/bin/pip install --quiet '.[cpu]'")
+INSTALL = ("python3 -m venv .venv", ".venv/bin/pip install --quiet -c constraints.txt '.[cpu]'")
 NEXT = "What to type next"
 TOO_LONG = "in ten minutes"
 """In the words below a command: it is not carried out."""

@@ -201,11 +201,14 @@ def test_extras_exist(page):
     assert set(re.findall(r"(?:'\.|'mlbench-inference)\[(\w[\w-]*)\]", page.read_text())) <= set(extras)
 
 
-def test_the_readme_names_the_two_commands_and_leaves_room_for_the_table():
-    first = (ROOT / "README.md").read_text().partition("## Install")[0]
+def test_the_readme_is_short_and_has_the_two_commands_the_table_and_a_picture():
+    text = (ROOT / "README.md").read_text()
+    assert text.count("\n") <= 120
     for session in ("demo", "tests"):
-        assert f"python3 -m pip install -c constraints.txt nox && python3 -m nox -s {session}\n" in first
-    assert re.search(r"<!-- status table -->\n.*<!-- /status table -->", first, flags=re.DOTALL)
+        assert f"python3 -m pip install -c constraints.txt nox && python3 -m nox -s {session}\n" in text
+    assert re.search(r"<!-- status table -->\n.*<!-- /status table -->", text, flags=re.DOTALL)
+    (picture,) = re.findall(r"!\[[^\]]+\]\((docs/images/[^)]+)\)", text)
+    assert (ROOT / picture).stat().st_size < 100_000
 
 
 def test_settings_named_in_the_pages_exist(plugins):
@@ -252,27 +255,29 @@ def test_every_tier_is_explained():
 
 
 @pytest.mark.parametrize("choices", [Profile, Tier, Weights, Precision.KNOWN])
-def test_the_readme_names_every_choice(choices):
-    table = (ROOT / "README.md").read_text().partition("| choice |")[2].partition("\n\n")[0]
+def test_the_page_on_running_names_every_choice(choices):
+    table = (ROOT / "docs/running.md").read_text().partition("| choice |")[2].partition("\n\n")[0]
     assert [each for each in choices if f"`{each}`" not in table] == []
 
 
-# the README's backend
+# the shortest backend
 
 
-def readme_backend():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    (block,) = [block for block in blocks if "mlbench_backends" in block]
+def shortest_backend():
+    section = (
+        (ROOT / "docs/tutorial-backend.md").read_text().partition("## A backend in 20 lines")[2].partition("\n## ")[0]
+    )
+    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     return block
 
 
-def test_the_backend_of_the_readme_is_as_long_as_it_says():
-    assert sum(bool(line.strip()) for line in readme_backend().splitlines()) <= 20
+def test_the_shortest_backend_has_as_many_lines_as_its_heading_says():
+    assert sum(bool(line.strip()) for line in shortest_backend().splitlines()) <= 20
 
 
-def test_the_backend_of_the_readme_registers_and_answers_a_probe():
+def test_the_shortest_backend_registers_and_answers_a_probe():
     namespace = {}
-    exec(readme_backend(), namespace)  # our own page
+    exec(shortest_backend(), namespace)  # our own page
     (backend,) = namespace["mlbench_backends"]()
     assert backend.name == "openvino"
     assert isinstance(backend.probe().is_available, bool)
@@ -280,9 +285,9 @@ def test_the_backend_of_the_readme_registers_and_answers_a_probe():
 
 
 @pytest.mark.thorough("kit")
-def test_the_backend_of_the_readme_passes_the_conformance_kit(tmp_path):
+def test_the_shortest_backend_passes_the_conformance_kit(tmp_path):
     pytest.importorskip("openvino")
-    (tmp_path / "readme_backend.py").write_text(readme_backend())
+    (tmp_path / "readme_backend.py").write_text(shortest_backend())
     distribution = tmp_path / "readme_backend-1.dist-info"
     distribution.mkdir()
     (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: readme-backend\nVersion: 1\n")
@@ -300,5 +305,5 @@ def test_nothing_calls_the_data_of_all_mini_profiles_real():
     assert [named(page) for page in pages if re.search(r"small\s+real\s+data", page.read_text())] == []
 
 
-def test_the_readme_names_the_layers_of_settings_in_their_order():
-    assert f"a later one overrides an earlier one: {', '.join(LAYERS)}." in (ROOT / "README.md").read_text()
+def test_the_page_on_running_names_the_layers_of_settings_in_their_order():
+    assert f"a later one overrides an earlier one: {', '.join(LAYERS)}." in (ROOT / "docs/running.md").read_text()

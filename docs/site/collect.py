@@ -13,6 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = {
+    "Start": (
+        "docs/index.md",
+        "docs/installing.md",
+        "docs/running.md",
+        "docs/glossary.md",
+        "docs/troubleshooting.md",
+        "docs/status.md",
+    ),
     "Use": (
         "docs/reading-a-result.md",
         "docs/reports.md",
@@ -33,11 +41,13 @@ SECTIONS = {
     "Workloads": ("docs/tutorial-workload.md", "docs/sandbox.md", "workloads/*/README.md"),
     "Examples": ("examples/*/README.md",),
     "Decisions": ("docs/decisions/*.md",),
-    "Project": ("CHANGELOG.md", "CONTRIBUTING.md"),
+    "Project": ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
 }
 """Pages by section, in the order of the menu; README comes before all."""
 
-LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+PICTURES = Path("docs/images")
+
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def pages(*patterns: str) -> list[str]:
@@ -55,7 +65,10 @@ def menu() -> Iterator[str]:
 
 
 def rewrite(page: str) -> str:
-    """Return a page for the site: a link to a folder leads to its README, one to source code is its text alone."""
+    """Return a page for the site: a link to a folder leads to its README, one to source code is its text alone.
+
+    Pictures stay.
+    """
 
     def link(found: re.Match[str]) -> str:
         text, target = found.groups()
@@ -74,6 +87,7 @@ def main(folder: Path) -> None:
         place = folder / "pages" / page
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(rewrite(page), encoding="utf-8")
+    shutil.copytree(ROOT / PICTURES, folder / "pages" / PICTURES)
     settings = (ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8")
     (folder / "mkdocs.yml").write_text("\n".join([settings, "docs_dir: pages", *menu(), ""]), encoding="utf-8")
 

@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Print each setting of WORKLOAD on BACKEND: its value, the layer it came from, what it does, what it takes.
 
-    A later layer overrides an earlier one; README names them in order. Without WORKLOAD and BACKEND, every setting of
+    A later layer overrides an earlier one; docs/running.md lists them. Without WORKLOAD and BACKEND, every setting of
     everything that is installed, with its default.
     """
     from mlbench.contracts.workload import Profile

@@ -12,7 +12,8 @@ INTRODUCTION = """# All settings
 
 <!-- Written by `mlbench settings --markdown`, from the docstrings of the dataclasses that the settings fill. -->
 
-Each is set with `--set KEY=VALUE`, in a suite file, or in this machine's settings file; README says which one wins.
+Each is set with `--set KEY=VALUE`, in a suite file, or in this machine's settings file; [layers](running.md#settings)
+say which one wins.
 `mlbench settings WORKLOAD BACKEND` prints the values that a run would use, and `mlbench settings --explain KEY` all
 that is known of one key. One that is said to run code, to name a file or a secret, or to open an address is only the
 user's to set: `mlbench replay`, `audit` and `verify` do not take it from a record, nor `mlbench serve` from a client,

@@ -43,7 +43,10 @@ def kubernetes_manifest(job: SuiteJob, demand: JobDemand) -> str:
         Dumper=dumper_of_lines,
     )
     texts = [yaml.dump(each, Dumper=dumper_of_lines, sort_keys=False, width=10_000) for each in _documents(job, demand)]
-    return _comment(job) + "---\n".join(texts)
+    return _comment(job) + _IMAGE + "---\n".join(texts)
+
+
+_IMAGE = "# The image: examples/docker in mlbench's repository has a Dockerfile for CPUs and one for CUDA.\n"
 
 
 def _comment(job: SuiteJob) -> str:

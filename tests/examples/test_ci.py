@@ -215,3 +215,26 @@ def test_the_step_that_installs_takes_a_package_where_plugin_new_wrote_it(tmp_pa
     assert (status, "Would install mlbench-acme-" in printed) == (0, True), printed
     status, printed = checkout.run(dry, workflow)
     assert status != 0, "the top of this repository is no package"
+
+
+def test_the_action_does_what_the_workflow_does():
+    action = yaml.safe_load((FOLDER.parents[1] / "action.yml").read_text())
+    set_first, *steps = action["runs"]["steps"]
+    mine = {step["name"]: step["run"].rstrip("\n") for step in steps if "run" in step}
+    theirs = {step["name"]: step["run"].rstrip("\n") for step in GITHUB["jobs"]["measure"]["steps"] if "run" in step}
+    assert mine == theirs
+    assert {step["shell"] for step in steps if "run" in step} == {"bash"}
+    names = set(re.findall(r"^(\w+)=", set_first["env"]["INPUTS"], flags=re.MULTILINE))
+    assert names == GITHUB["env"].keys()
+    inputs = set(re.findall(r"inputs\.([\w-]+)", (FOLDER.parents[1] / "action.yml").read_text()))
+    assert inputs == action["inputs"].keys()
+
+
+def test_the_action_hands_inputs_over_as_text_and_no_shell_reads_them(tmp_path):
+    first = yaml.safe_load((FOLDER.parents[1] / "action.yml").read_text())["runs"]["steps"][0]
+    assert "inputs." not in first["run"]
+    place = Checkout(tmp_path / "job", tmp_path / "none")
+    given = {"INPUTS": "OPTIONS=--tag $(touch hacked)\n", "GITHUB_ENV": str(tmp_path / "environment")}
+    assert place.run(first["run"], given) == (0, "")
+    assert (tmp_path / "environment").read_text() == given["INPUTS"]
+    assert list(place.place.iterdir()) == []
