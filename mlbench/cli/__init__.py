@@ -16,7 +16,7 @@ from mlbench.cli.examples import add_examples
 from mlbench.cli.output import logging_to_stderr, spare_search_for_garbage
 from mlbench.cli.sections import COMMANDS, SECTIONS
 from mlbench.cli.streams import UNWRITABLE, complain, end_process, is_output_lost, prepare_streams
-from mlbench.errors import MlbenchError, describe_error, printable
+from mlbench.errors import MlbenchError, UnavailableError, describe_error, printable
 from mlbench.folders import NO_PLUGINS
 from mlbench.version import __version__
 
@@ -64,6 +64,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        _check_system()
         try:
             return super().resolve_command(context, args)
         except click.UsageError:
@@ -94,6 +95,8 @@ class _Commands(click.Group):
         try:
             given = sys.argv[1:] if args is None else [*args]  # `list` is a command's module here
             _check_words(given)
+            if given[:1] == ["help"]:
+                given = [*given[1:], "--help"]
             status = super().main(given or ["--help"], *more, **{**options, "standalone_mode": False})
             return int(status) if isinstance(status, int) else 0
         except click.Abort:
@@ -127,6 +130,15 @@ def _check_words(words: Sequence[str]) -> None:
             os.fsencode(word)
         except UnicodeEncodeError:
             raise click.UsageError(f"{word!r} is not text.") from None
+
+
+def _check_system() -> None:
+    """Raise `UnavailableError` on another system than Linux, before a module is imported that only Linux has."""
+    if sys.platform != "linux":
+        raise UnavailableError(
+            f"mlbench runs on Linux only, and this is {sys.platform}.",
+            hint="Use a Linux machine, a container or WSL 2; docs/installing.md has Dockerfiles.",
+        )
 
 
 def _plugin_commands() -> dict[str, click.Command]:

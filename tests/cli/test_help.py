@@ -43,6 +43,28 @@ def test_a_module_starts_the_command_under_its_name():
     assert said.stdout.startswith("Usage: mlbench show ")
 
 
+@pytest.mark.parametrize("words", ["", "compare", "submit plan"])
+def test_help_is_a_word_as_well_as_an_option(words):
+    by_option = CliRunner().invoke(main, [*words.split(), "--help"])
+    by_word = CliRunner().invoke(main, ["help", *words.split()])
+    assert (by_word.exit_code, by_word.output) == (0, by_option.output)
+
+
+def test_help_for_an_unknown_command_names_the_nearest_one():
+    done = CliRunner().invoke(main, ["help", "compair"])
+    assert (done.exit_code, "compare" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_another_system_than_linux_gets_one_line(monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    done = CliRunner().invoke(main, ["list"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: mlbench runs on Linux only, and this is {platform}. ")
+    assert done.stderr.count("\n") == 1
+    assert CliRunner().invoke(main, ["--version"]).exit_code == 0
+
+
 def test_help_lists_every_command_with_its_line_and_those_of_plugins_apart(monkeypatch):
     outside = Plugins(commands={"idle": click.Command("idle", short_help="Wait for work.")})
     monkeypatch.setattr(Plugins, "discover_commands", classmethod(lambda cls: outside))
