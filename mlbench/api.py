@@ -72,7 +72,7 @@ def run(  # noqa: PLR0913 - the options of `mlbench run`
         variant: the accuracy to reach, ``99`` or ``99.9``; left out, the least strict.
         category: ``datacenter`` or ``edge``, whose scenarios and accuracies hold; left out, those of both.
         division: ``closed``, or ``open``, in which no accuracy is required.
-        repeat: runs of each combination, in turns.
+        repeat: runs of each combination, interleaved.
         parallel: runs to make side by side, each on a device or on cores of its own.
         tag: names the runs as a set, for `load` and `compare`.
         power: a power meter, ``auto`` or ``none``.
@@ -199,7 +199,7 @@ def compare(  # noqa: PLR0913 - the options of `mlbench compare`
         across: facts that may differ though they must otherwise match: ``"backend"``, ``"hardware"``.
         margin: a relative change smaller than this is none.
         accuracy_margin: likewise of scores.
-        run: ``base`` and ``new`` are suite files: make their runs first, in turns; what they name differently is
+        run: ``base`` and ``new`` are suite files: make their runs first, interleaved; what they name differently is
             what is compared.
         results: where names are looked for, and earlier runs that show how much sessions differ.
 

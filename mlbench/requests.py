@@ -55,7 +55,7 @@ class RunRequest:
     network: NetworkDemand | None = None
     """The nodes that answer its samples; None: this machine does."""
     is_probe: bool = False
-    """Whether a search makes it, for its speed alone: the harness's own cost is not measured."""
+    """Whether a search makes it, for its speed alone: the overhead is not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsPlan:
-    """Runs of two suites, to be made in turns."""
+    """Runs of two suites, to be made interleaved."""
 
     requests: tuple[ResolvedRequest, ...]
     tags: tuple[str, str]
@@ -122,7 +122,7 @@ def plan_suite(  # noqa: PLR0913 - the options of `mlbench run --suite`
 
 
 def plan_turns(base: Path, new: Path, plugins: Plugins, *, results: Path) -> TurnsPlan:
-    """Return the runs of two suite files in turns, A B B A.
+    """Return the runs of two suite files interleaved, A B B A.
 
     Raises:
         MlbenchError: a file, or something that it names, is wrong, or the two do not pair up.

@@ -273,7 +273,7 @@ def _entry(run: RunRequest | RunRecord) -> tuple[str, ...]:
 
 
 def in_pairs(base: Sequence[ResolvedRequest], new: Sequence[ResolvedRequest]) -> list[ResolvedRequest]:
-    """Return the runs of two suites in turns, A B B A A B B A: steady drift affects both equally.
+    """Return the runs of two suites interleaved, A B B A A B B A: steady drift affects both equally.
 
     Raises:
         UsageError: the two have one name, or different runs.

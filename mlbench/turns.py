@@ -1,4 +1,4 @@
-"""Measures a run again with two installations of mlbench in turns: another command, and this one."""
+"""Measures a run again, alternately with two installations of mlbench: another command, and this one."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def arguments_of(request: RunRequest) -> list[str]:
 
 
 def requests_in_turns(requests: Sequence[RunRequest], count: int) -> list[RunRequest]:
-    """Return each request so many times, in turns A B C C B A: what drifts steadily drifts for all alike."""
+    """Return each request so many times, interleaved A B C C B A: what drifts steadily drifts for all alike."""
     return [
         replace(request, repeat=number)
         for number in range(1, count + 1)
@@ -146,7 +146,7 @@ def requests_in_turns(requests: Sequence[RunRequest], count: int) -> list[RunReq
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeAgain:
-    """Runs of some kinds that are to be made again on all sides, in turns."""
+    """Runs of some kinds that are to be made again on all sides, interleaved."""
 
     requests: tuple[tuple[RunRequest, ...], ...]
     """For each kind of run, a request per side."""
@@ -165,7 +165,7 @@ class MadeAgain:
         """
         sides = len(self.requests[0])
         if len(records) != count * sides * len(self.requests):
-            message = f"{len(records)} of the runs made in turns are stored, so nothing can be judged by them."
+            message = f"{len(records)} of the interleaved runs are stored, so nothing can be judged by them."
             raise StorageError(message, hint="Make room.")
         found: list[list[RunRecord]] = [[] for _ in range(sides)]
         for number, record in enumerate(records):
@@ -244,7 +244,7 @@ def _short(commit: str) -> str:
 
 
 def tags_of_turns(command: str, base: RunRecord, new: RunRecord) -> tuple[str, str]:
-    """Return the tags for each side's runs in turns: the same whenever the same command asks about the same runs.
+    """Return the tags for each side's interleaved runs: the same whenever the same command asks about the same runs.
 
     `measure_in_turns` adds the number of the pair: runs of another installation are the first of their command each,
     so that their own numbers do not tell them apart.
@@ -304,6 +304,6 @@ def _as_text(key: str, value: Any) -> str:
         return ",".join(name if its is None else f"{name}={its}" for name, its in value.items())
     if value is None or isinstance(value, list):
         raise UsageError(
-            f"{key} is {value!r}, which cannot be given on a command line.", hint="Measure in turns by hand."
+            f"{key} is {value!r}, which cannot be given on a command line.", hint="Interleave the runs by hand."
         )
     return str(value)

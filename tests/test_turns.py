@@ -69,7 +69,7 @@ def test_turns_are_a_b_b_a(a_run, tmp_path):
 
 @pytest.fixture
 def interrupted(a_run, tmp_path):
-    """Return a function that asks about two runs in turns until it is interrupted, and what was made."""
+    """Return a function that asks about two interleaved runs until it is interrupted, and what was made."""
 
     def ask(new="new", runs=100, command="old/bin/mlbench", pairs=4):
         made = []

@@ -1,1 +1,1 @@
-"""Compliance tests of stored runs: which are owed, their runs, their verdicts."""
+"""Compliance tests of stored runs: which are required, their runs, their verdicts."""

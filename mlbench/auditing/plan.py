@@ -1,4 +1,4 @@
-"""Which compliance tests a stored run owes, and whether it can be audited at all."""
+"""Which compliance tests a stored run requires, and whether it can be audited at all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PlannedTest:
     """One test, before it runs."""
 
     test: str
-    is_owed: bool
+    is_required: bool
     """Whether the closed division demands it of the workload."""
     seconds: float
     """How long it takes, about."""
@@ -78,7 +78,7 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
     Args:
         results: the results folder.
         name: the run, as every command takes it.
-        tests: by name; none: all that the workload owes.
+        tests: by name; none: all required for the workload.
         plugins: must hold the run's.
         variant: by whose margin scores are compared; empty: that of the accuracy which the run must reach.
         word: what the user says, since the record may be a stranger's.
@@ -96,7 +96,8 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
         raise UsageError(f"{OF_TOKENS} is about tokens, and {record.workload} answers with none.")
     if not tests and not rules.compliance:
         raise UsageError(
-            f"{record.workload} owes no compliance test at v4.1.", hint="Name one with --test to run it all the same."
+            f"{record.workload} requires no compliance test at v4.1.",
+            hint="Name one with --test to run it all the same.",
         )
     _check_machine(record)
     check_word(record, {key: each.value for key, each in record.settings.items()}, plugins, word)
@@ -106,7 +107,7 @@ def plan_audit(  # noqa: PLR0913 - what may be said of an audit
         folder=folder,
         place=folder.parent / AUDITS / record.run_id,
         tests=tuple(
-            PlannedTest(test=test, is_owed=test in rules.compliance, seconds=_seconds(record, test))
+            PlannedTest(test=test, is_required=test in rules.compliance, seconds=_seconds(record, test))
             for test in dict.fromkeys(tests or rules.compliance)
         ),
         variant=variant,

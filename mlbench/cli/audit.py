@@ -30,7 +30,7 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
     "tests",
     multiple=True,
     type=click.Choice(_TESTS),
-    help="A test; may be given more than once.  [default: all that the workload owes]",
+    help="A test; may be given more than once.  [default: all required for the workload]",
 )
 @click.option(
     "--variant",

@@ -35,13 +35,15 @@ OFFERED = 5
 @accuracy_margin_option
 @results_option
 @word_options
-@click.option("--run", "measures", is_flag=True, help="BASE and NEW are suite files: make their runs first, in turns.")
+@click.option(
+    "--run", "measures", is_flag=True, help="BASE and NEW are suite files; make their runs first, interleaved."
+)
 @click.option(
     "--measure",
     "pairs",
     type=click.IntRange(3, MOST_REPEATS),
     metavar="N",
-    help="Make the newest run of each side again first, N times in turns, and judge the speeds of these.",
+    help="First repeat the newest run of each side, interleaved, N times each, and compare the speeds of these.",
 )
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; of several NEW an array.")
@@ -61,8 +63,8 @@ def command(
     """Compare each NEW with BASE: a run, a folder of runs, a baseline or a tag. Several NEW make one picture.
 
     Repeats of one session resemble each other, so a change is judged by how much sessions differ: that comes from
-    earlier runs of the same kind in the results folder, or from runs of both sides made in turns. With --run both sides
-    are measured now, in turns, and what differs between the two files is what is compared. Where runs are missing for a
+    earlier runs of the same kind in the results folder, or from interleaved runs of both sides. With --run both sides
+    are measured now, interleaved, and the differences between the two files are compared. Where runs are missing for a
     verdict, the command that makes them is printed, and on a terminal you are asked whether to make them now. Exit
     status: 0, or 1 when the sides cannot be compared.
     """
@@ -137,7 +139,7 @@ class Question:
         )
 
     def measure(self, comparisons: Sequence[Comparison], again: MadeAgain, count: int) -> list[Comparison]:
-        """Make runs again in turns, and return the comparisons with the speeds of these."""
+        """Repeat runs, interleaved, and return the comparisons with the speeds of these."""
         from mlbench.cli.run import run_and_print
         from mlbench.discovery import Plugins
         from mlbench.errors import UsageError
@@ -184,7 +186,7 @@ def _offer(question: Question, sides: Sequence[Sequence[RunRecord]], comparisons
     again = question.plan(sides, comparisons)
     if again.requests:
         time = KnownTimes(run for side in sides for run in side).expect_all(again.all_requests(OFFERED))
-        missing = "Missing for a verdict: runs of the sides made in turns."
+        missing = "Missing for a verdict: interleaved runs of the sides."
         echo_wrapped(f"{missing} {OFFERED} of each take {spell_time(time)}:", 2)
         echo_line(f"  {question.command()}")
         if _has_terminal() and click.confirm("Measure them now?", default=False):
@@ -231,7 +233,7 @@ def _new_sides(question: Question, comparisons: Sequence[Comparison]) -> list[Ne
 
 
 def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], tuple[str, ...]]:
-    """Make the runs of two suites in turns; return both sides, and the facts in which the files differ."""
+    """Make the runs of two suites interleaved; return both sides, and the facts in which the files differ."""
     from mlbench.cli.run import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.run_plan import plan_turns

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @weights_option
 @click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="How many rates.")
 @click.option(
-    "--repeat", "repeats", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs at each, in turns."
+    "--repeat", "repeats", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs at each, interleaved."
 )
 @click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether each run scores as well.")
 @click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")

@@ -68,7 +68,7 @@ def describe_noise(noise: Noise, load_average: float | None) -> Iterator[str]:
     """Yield a line on how steady the machine is now."""
     verdict = "quiet" if noise.is_quiet else "noisy: repeat runs before trusting a difference of a few percent"
     if noise.is_busy:
-        verdict = "busy: other work has the processors, and no number measured now means anything"
+        verdict = "busy: other processes use the processors, so numbers measured now mean nothing"
     spread = "over 100 %" if noise.is_busy else f"{noise.spread:.1%}"
     yield (
         f"noise       spread {spread}, longest pause {noise.longest_pause_ns / 1e6:.1f} ms, "

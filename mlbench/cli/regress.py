@@ -35,14 +35,14 @@ SUSPECTED = 3
 @click.option(
     "--again",
     metavar="RUNS",
-    help="Runs of the baseline's product, measured again in turns with NEW; speeds are compared with these.",
+    help="Runs of the baseline's product, measured again, interleaved with NEW; speeds are compared with these.",
 )
 @click.option(
     "--confirm",
     "other",
     metavar="COMMAND",
     help="The mlbench command installed with the baseline's product, such as old/bin/mlbench: what looks slower "
-    "or has no verdict is measured again by both in turns, and that result counts.",
+    "or has no verdict is measured again by both, interleaved, and that result counts.",
 )
 @click.option("--pairs", type=click.IntRange(3), default=10, show_default=True, help="Runs of each side for --confirm.")
 @across_option
@@ -141,7 +141,7 @@ class _Measuring:
 def _confirm(
     comparison: Comparison, how: _Measuring, *, base: Sequence[RunRecord], new: Sequence[RunRecord]
 ) -> Comparison:
-    """Measure again in turns what looks slower or has no verdict, and return the comparison with these speeds."""
+    """Measure again, interleaved, what looks slower or has no verdict, and return the comparison with these speeds."""
     from mlbench.comparison.comparability import key_of, knowing
     from mlbench.comparison.compare import compare
     from mlbench.comparison.confirmation import cells_to_confirm, confirm
@@ -182,7 +182,9 @@ def _announce(cells: Sequence[Cell], how: _Measuring, sides: Sequence[tuple[RunR
         return
     for cell in cells:
         verdicts = ", ".join(f"{each.measure} {each.verdict}" for each in cell.speeds if each.is_open)
-        echo_line(f"{cell.name}: measured again in turns, {how.pairs} runs of each side ({verdicts})", to_stderr=True)
+        echo_line(
+            f"{cell.name}: measured again, interleaved, {how.pairs} runs of each side ({verdicts})", to_stderr=True
+        )
     stored = [sum(number <= how.pairs for number in stored_pairs(*pair)) for pair in sides]
     left = [request for pair, done in zip(sides, stored, strict=True) for request in pair * (how.pairs - done)]
     known = KnownTimes(record for _, record in newest_runs(sides[0][0].results))
@@ -192,7 +194,7 @@ def _announce(cells: Sequence[Cell], how: _Measuring, sides: Sequence[tuple[RunR
 
 
 def _measure_cell(cell: Cell, sides: tuple[RunRequest, RunRequest], how: _Measuring) -> Sides | None:
-    """Make a run of each side again in turns; None where that fails and nothing looked slower."""
+    """Repeat a run of each side, interleaved; None where that fails and nothing looked slower."""
     with _left_as_it_was(cell):
         return _measure(*sides, how)
     return None
@@ -217,7 +219,7 @@ def _left_as_it_was(cell: Cell) -> Iterator[None]:
 
 
 def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
-    """Make a run of each side again in turns.
+    """Repeat a run of each side, interleaved.
 
     Raises:
         MlbenchError: a run failed, or cannot be stored.
@@ -242,7 +244,7 @@ def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
     def run_here(request: RunRequest) -> RunRecord:
         if records := run_and_print([replace(resolved, repeat=request.repeat, tag=request.tag)], plugins):
             return records[0]
-        raise StorageError("a run made in turns cannot be stored, so nothing can be compared.", hint="Make room.")
+        raise StorageError("an interleaved run cannot be stored, so nothing can be compared.", hint="Make room.")
 
     return measure_in_turns(
         Maker(request=base, run=run_other),

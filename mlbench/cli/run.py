@@ -94,7 +94,7 @@ _OF_A_SUITE = (
     type=click.IntRange(1, MOST_REPEATS),
     default=1,
     show_default=True,
-    help="Runs of each combination, in turns; five or more let `mlbench compare` see small changes.",
+    help="Runs of each combination, interleaved; five or more let `mlbench compare` see small changes.",
 )
 @tag_option
 @power_option

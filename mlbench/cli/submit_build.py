@@ -172,7 +172,7 @@ def _check_tests(entry: BuiltEntry, plugins: Plugins) -> None:
     place = run.folder.parent / AUDITS / run.record.run_id
     plan = AuditPlan(record=run.record, folder=run.folder, place=place, tests=())
     for verdict in judge_stored(plan, plugins):
-        is_used = verdict.test in entry.owed.tests and run.tests[verdict.test].parent == verdict.folder
+        is_used = verdict.test in entry.required.tests and run.tests[verdict.test].parent == verdict.folder
         if is_used and not verdict.passed:
             raise UsageError(
                 f"{verdict.test} of run {run.record.run_id} does not pass: test run {verdict.run_id}.",

@@ -1,4 +1,4 @@
-"""``mlbench submit plan``: the entries that a system owes."""
+"""``mlbench submit plan``: the required entries of a system."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Print what a system owes in the closed or network division: which of RUNS serve an entry, and what is missing.
+    """Print the entries required in the closed or network division, which of RUNS serve them, and which are missing.
 
     RUNS are runs, folders or tags; none: all of the results folder. An entry is served by the newest run of the full
     profile in tier valid that follows the official rules, with the accuracy of the entry. Times are those of earlier
@@ -57,7 +57,7 @@ def command(
     from mlbench.discovery import Plugins
     from mlbench.records.environment import observe_environment
     from mlbench.rules.entry_demand import Division
-    from mlbench.submission.planning import missing_runs, owed_entries, plan_entry
+    from mlbench.submission.planning import missing_runs, plan_entry, required_entries
 
     plugins = Plugins.discover()
     chosen = (plugins.backend(backend) if backend else plugins.best_backend(None)).name
@@ -67,7 +67,7 @@ def command(
     default = [Category.DATACENTER] if is_network else [*Category]
     of = [Category(each) for each in dict.fromkeys(categories)] or default
     records, here = _records(results, runs), machine or observe_environment().machine
-    plan = [plan_entry(owed, records, here, division, is_network=is_network) for owed in owed_entries(of)]
+    plan = [plan_entry(required, records, here, division, is_network=is_network) for required in required_entries(of)]
     requests = [_request(*each, chosen, results) for each in missing_runs(plan)]
     if output:
         _write_suite(output, requests)
@@ -132,10 +132,10 @@ def _print(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> None:
     names = dict(zip(runs, short_ids([*runs.values()]), strict=True))
     table = Table("category", "entry", "scenario", "tests", "run")
     for each in plan:
-        owed = each.owed
-        tests = " ".join(test.removeprefix("TEST") for test in owed.tests) or "-"
+        required = each.required
+        tests = " ".join(test.removeprefix("TEST") for test in required.tests) or "-"
         found = " ".join(filter(None, (names.get(each.nearest.run_id) if each.nearest else "", each.obstacle)))
-        table.add_row("+".join(owed.categories), owed.model, owed.scenario, tests, found)
+        table.add_row("+".join(required.categories), required.model, required.scenario, tests, found)
     Console(width=terminal_width() or 160).print(table)
     for line in _sums(plan, times):
         echo_line(line)
@@ -149,7 +149,7 @@ def _sums(plan: Sequence[PlannedEntry], times: Sequence[ExpectedTime]) -> Iterat
     from mlbench.submission.planning import least_time_of_tests_s, owed_tests
 
     for category in Category:
-        if of := [each for each in plan if category in each.owed.categories]:
+        if of := [each for each in plan if category in each.required.categories]:
             served = sum(bool(each.run) for each in of)
             yield f"{category}: {served} of {len(of)} entries have a run."
     if times:
@@ -163,11 +163,11 @@ def _json(plan: Sequence[PlannedEntry], requests: Sequence[RunRequest], times: S
 
     entries = [
         {
-            "categories": [*each.owed.categories],
-            "model": each.owed.model,
-            "scenario": each.owed.scenario,
-            "variant": each.owed.variant,
-            "tests": [*each.owed.tests],
+            "categories": [*each.required.categories],
+            "model": each.required.model,
+            "scenario": each.required.scenario,
+            "variant": each.required.variant,
+            "tests": [*each.required.tests],
             "run": each.run.run_id if each.run else None,
             "nearest": each.nearest.run_id if each.nearest else None,
             "obstacle": each.obstacle,

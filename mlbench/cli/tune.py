@@ -101,9 +101,9 @@ def command(
     """Find the highest rate at which WORKLOAD is valid again and again on a backend, or its best settings.
 
     In Server, short probes bracket the rate, then full runs are made until two are valid at one rate. In a scenario
-    without a rate, short probes vary one setting after another, and the best are measured in full, in turns with those
-    of today. The full runs are stored like all others, under the tag `tune`. The same command goes on where it was left
-    off, with the runs that are there. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong
+    without a rate, short probes vary one setting after another, and the best are measured in full, interleaved with
+    those of today. The full runs are stored like all others, under the tag `tune`. The same command continues where it
+    stopped, with the runs that are there. Exit status: 0 when a rate or settings were found, 1 otherwise, 2 for wrong
     usage, before anything is measured.
     """
     from mlbench.contracts.workload import Profile, Weights

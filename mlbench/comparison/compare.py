@@ -62,20 +62,20 @@ class Judged:
 
     @property
     def is_by_history(self) -> bool:
-        """Whether it is slower than on other days, or suspected to be; runs made in turns could confirm it."""
+        """Whether it is slower than on other days, or suspected to be; interleaved runs could confirm it."""
         is_loss = self.verdict in (SpeedVerdict.SLOWER, SpeedVerdict.SUSPECTED)
         return is_loss and self.spread is not None and self.spread.source is not Source.TURNS
 
     @property
     def is_open(self) -> bool:
-        """Whether runs made in turns could settle it: it is slower than on other days, or these cannot tell."""
+        """Whether interleaved runs could settle it: it is slower than on other days, or these cannot tell."""
         is_untold = self.verdict is SpeedVerdict.CANNOT_TELL and self.effect is not None
         return self.is_by_history or (is_untold and (self.spread is None or self.spread.source is not Source.TURNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A number that was measured again in turns."""
+    """A number that was measured again, interleaved."""
 
     cell: str
     """The name of its runs."""
@@ -106,7 +106,7 @@ class Cell:
     differences: tuple[Difference, ...]
     """Facts that differ and were compared across, then facts that may differ."""
     beside: tuple[str, ...] = ()
-    """Which side's runs were made beside other work on the machine, and how much, or beside runs on other lanes."""
+    """Which side's runs were made under other load on the machine, and how much, or beside runs on other lanes."""
     lost: bool = False
     """Whether the base has valid runs and the new side has none."""
     is_without_base: bool = False
@@ -169,7 +169,7 @@ class Comparison:
     margin: float
     accuracy_margin: float = ACCURACY_MARGIN
     confirmed: tuple[Confirmation, ...] = ()
-    """Numbers that were measured again in turns because they were slower, suspected or had no verdict."""
+    """Numbers that were measured again, interleaved because they were slower, suspected or had no verdict."""
 
     @property
     def is_worse(self) -> bool:
@@ -222,7 +222,7 @@ def compare(  # noqa: PLR0913 - two sides, what may differ, and and the noise so
         margin: relative changes below this count as the same.
         accuracy_margin: the same for scores.
         history: other runs, of any kinds; those of the same kind on the same machine show how much sessions differ.
-        again: runs of the base's product, measured again in turns with the new ones; speeds are compared with these.
+        again: runs of the base's product, repeated interleaved with the new ones; speeds are compared with these.
 
     Raises:
         IncomparableRunsError: the sides differ in facts that must match, or one side mixes them.
@@ -375,7 +375,7 @@ def _why_suspected(companions: Companions, margin: float) -> str:
     return (
         f"slower, but {companions.changed} of {companions.count} other cells changed by more than {margin:.0%} too "
         f"(median x {companions.ratio:.3f}): the machine or something shared by all cells may be the cause; measure "
-        "both sides in turns"
+        "interleaved runs of both sides"
     )
 
 
@@ -399,15 +399,15 @@ def _why_unsure(tested: Tested, detectable: float | None, margin: float) -> str:
         case _ if steps:
             return (
                 f"the machine alternates between speeds that are {-math.expm1(-steps.apart):.0%} apart{would}; "
-                "measure both sides in turns"
+                "interleave runs of both sides"
             )
         case Source.ASSUMED:
             return (
                 f"{spread.count} of {ENOUGH_SESSIONS} sessions are known, so sessions are assumed to differ by "
-                f"{spread.between:.0%}{would}; measure on more days, or measure both sides in turns"
+                f"{spread.between:.0%}{would}; measure on more days, or interleave runs of both sides"
             )
         case Source.SESSIONS:
             return (
                 f"sessions differ by {spread.between:.1%}, and the interval {_reach(tested.effect, margin)}"
-                f"{would}; repeat more often, or measure both sides in turns"
+                f"{would}; repeat more often, or interleave runs of both sides"
             )

@@ -1,4 +1,4 @@
-"""Numbers of a comparison that runs made in turns settle: which ones, and what they are then."""
+"""Numbers of a comparison that interleaved runs settle: which ones, and what they are then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def has_loss(cell: Cell) -> bool:
 
 
 def confirm(comparison: Comparison, in_turns: Comparison) -> Comparison:
-    """Return the comparison with the speeds of some cells replaced by those of runs made in turns.
+    """Return the comparison with the speeds of some cells replaced by those of interleaved runs.
 
     A slowdown that these show too, without being significant, stays suspected; what had no verdict before can become
     slower, faster or the same, and no suspicion.
@@ -40,7 +40,7 @@ def _confirmed(cell: Cell, measured: Cell, margin: float) -> Cell:
 def _or_suspected(each: Judged, margin: float) -> Judged:
     if each.verdict is not SpeedVerdict.CANNOT_TELL or not each.effect or each.effect.ratio * (1 + margin) >= 1:
         return each
-    reason = f"in turns x {each.effect.ratio:.3f}, but {each.reason}"
+    reason = f"interleaved x {each.effect.ratio:.3f}, but {each.reason}"
     return replace(each, verdict=SpeedVerdict.SUSPECTED, reason=reason)
 
 

@@ -115,7 +115,7 @@ def effect_of_sessions(base: Sequence[Session], new: Sequence[Session], spread: 
 
 
 def effect_of_pairs(differences: Sequence[float]) -> Effect:
-    """Compare runs made in turns, from the difference of the logarithms of each pair; at least two pairs."""
+    """Compare interleaved runs, from the difference of the logarithms of each pair; at least two pairs."""
     values = np.asarray(differences, dtype=float)
     return _student(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1.0)
 

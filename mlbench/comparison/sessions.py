@@ -1,4 +1,4 @@
-"""Which runs were made in one session, and which in turns: repeats of one session are not independent."""
+"""Which runs were made in one session, and which interleaved: repeats of one session are not independent."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def without_those_of(base: Sequence[RunRecord], named: Sequence[RunRecord]) -> l
 
 
 def pairs_in_turns(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> list[tuple[RunRecord, RunRecord]]:
-    """Return neighbours in time, one of each side, if two sides were measured in turns; else nothing.
+    """Return neighbours in time, one of each side, if two sides were measured interleaved; else nothing.
 
-    A B A B and A B B A are in turns. The machine affects both runs of a pair alike, so its drift cancels out of the
+    A B A B and A B B A are interleaved. The machine affects both runs of a pair alike, so its drift cancels out of the
     difference. A run whose partner is missing is left out; where that is more than one in three, the sides were not
-    measured in turns.
+    measured interleaved.
     """
     if len({record.run_id for record in (*base, *new)}) != len(base) + len(new):
         return []

@@ -36,7 +36,7 @@ class Sides:
     base: Sequence[RunRecord]
     new: Sequence[RunRecord]
     again: Sequence[RunRecord] = ()
-    """The base measured again, in turns with the new runs; where given, speeds are compared with these."""
+    """The base measured again, interleaved with the new runs; where given, speeds are compared with these."""
     history: Sequence[RunRecord] = ()
     """Other runs, of any kinds."""
 
@@ -136,7 +136,7 @@ def _test_speed(name: str, sides: Sides, margin: float) -> tuple[Tested | None, 
         return (
             None,
             unknown,
-            "a single run has no spread; repeat the base, --repeat 5, and measure on more days",
+            "one run cannot show noise; repeat the base with --repeat 5, and measure on more days",
         )
     return tested, tested.effect, ""
 
@@ -150,7 +150,7 @@ def _differences_of_pairs(name: str, sides: Sides) -> list[tuple[RunRecord, RunR
 
 
 def compare_pairs(differences: Sequence[float]) -> Tested:
-    """Compare pairs: the differences of the logarithms of runs made in turns, at least two."""
+    """Compare pairs: the differences of the logarithms of interleaved runs, at least two."""
     (usual,) = without_odd_runs([differences])
     odd = tuple(each for each in differences if each not in usual)
     effect, count, between = effect_of_pairs(usual), len(usual), float(np.std(usual, ddof=1))

@@ -62,7 +62,7 @@ class Spread:
 
     source: Source
     between: float
-    """The standard deviation of a session's mean, or of a pair's difference where runs were made in turns. As a share:
+    """The standard deviation of a session's mean, or of a pair's difference where runs are interleaved. As a share:
     0.01 is one percent."""
     within: float
     """The standard deviation of the repeats of a session."""

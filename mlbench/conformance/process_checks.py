@@ -1,4 +1,4 @@
-"""Checks that an engine leaves the process unchanged that it shares with the harness."""
+"""Checks that an engine leaves the process unchanged that it shares with mlbench."""
 
 from __future__ import annotations
 

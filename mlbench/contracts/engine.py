@@ -148,7 +148,7 @@ class Engine(ABC):
 
         Return why that is impossible; "" if it worked.
 
-        What remains is the harness's own cost: batching, the program, handling replies. A run measures it with its own
+        What remains is mlbench's overhead: batching, the program, handling replies. A run measures it with its own
         engine after its tests. Calls that have to be computed all the same, such as the first of their shapes, are
         counted as `EngineStatistics.computed_calls`. Engines that are not made of graphs leave this as it is.
         """

@@ -65,8 +65,8 @@ def choose_batch(  # noqa: PLR0913 - what is tried, and how
     Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, and stops where two in a row
     are clearly worse than the best, also right beside it, for the machine may have been busy; where one batch outlasts
     a second; or before one that outlasts ``longest_s`` in two tries. Sizes that came near the best, or may have met a
-    busy machine, are then timed in turns until three rounds in a row choose the same. A smaller batch is preferred when
-    it is within 2 % of the best: it answers sooner.
+    busy machine, are then timed alternately until three rounds in a row choose the same. A smaller batch is preferred
+    when it is within 2 % of the best: it answers sooner.
 
     Args:
         run: as it will run: one batch on each of the ``workers``.
@@ -121,7 +121,7 @@ class _Sweep:
         return [size for size, rate in self._first.items() if rate >= least or size in self._unsure]
 
     def compare(self, sizes: Sequence[int]) -> BatchChoice:
-        """Time sizes in turns: where the machine is busy for a moment, all of them are slow."""
+        """Time sizes alternately: where the machine is busy for a moment, all of them are slow."""
         rates, chosen = {size: [self._first[size]] for size in sizes}, [_smallest_of_best(self._first)]
         started_s = time.perf_counter()
         while len(sizes) > 1 and not _is_settled(chosen) and time.perf_counter() - started_s < _ROUNDS_BUDGET_S:

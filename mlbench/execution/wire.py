@@ -7,7 +7,7 @@ whatever else is written to the pipe lands between lines and spoils none. Each l
 
 The signature is made with a key that only the two sides have. It protects against what gets hold of the pipe by
 accident or from another process: stray prints, an inherited descriptor, a line that is sent twice. It does not protect
-against code in the run's own process, which could take the key from its memory; there a plugin and the harness share
+against code in the run's own process, which could take the key from its memory; there a plugin and mlbench share
 everything, and an engine's claims are checked against LoadGen's logs and spot checks instead.
 """
 

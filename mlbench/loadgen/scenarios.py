@@ -54,7 +54,7 @@ OFFLINE = Scenario(
 )
 OPEN_STREAM = Scenario(
     name="SingleStream-open",
-    title="one sample at a time, as tables of frameworks give it (batch 1); samples or tokens per second; not of v4.1",
+    title="batch 1, as framework benchmarks report it; samples or tokens per second; not an MLPerf v4.1 scenario",
     loadgen="SingleStream",
     result_key="result_qps_with_loadgen_overhead",
     result_unit="samples/s",

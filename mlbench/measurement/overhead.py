@@ -1,4 +1,4 @@
-"""The harness's own cost, measured with the run's engine and graphs that cost nothing."""
+"""mlbench's own overhead, measured with the run's engine and graphs that cost nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COMPUTED_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overhead:
-    """The harness's cost, or why it is unknown."""
+    """The overhead, or why it is unknown."""
 
     ns_per_sample: int | None = None
     reason: str = ""
@@ -58,7 +58,7 @@ class _NotMeasurableError(Exception):
 def measure_overhead(  # noqa: PLR0913 - a test has these parts
     job: Job, model: Model, limits: RunLimits, ready: RunningEngine, *, pace: SpeedEstimate, channel: Channel
 ) -> Overhead:
-    """Return the harness's cost per sample: from the rate in Offline, otherwise from the median latency.
+    """Return the overhead per sample: from the rate in Offline, otherwise from the median latency.
 
     It is the run's own engine, with its batching, workers, instances and program, driven by LoadGen on some samples of
     the run's dataset, below saturation. Its graphs return earlier outputs (`Engine.replay_graphs`): call this last.
@@ -76,10 +76,10 @@ def measure_overhead(  # noqa: PLR0913 - a test has these parts
             return Overhead(reason=str(reason))
         return Overhead(ns_per_sample=_Trial(job, model, limits, ready, channel).measure(pace))
     except (_NotMeasurableError, MlbenchError) as error:
-        logger.warning("the harness's own cost was not measured: %s", error)
+        logger.warning("the overhead was not measured: %s", error)
         return Overhead(reason=str(error).rstrip("."))
     except Exception as error:  # a plugin's code; the run has been measured by now
-        logger.exception("the harness's own cost was not measured")
+        logger.exception("the overhead was not measured")
         return Overhead(reason=describe_error(error))
 
 

@@ -2,8 +2,8 @@
 
 LoadGen sends the same samples again and again, and the accuracy test sends them all. An engine that remembers answers,
 by index or by content, is fast without computing. Here it gets samples that never existed: its own answers continued as
-prompts, or samples changed at equal cost. New content and content that was answered before are timed in turns, and the
-answers are checked as far as they are known. None of this is in LoadGen's time.
+prompts, or samples changed at equal cost. New content and content that was answered before are timed alternately, and
+the answers are checked as far as they are known. None of this is in LoadGen's time.
 """
 
 from __future__ import annotations

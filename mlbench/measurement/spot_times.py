@@ -68,7 +68,7 @@ class Times:
 
 
 def times(asked: Asked, measured: Measured, kept: Mapping[int, LoggedReply], bases: Sequence[int]) -> Times:
-    """Time new content and the same content again in turns; more than once only on evidence against the engine.
+    """Time new content and the same content again, alternately; more than once only on evidence against the engine.
 
     Args:
         asked: the engine.

@@ -40,7 +40,7 @@ class ExpectedCost:
     similar_runs: int
     """Runs of a kind that was never made here, guessed by others of their tier and profile."""
     elsewhere_runs: int
-    """Runs with nothing to go by here, guessed by what others took on another machine."""
+    """Runs with nothing to go by here, estimated from runs on another machine."""
     unknown_runs: int
     """Runs with nothing to go by; of them only the least duration is counted."""
     time: ExpectedTime

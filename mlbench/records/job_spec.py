@@ -56,7 +56,7 @@ class JobSpec:
     power: str = NONE
     """A power meter's name, or ``auto`` or ``none``."""
     is_probe: bool = False
-    """Whether the harness's own cost, which takes a second, is not asked for."""
+    """Whether the overhead test, which takes a second, is left out."""
     uncounted: str = ""
     """Why the work of graph calls is not counted, which takes a process and some seconds; empty: count it."""
     machine: str = ""

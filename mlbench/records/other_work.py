@@ -34,9 +34,9 @@ class OtherWorkRecord(Stored):
 
 
 def count_beside(works: Sequence[OtherWorkRecord | None]) -> str:
-    """Return how many of some runs had noticeable other work beside them, in words; empty for none."""
+    """Return how many of some runs were made under noticeable other load, in words; empty for none."""
     shares = [work.share for work in works if work and work.is_noticeable]
     if not shares:
         return ""
-    runs = f"{len(shares)} of {len(works)} runs had other work beside them"
-    return f"{runs}, which used up to {max(shares):.0%} of the processors"
+    runs = f"{len(shares)} of {len(works)} runs were made under other load"
+    return f"{runs}, which took up to {max(shares):.0%} of the processors"

@@ -325,7 +325,7 @@ class RunRecord(Stored):
     lateness: LatenessRecord | None = None
     """Null where late samples were not counted while the test ran: `load.end_at_late_share` asks for it."""
     overhead_ns_per_sample: Count | None = None
-    """Overhead of the harness, measured with the run's engine over graphs that cost nothing; null where not
+    """Overhead of mlbench and LoadGen, measured with the run's engine over graphs that cost nothing; null where not
     measured."""
     other_work: OtherWorkRecord | None = None
     energy: EnergyRecord | None = None

@@ -22,8 +22,8 @@ def plan_lines(plan: AuditPlan) -> Iterator[str]:
     count = plural(len(plan.tests), "test")
     yield f"{plan.record.run_id}: {count}, {rough_time(total_s)} in all"
     for each in plan.tests:
-        owed = "" if each.is_owed else "; the closed division does not ask for it"
-        yield f"  {each.test}: {rough_time(each.seconds)}{owed}"
+        required = "" if each.is_required else "; the closed division does not ask for it"
+        yield f"  {each.test}: {rough_time(each.seconds)}{required}"
 
 
 def verdict_lines(verdict: AuditVerdict, unit: str, *, is_earlier: bool = False) -> Iterator[str]:

@@ -97,12 +97,12 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """Yield the lines below the table: reasons, runs that do not count, facts that differ."""
     yield from (f"{each}." for each in (*comparison.suspected, *comparison.not_judged))
     yield from (
-        f"{each.cell}, {each.measure}: measured again in turns, {each.runs} runs of each side: {each.before}, "
+        f"{each.cell}, {each.measure}: measured again, interleaved, {each.runs} runs of each side: {each.before}, "
         f"{'still' if each.after is each.before else 'now'} {each.after}."
         for each in comparison.confirmed
     )
     if any(each.is_by_history for cell in comparison.cells for each in cell.speeds):
-        yield "Slower than on other days: a step in the numbers. Measured in turns, code and machine can be told apart."
+        yield "Slower than on other days: a step in the numbers. Interleaved runs can tell code from machine."
     for cell in comparison.cells:
         yield from (f"{cell.name}: left out {run}." for run in cell.set_aside)
     for cell in comparison.cells:

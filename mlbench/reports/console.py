@@ -38,9 +38,9 @@ def one_line(record: RunRecord) -> str:
 def _beside(record: RunRecord) -> str:
     """Return that other processes used the processors while the test ran, or other runs went on; else empty."""
     work, beside = record.other_work, record.beside
-    found = [f"other work ({work.share:.0%} of the processors)"] if work and work.is_noticeable else []
-    found += [beside.note] if beside and beside.note else []
-    return f" beside {' and '.join(found)}" if found else ""
+    found = [f"under other load ({work.share:.0%} of the processors)"] if work and work.is_noticeable else []
+    found += [f"beside {beside.note}"] if beside and beside.note else []
+    return f" {' and '.join(found)}" if found else ""
 
 
 def _not_official(record: RunRecord) -> str:
@@ -157,7 +157,7 @@ def _column_choices(records: Sequence[RunRecord]) -> Iterator[Sequence[TextColum
     ]
     times = [
         TextColumn(heading="p99 latency", cells=[*map(p99, records)], justify="right"),
-        TextColumn(heading="harness", cells=[*map(overhead, records)], justify="right"),
+        TextColumn(heading="overhead", cells=[*map(overhead, records)], justify="right"),
     ]
     extras = [
         TextColumn(heading=heading, cells=[cell(record) or "-" for record in records], justify="right")
@@ -331,7 +331,7 @@ def p99(record: RunRecord) -> str:
 
 
 def overhead(record: RunRecord) -> str:
-    """Return what the harness itself costs per sample, or a dash."""
+    """Return the overhead per sample, or a dash."""
     return "-" if record.overhead_ns_per_sample is None else duration(record.overhead_ns_per_sample)
 
 

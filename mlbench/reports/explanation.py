@@ -79,14 +79,17 @@ def explain(record: RunRecord) -> Iterator[tuple[str, str]]:
     if record.accuracy:
         yield accuracy(record), "the score of the official metric, and the least that the rules accept"
     if overhead(record) != "-":
-        yield f"harness {overhead(record)}", "of each sample's time is mlbench's own overhead, measured on this machine"
+        yield (
+            f"overhead {overhead(record)}",
+            "of each sample's time is spent in mlbench and LoadGen, measured on this machine",
+        )
     yield f"tier {record.tier}", TIERS.get(record.tier, "")
 
 
 def _meaning_of_result(record: RunRecord) -> str:
     if record.scenario_facts.is_beyond_rules:
         unit = record.result.unit if record.result else "samples/s"
-        return f"{unit}, one sample at a time: as tables of frameworks give it, and no v4.1 scenario"
+        return f"{unit}, batch 1, as framework benchmarks report it; not an MLPerf v4.1 scenario"
     arrivals = record.scenario_facts.arrivals
     return RESULTS_OF[arrivals] if arrivals else f"the result of scenario {record.scenario}"
 

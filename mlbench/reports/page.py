@@ -144,7 +144,7 @@ def _latencies(record: RunRecord) -> Iterator[str]:
     for name, nanoseconds in record.result.latency_ns.items():
         yield f"  {name.replace('_', ' '):<34} {duration(nanoseconds)}"
     if record.overhead_ns_per_sample is not None:
-        yield f"  {'of it the harness, about':<34} {duration(record.overhead_ns_per_sample)}"
+        yield f"  {'overhead, about':<34} {duration(record.overhead_ns_per_sample)}"
 
 
 def _machine(record: RunRecord) -> Iterator[str]:

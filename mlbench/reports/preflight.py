@@ -34,7 +34,7 @@ def _bases(cost: ExpectedCost) -> Iterator[str]:
     if cost.similar_runs:
         yield f"{cost.similar_runs} guessed from other runs of their tier"
     for runs, basis in (
-        (cost.elsewhere_runs, "guessed by what others took on two cores of another machine"),
+        (cost.elsewhere_runs, "estimated from other runs on a 2-core machine"),
         (cost.unknown_runs, "so only the time that the tier measures for is counted"),
     ):
         if runs:

@@ -70,7 +70,7 @@ def backend_lines(compared: Sequence[BackendComparison], width: int | None = Non
             yield from sides_lines(each.base, sides, width)
     cells = [cell for each in compared for _, comparison in each.others for cell in comparison.cells]
     if min((each.runs for each in compared), default=LEAST_PAIRS) < LEAST_PAIRS and any(map(has_no_verdict, cells)):
-        yield "Too few runs for a verdict: with --repeat 5 the same command makes them in turns."
+        yield "Too few runs for a verdict: with --repeat 5 the same command interleaves them."
 
 
 def _verdict_lines(base: str, side: NewSide) -> Iterator[str]:

@@ -11,15 +11,15 @@ from mlbench.rules.facts import RuleResult, RunFacts, TimedAnswers
 MOST_REPEATED = 3.0
 """Largest ratio of the time for new content to the time for repeated content, in the best of several rounds.
 
-The two are timed in turns, with equal queries, so that a busy machine slows both. An honest engine needs the same time
-for both; a cache of answers is a hundred times faster for any model worth measuring.
+The two are timed alternately, with equal queries, so that a busy machine slows both. An honest engine needs the same
+time for both; a cache of answers is a hundred times faster for any model worth measuring.
 """
 
 MOST_CLAIMED = 10.0
 """Largest ratio of the measured speed to the speed on new content, in the best of several rounds.
 
-It detects an engine that caches only during the test. The two are not timed in turns, and a short burst does not load
-an engine as a long test does: hence the larger value.
+It detects an engine that caches only during the test. The two are not timed alternately, and a short burst does not
+load an engine as a long test does: hence the larger value.
 """
 
 LEAST_RIGHT = 0.5

@@ -1,4 +1,4 @@
-"""Searches settings for the best result: one after another by short trials, then the best ones in full, in turns."""
+"""Searches settings for the best result: one after another by short trials, then the best ones in full, interleaved."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def search_settings(knobs: Sequence[Knob], start: KnobValues, measure: Measure) 
     finalists = (start, *as_good[: FINALISTS - 1])
     scores: dict[KnobValues, list[float | None]] = {settings: [] for settings in finalists}
     asked = finalists
-    while asked:  # in turns, so that a slow minute is not all of one's
+    while asked:  # interleaved, so that a slow minute is not all of one's
         for settings in asked:
             trial = SettingsTrial(settings=settings, is_full=True, repeat=len(scores[settings]) + 1)
             scores[settings].append(measure(trial))

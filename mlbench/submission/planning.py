@@ -1,7 +1,7 @@
-"""The entries that a system owes in the closed division, and which stored runs serve them.
+"""The required entries of a system in the closed division, and which stored runs serve them.
 
-An entry is a model in one scenario. A system of a category owes every scenario of each model that it enters, and each
-entry owes its compliance tests. Source: submission checker v4.1, ``get_required``; ``v4_1.toml``.
+An entry is a model in one scenario. A system of a category requires every scenario of each model that it enters, and
+each entry requires its compliance tests. Source: submission checker v4.1, ``get_required``; ``v4_1.toml``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OFFICIAL = {"profile": Profile.FULL, "tier": Tier.VALID, "weights": Weights.TRA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwedEntry:
+class RequiredEntry:
     """A model in one scenario."""
 
     categories: Sequence[Category]
@@ -42,7 +42,7 @@ class OwedEntry:
 class PlannedEntry:
     """An entry, and the run that serves it."""
 
-    owed: OwedEntry
+    required: RequiredEntry
     run: RunRecord | None
     """The newest run that serves it; None: there is none."""
     nearest: RunRecord | None
@@ -51,7 +51,7 @@ class PlannedEntry:
     """What keeps that one from serving it; empty where it does."""
 
 
-def owed_entries(categories: Sequence[Category]) -> list[OwedEntry]:
+def required_entries(categories: Sequence[Category]) -> list[RequiredEntry]:
     """Return all entries that a system of these categories can make, in the order of the rules."""
     found = []
     for model, benchmark in official_benchmarks().items():
@@ -59,7 +59,7 @@ def owed_entries(categories: Sequence[Category]) -> list[OwedEntry]:
         for scenario in required_scenarios(benchmark, categories):
             of = [each for each in categories if scenario in required_scenarios(benchmark, [each])]
             found.append(
-                OwedEntry(
+                RequiredEntry(
                     categories=of,
                     model=model,
                     scenario=scenario,
@@ -72,7 +72,7 @@ def owed_entries(categories: Sequence[Category]) -> list[OwedEntry]:
 
 
 def plan_entry(
-    owed: OwedEntry,
+    required: RequiredEntry,
     runs: Sequence[RunRecord],
     machine: str,
     division: str = Division.CLOSED,
@@ -82,7 +82,7 @@ def plan_entry(
     """Return which of some runs serves an entry of a machine's.
 
     Args:
-        owed: the entry.
+        required: the entry.
         runs: of any workload.
         machine: as `Environment.machine` has it, of the one that LoadGen is on.
         division: of the tree; open takes runs of all divisions, with whatever accuracy.
@@ -90,19 +90,19 @@ def plan_entry(
     """
     best: tuple[int, RunRecord, str] | None = None
     for run in sorted(runs, key=lambda each: each.created):
-        if (run.workload, run.scenario) != (owed.workload, owed.scenario):
+        if (run.workload, run.scenario) != (required.workload, required.scenario):
             continue
-        checks = list(_checks(run, owed, machine, is_open=division == Division.OPEN, is_network=is_network))
+        checks = list(_checks(run, required, machine, is_open=division == Division.OPEN, is_network=is_network))
         passed = next((number for number, obstacle in enumerate(checks) if obstacle), len(checks))
         if best is None or passed >= best[0]:
             best = (passed, run, "".join(checks[passed : passed + 1]))
     if best is None:
-        return PlannedEntry(owed=owed, run=None, nearest=None, obstacle="no run")
+        return PlannedEntry(required=required, run=None, nearest=None, obstacle="no run")
     _, run, obstacle = best
-    return PlannedEntry(owed=owed, run=None if obstacle else run, nearest=run, obstacle=obstacle)
+    return PlannedEntry(required=required, run=None if obstacle else run, nearest=run, obstacle=obstacle)
 
 
-def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool, is_network: bool) -> Iterator[str]:
+def _checks(run: RunRecord, required: RequiredEntry, machine: str, *, is_open: bool, is_network: bool) -> Iterator[str]:
     """Yield for each demand on a run what keeps it from serving; empty: nothing."""
     for name, wanted in _OFFICIAL.items():
         found = getattr(run, name)
@@ -116,8 +116,8 @@ def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool, is_
     yield "INVALID" if verdict is None or not verdict.is_valid else ""
     yield "no accuracy test" if run.accuracy is None else ""
     targets = run.accuracy.targets if run.accuracy else []
-    missed = [each.score for each in targets if each.name == owed.variant and not each.is_met]
-    yield f"misses {owed.variant} in {', '.join(missed)}" if missed and not is_open else ""
+    missed = [each.score for each in targets if each.name == required.variant and not each.is_met]
+    yield f"misses {required.variant} in {', '.join(missed)}" if missed and not is_open else ""
     yield "made for the open division" if run.is_open and not is_open else ""
     unchecked = verdict.not_applied[run.unchecked[0]] if verdict and run.unchecked else ""
     yield f"its speed was not checked: {unchecked}" if unchecked else ""
@@ -126,13 +126,13 @@ def _checks(run: RunRecord, owed: OwedEntry, machine: str, *, is_open: bool, is_
 
 def missing_runs(plan: Sequence[PlannedEntry]) -> list[tuple[str, str]]:
     """Return the workloads and scenarios without a run; one run may serve the entries of all accuracies."""
-    return [*dict.fromkeys((each.owed.workload, each.owed.scenario) for each in plan if not each.run)]
+    return [*dict.fromkeys((each.required.workload, each.required.scenario) for each in plan if not each.run)]
 
 
 def owed_tests(plan: Sequence[PlannedEntry]) -> list[tuple[str, str, str]]:
     """Return workload, scenario and name of each compliance test; one serves the entries of all accuracies."""
-    owed = (each.owed for each in plan)
-    return [*dict.fromkeys((each.workload, each.scenario, test) for each in owed for test in each.tests)]
+    required = (each.required for each in plan)
+    return [*dict.fromkeys((each.workload, each.scenario, test) for each in required for test in each.tests)]
 
 
 def least_time_of_tests_s(plan: Sequence[PlannedEntry]) -> float:

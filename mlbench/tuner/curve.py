@@ -145,7 +145,7 @@ def _at_once(plan: CurvePlan, plugins: Plugins) -> Iterator[_PlannedPoint]:
 
 
 def _at_rates(plan: CurvePlan, plugins: Plugins, at_once: list[RunRecord]) -> Iterator[_PlannedPoint]:
-    """Yield the runs at rates, the lowest first; repeats in turns, so that a slow minute is not all of one rate's."""
+    """Yield the runs at rates, the lowest first; repeats interleaved, so that no slow minute is all of one rate's."""
     base, goal = plan.at_a_rate.base, plan.at_a_rate.goal
     rates = _rates(plan, at_once)
     for repeat in range(1, plan.repeats + 1):

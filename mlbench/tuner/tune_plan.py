@@ -136,7 +136,7 @@ def _scenario(request: TuneRequest, plugins: Plugins) -> Scenario:
     names = " or ".join(each.name for each in at_a_rate if each.name in defined) or "none"
     if not request.scenario:
         if not at_a_rate:
-            raise UsageError(f"{workload.name} has no scenario with a rate, so there is nothing to {request.tag}.")
+            raise UsageError(f"{workload.name} has no Server scenario, which mlbench {request.tag} needs.")
         return at_a_rate[0]
     scenario = plugins.scenario(request.scenario)
     if not scenario.sends_rate:

@@ -1,4 +1,4 @@
-"""``mlbench bench-endpoint``: put one load after another on a server, and show what each came to."""
+"""``mlbench bench-endpoint``: load-test a server at several rates or concurrencies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _results_folder() -> Path:
     return Path(os.environ.get("MLBENCH_RESULTS") or "results")
 
 
-@click.command("bench-endpoint", short_help="Put one load after another on a server, and show what each came to.")
+@click.command("bench-endpoint", short_help="Load-test a server at several rates or concurrencies.")
 @click.argument("url")
 @click.option("--model", default="", help="What the server calls the model.  [default: the only one that it has]")
 @click.option(
@@ -91,7 +91,7 @@ def _results_folder() -> Path:
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Runs of each load, in turns.",
+    help="Runs of each load, interleaved.",
 )
 @click.option(
     "--tag", default="", metavar="NAME", help="Name the sweep, for `mlbench compare`.  [default: by the time]"

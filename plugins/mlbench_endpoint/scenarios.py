@@ -16,7 +16,7 @@ RATE = Scenario(
 
 CONCURRENCY = Scenario(
     name="Concurrency",
-    title="so many requests under way at a time (backend.connections); tokens per second",
+    title="a fixed number of concurrent requests (backend.connections); tokens per second",
     loadgen="Offline",
     result_key="result_samples_per_second",
     result_unit="samples/s",

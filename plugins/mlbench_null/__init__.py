@@ -1,4 +1,4 @@
-"""A backend that computes nothing: it shows the harness's own cost."""
+"""A backend that computes nothing: it shows mlbench's own overhead."""
 
 from __future__ import annotations
 

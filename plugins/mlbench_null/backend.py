@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Null(Backend):
-    """Answers in the right form without computing: misses every accuracy target, and shows the harness's cost."""
+    """Answers in the right form without computing: misses every accuracy target, and shows mlbench's overhead."""
 
     name = "null"
-    title = "answers zeros without computing: measures the harness itself"
+    title = "answers zeros without computing: measures mlbench's overhead"
     computes_answers = False
     options = NullOptions()
 

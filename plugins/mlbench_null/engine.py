@@ -75,7 +75,7 @@ class DelayedEngine(Engine):
 
     def replay_graphs(self) -> str:
         """Return why its own delays cannot be skipped."""
-        return "the configured delays of the null backend are not the harness's"
+        return "the configured delays of the null backend are not overhead of mlbench"
 
     def submit(self, samples: Samples, reply: Reply) -> None:
         """Schedule the answers."""

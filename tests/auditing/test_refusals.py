@@ -49,7 +49,7 @@ def test_an_invalid_run_is_refused_with_the_rules_of_its_performance(refused, a_
 
 
 def test_a_run_that_owes_none_and_a_test_that_does_not_fit_are_refused(refused):
-    assert "gptj owes no compliance test at v4.1" in refused({"workload": "gptj"})
+    assert "gptj requires no compliance test at v4.1" in refused({"workload": "gptj"})
 
 
 def test_the_test_of_tokens_is_refused_where_there_are_none(refused):

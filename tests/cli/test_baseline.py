@@ -12,7 +12,7 @@ def test_a_baseline_made_beside_other_work_is_saved_and_said_to_be(a_run, tmp_pa
         (tmp_path / name / "record.json").write_text(run.text())
     done = CliRunner().invoke(main, ["baseline", "save", "good", "busy", "--results", str(tmp_path)])
     assert done.stdout == (
-        "good: 2 runs\n2 of 2 runs had other work beside them, which used up to 48% of the processors: "
+        "good: 2 runs\n2 of 2 runs were made under other load, which took up to 48% of the processors: "
         "measure again on a quiet machine before others are judged by these.\n"
     )
 

@@ -281,7 +281,7 @@ def test_a_loss_of_one_cell_alone_is_slower(mlbench, nights_of_four):
         nights_of_four(workload, 0, 88 if workload == "bert" else 100)
     outcome = mlbench("regress", "night-0", "--baseline", "good")
     assert outcome.exit_code == 1, outcome.output
-    assert "Measured in turns" in outcome.stdout
+    assert "Interleaved runs can tell code from machine." in outcome.stdout
 
 
 @pytest.fixture
@@ -340,7 +340,9 @@ def test_what_cannot_be_told_is_measured_again_and_the_command_says_so(mlbench, 
     assert "cannot tell" in mlbench(*arguments).stdout
     outcome = mlbench(*arguments, "--confirm", other_mlbench(again), "--pairs", "3")
     assert outcome.exit_code == status, outcome.output
-    assert "measured again in turns, 3 runs of each side (throughput cannot tell)\n6 runs to make, " in outcome.stderr
+    assert (
+        "measured again, interleaved, 3 runs of each side (throughput cannot tell)\n6 runs to make, " in outcome.stderr
+    )
     now = "slower" if status else "same"
     assert f"3 runs of each side: cannot tell, now {now}." in " ".join(outcome.stdout.split())
 
@@ -375,7 +377,7 @@ def test_a_run_in_turns_that_cannot_be_stored_ends_with_one_line(
         nights_of_four(workload, 0, 88)
     outcome = mlbench("regress", "night-0", "--baseline", "good", "--confirm", other_mlbench(88), "--pairs", "3")
     assert outcome.exit_code == 1, outcome.output
-    assert outcome.stderr.splitlines()[-1].startswith("Error: a run made in turns cannot be stored")
+    assert outcome.stderr.splitlines()[-1].startswith("Error: an interleaved run cannot be stored")
     assert "run 1 of 3 with the baseline's mlbench" in outcome.stderr
 
 
@@ -393,7 +395,7 @@ def test_a_loss_that_turns_cannot_be_sure_of_stays_suspected(a_run):
     confirmed = confirm(night, compare(nights[:1], runs[1::4] + runs[2:3], again=[runs[0], runs[3], runs[4]]))
     (judged,) = confirmed.cells[0].speeds
     assert judged.verdict == "suspected"
-    assert judged.reason.startswith("in turns x 0.")
+    assert judged.reason.startswith("interleaved x 0.")
     assert not confirmed.is_worse
 
 

@@ -1,4 +1,4 @@
-"""More sides than two, and the runs that are missing for a verdict: offered, asked for, and made in turns."""
+"""More sides than two, and the runs that are missing for a verdict: offered, asked for, and made interleaved."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -87,7 +87,7 @@ def test_a_side_without_such_runs_is_named_and_not_drawn(mlbench, results, a_run
 
 def test_one_run_each_says_what_is_missing_and_the_command_that_measures_it(mlbench, made):
     done = mlbench("compare", "pytorch", "onnxruntime", input="y\n")
-    assert "Missing for a verdict: runs of the sides made in turns." in done.stdout
+    assert "Missing for a verdict: interleaved runs of the sides." in done.stdout
     assert "  mlbench compare pytorch onnxruntime --across backend --measure 5" in done.stdout.splitlines()
     assert not made  # nobody is asked where there is no terminal
 

@@ -98,7 +98,7 @@ def test_a_plan_runs_nothing_and_says_how_many_runs_there_will_be(tmp_path):
         (["gptj", "--limit", "ttft=1s"], "load.ttft_limit_ms is 1000, and that is not judged in such a run"),
         (["gptj", "--budget", "0.1"], "--budget 0.1 is too short: a run takes at least"),
         (["gptj", "--set", "load.target_qps=5"], "load.target_qps is given with --set. It is what curve chooses."),
-        (["3d-unet"], "3d-unet has no scenario with a rate"),
+        (["3d-unet"], "3d-unet has no Server scenario, which mlbench curve needs"),
         (["gpt-j"], "unknown workload 'gpt-j'"),
     ],
 )

@@ -269,7 +269,9 @@ def test_the_doctor_prints_no_spread_that_means_nothing(spread):
     from mlbench.cli.doctor import describe_noise
 
     (line,) = describe_noise(Noise(spread=spread, longest_pause_ns=40_000_000), 43.8)
-    assert "spread over 100 %, longest pause 40.0 ms, load average 43.80: busy: other work has the processors" in line
+    assert (
+        "spread over 100 %, longest pause 40.0 ms, load average 43.80: busy: other processes use the processors" in line
+    )
 
 
 @pytest.mark.parametrize(("spread", "word"), [(0.01, "quiet"), (0.3, "noisy"), (1.0, "noisy")])

@@ -139,7 +139,7 @@ def test_a_plan_runs_nothing(tmp_path):
             ["gptj", "--scenario", "Offline", "--limit", "latency=1s"],
             "Offline is not judged by a latency, so --limit has no meaning there.",
         ),
-        (["3d-unet"], "3d-unet has no scenario with a rate"),
+        (["3d-unet"], "3d-unet has no Server scenario, which mlbench tune needs"),
         (["3d-unet", "--scenario", "Server"], "the rules do not define 3d-unet in Server"),
         (["gptj", "--set", "load.target_qps=5"], "load.target_qps is given with --set. It is what tune chooses."),
         (["gpt-j"], "unknown workload 'gpt-j'"),

@@ -31,7 +31,7 @@ def lines(records):
 def test_two_backends_that_ran_once_get_a_line_that_claims_nothing_and_says_what_is_missing(ran):
     assert lines([ran("pytorch", 100), ran("acme", 150)]) == [
         "resnet50 Offline fp32: acme is x 1.500 as fast as pytorch (150 samples/s against 100 samples/s): cannot tell",
-        "Too few runs for a verdict: with --repeat 5 the same command makes them in turns.",
+        "Too few runs for a verdict: with --repeat 5 the same command interleaves them.",
     ]
 
 

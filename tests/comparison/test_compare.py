@@ -231,11 +231,11 @@ def test_runs_beside_other_work_are_counted_for_each_side(runs):
     busy = {"processes": 0.3, "stolen": 0.1}
     (cell,) = compare(runs(STEADY), [*runs(STEADY), *runs([100.0], other_work=busy)]).cells
     assert cell.beside == (
-        "on the new side 1 of 6 runs had other work beside them, which used up to 40% of the processors",
+        "on the new side 1 of 6 runs were made under other load, which took up to 40% of the processors",
     )
     (cell,) = compare(runs(STEADY, other_work=busy), runs(STEADY)).cells
     assert cell.beside == (
-        "in the base 5 of 5 runs had other work beside them, which used up to 40% of the processors",
+        "in the base 5 of 5 runs were made under other load, which took up to 40% of the processors",
     )
 
 
@@ -291,7 +291,7 @@ def test_two_sessions_of_close_repeats_cannot_tell_a_tenth_since_the_spread_of_s
     (judged,) = comparison.cells[0].speeds
     assert judged.verdict is SpeedVerdict.CANNOT_TELL
     assert "1 of 10 sessions are known, so sessions are assumed to differ by 5%" in judged.reason
-    assert "measure on more days, or measure both sides in turns" in judged.reason
+    assert "measure on more days, or interleave runs of both sides" in judged.reason
     assert not comparison.is_worse
 
 

@@ -1,4 +1,4 @@
-"""Which numbers of a comparison are measured again in turns, and what becomes of them."""
+"""Which numbers of a comparison are measured again, interleaved, and what becomes of them."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ def untold(runs):
 
 
 def in_turns(runs, base, new):
-    """Return the comparison of three pairs made in turns, A B B A A B."""
+    """Return the comparison of three pairs made interleaved, A B B A A B."""
     return compare(runs("base", [100]), runs("new", new, [1, 2, 5]), again=runs("again", base, [0, 3, 4]))
 
 

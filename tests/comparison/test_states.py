@@ -1,4 +1,4 @@
-"""Speeds that a machine takes by turns, found in made-up means of sessions; levels and counts are checked by eye."""
+"""Speeds that a machine takes alternately, found in made-up means of sessions; levels and counts are checked by eye."""
 
 import math
 

@@ -124,7 +124,7 @@ def test_a_workflow_makes_a_baseline_then_passes_and_fails_where_the_product_got
     failed, _ = cases(place / "junit.xml")
     assert failed == ["throughput"]
     summary = (place / "summary.md").read_text()
-    assert "throughput: measured again in turns, 3 runs of each side: slower, still slower." in summary
+    assert "throughput: measured again, interleaved, 3 runs of each side: slower, still slower." in summary
     assert (place / "step-summary.md").read_text() == summary
     page = (site / "workloads" / "3d-unet.html").read_text()
     assert "backend.service_ms=20" in page and "backend.service_ms=100" in page

@@ -130,5 +130,5 @@ def test_runs_beside_other_work_are_counted_from_a_tenth_on():
     quiet, noticeable = OtherWorkRecord(processes=0.05, stolen=0.04), OtherWorkRecord(processes=0.0, stolen=0.1)
     assert count_beside([quiet, None]) == ""
     assert count_beside([quiet, noticeable, OtherWorkRecord(processes=0.4, stolen=0.08), None]) == (
-        "2 of 4 runs had other work beside them, which used up to 48% of the processors"
+        "2 of 4 runs were made under other load, which took up to 48% of the processors"
     )

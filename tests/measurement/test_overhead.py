@@ -1,4 +1,4 @@
-"""What the harness costs, by LoadGen, over an engine whose graphs cost nothing."""
+"""The overhead, by LoadGen, over an engine whose graphs cost nothing."""
 
 from types import SimpleNamespace
 

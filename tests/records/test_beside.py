@@ -39,7 +39,7 @@ def text_of(record):
 def test_the_line_of_a_run_says_how_many_others_went_on(a_run):
     assert "valid beside 1 other run of its command, acc" in one_line(a_run(beside=BESIDE))
     two = a_run(beside={**BESIDE, "runs": [NEIGHBOUR] * 2}, other_work={"processes": 0.3, "stolen": 0.0})
-    assert "valid beside other work (30% of the processors) and 2 other runs of its command, acc" in one_line(two)
+    assert "valid under other load (30% of the processors) and beside 2 other runs of its command, acc" in one_line(two)
     assert "beside" not in one_line(a_run(beside=ALONE))
 
 

@@ -264,8 +264,10 @@ def test_the_notes_name_runs_that_were_left_out_and_what_could_not_be_judged():
 
 
 def test_the_notes_say_which_runs_had_other_work_beside_them():
-    notes = list(comparison_notes(comparison(replace(SAME, beside=("in the base 2 of 5 runs had other work",)))))
-    assert "resnet50 pytorch fp32 Offline, in the base 2 of 5 runs had other work." in notes
+    notes = list(
+        comparison_notes(comparison(replace(SAME, beside=("in the base 2 of 5 runs were made under other load",))))
+    )
+    assert "resnet50 pytorch fp32 Offline, in the base 2 of 5 runs were made under other load." in notes
 
 
 def test_what_can_be_detected_is_explained_only_where_it_is_shown():

@@ -54,7 +54,7 @@ def test_each_part_of_a_servers_line_is_explained(a_server_run):
     explained = dict(explain(a_server_run()))
     assert explained["18.5 samples/s"].endswith("at random arrival times")
     assert explained["p99 59.1 ms"] == "99 of 100 were answered within this time"
-    assert "harness 1.34 ms" in explained
+    assert "overhead 1.34 ms" in explained
 
 
 @pytest.mark.slow

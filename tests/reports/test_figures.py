@@ -218,7 +218,7 @@ def test_a_ratio_of_single_runs_has_no_interval_to_draw(a_server_run):
 
 def test_unmeasured_costs_take_no_column_and_energy_that_was_measured_does(a_server_run):
     without = [column.heading for column in work_table(drawn_of(a_server_run())[0]).columns]
-    assert without == ["backend", "scenario", "harness", "mean batch", "useful work", "peak memory"]
+    assert without == ["backend", "scenario", "overhead", "mean batch", "useful work", "peak memory"]
     energy = {
         "joules": 50.0,
         "seconds": 10.0,
@@ -248,7 +248,7 @@ def test_the_share_of_the_roofline_and_what_was_not_measured_are_reported(a_serv
     assert work_notes(runs) == ["energy: not measured: powercap is readable by root only"]
 
 
-def test_the_harness_is_compared_with_the_median_latency(a_server_run):
+def test_the_overhead_is_compared_with_the_median_latency(a_server_run):
     cell = work_table(drawn_of(a_server_run())[0]).rows[0][2]
     assert (cell.text, cell.detail) == ("1.34 ms", "6.93 % of median latency")
 

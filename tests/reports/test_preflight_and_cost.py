@@ -38,8 +38,8 @@ def test_an_estimate_says_what_it_rests_on():
         == "4 runs to make; roughly 14 min (3 known from earlier runs, 1 guessed from other runs of their tier)."
     )
     assert expected(elsewhere_runs=4, basis=Basis.ELSEWHERE) == (
-        "4 runs to make; perhaps 14 min (no run of this tier was made here yet, guessed by what others took on two"
-        " cores of another machine)."
+        "4 runs to make; perhaps 14 min (no run of this tier was made here yet, estimated from other runs on a"
+        " 2-core machine)."
     )
     assert expected(unknown_runs=4, basis=Basis.NOTHING).startswith("4 runs to make; more than 14 min (no run of this")
 

@@ -8,8 +8,8 @@ import pytest
 from mlbench.reports.html.conditions import (
     accelerators,
     energy_cell,
-    harness_cell,
     machines_table,
+    overhead_cell,
     processor,
     roofline_cell,
     spread_line,
@@ -203,27 +203,27 @@ def test_a_heading_of_numbers_is_marked():
     assert (first.heading, first.is_number, second.heading, second.is_number) == ("name", False, "value", True)
 
 
-def test_the_harness_is_part_of_the_time_per_sample_of_a_throughput(a_run):
+def test_the_overhead_is_part_of_the_time_per_sample_of_a_throughput(a_run):
     """1/100 s per sample are 10 ms; 100 us are 1 % of it."""
     result = a_run().result.model_dump() | {"value": 100.0}
-    assert harness_cell(a_run(result=result, overhead_ns_per_sample=100_000)).detail == "1.00 % of time per sample"
+    assert overhead_cell(a_run(result=result, overhead_ns_per_sample=100_000)).detail == "1.00 % of time per sample"
 
 
-def test_the_harness_is_part_of_the_median_latency_elsewhere(a_server_run):
+def test_the_overhead_is_part_of_the_median_latency_elsewhere(a_server_run):
     """The median is 19.373 ms; 1.343 ms are 6.93 %."""
-    assert harness_cell(a_server_run()).detail == "6.93 % of median latency"
+    assert overhead_cell(a_server_run()).detail == "6.93 % of median latency"
 
 
-def test_the_harness_is_part_of_a_querys_latency_where_loadgen_timed_queries(a_server_run):
+def test_the_overhead_is_part_of_a_querys_latency_where_loadgen_timed_queries(a_server_run):
     run = a_server_run()
     latency = run.result.latency_ns | {"50.00_percentile_per_query_latency": 4_000_000}
     run = a_server_run(result=run.result.model_dump() | {"latency_ns": latency})
-    assert harness_cell(run).detail == "33.6 % of median latency"  # 1.343 of 4 ms
+    assert overhead_cell(run).detail == "33.6 % of median latency"  # 1.343 of 4 ms
 
 
 def test_tokens_per_second_say_nothing_of_the_time_of_a_sample(a_run):
     result = a_run().result.model_dump() | {"unit": "tokens/s"}
-    cell = harness_cell(a_run(result=result, overhead_ns_per_sample=100_000))
+    cell = overhead_cell(a_run(result=result, overhead_ns_per_sample=100_000))
     assert (cell.text, cell.detail) == ("100 us", "")
 
 
@@ -294,11 +294,11 @@ def test_a_machine_on_which_others_were_busy_too_is_reported(a_run, environment)
 def test_other_work_that_was_counted_tells_more_than_the_load_average(a_run, environment):
     quiet = {"other_work": {"processes": 0.02, "stolen": 0.0}}
     assert busy(a_run, environment, 4.6, **quiet) == (
-        "load average 4.60 to 4.60 on 4 threads; hardly any other work during the tests"
+        "load average 4.60 to 4.60 on 4 threads; hardly any other load during the tests"
     )
     loud = {"other_work": {"processes": 0.5, "stolen": 0.0}}
     assert busy(a_run, environment, 0.1, 0.2, **loud).endswith(
-        "; 2 of 2 runs had other work beside them, which used up to 50% of the processors"
+        "; 2 of 2 runs were made under other load, which took up to 50% of the processors"
     )
 
 

@@ -253,10 +253,10 @@ def test_a_run_of_official_length_and_model_is_sent_to_the_published_results(a_r
     assert (f"mlbench published --place {run.run_id[-4:]}" in next_step(run)) is is_placed
 
 
-def test_the_cost_of_the_harness_is_explained_where_it_is_known(a_run):
+def test_the_cost_of_the_overhead_is_explained_where_it_is_known(a_run):
     parts = dict(explain(a_run(overhead_ns_per_sample=20_000)))
-    assert "harness 20.0 us" in parts
-    assert not any(part.startswith("harness") for part in dict(explain(a_run(overhead_ns_per_sample=None))))
+    assert "overhead 20.0 us" in parts
+    assert not any(part.startswith("overhead") for part in dict(explain(a_run(overhead_ns_per_sample=None))))
     assert overhead(a_run(overhead_ns_per_sample=None)) == "-"
 
 
@@ -291,7 +291,7 @@ BESIDE = {"processes": 0.45, "stolen": 0.03}
 
 def test_a_run_beside_other_work_says_so_in_its_line_and_asks_for_a_quiet_machine(a_run):
     run = a_run(other_work=BESIDE)
-    assert ", valid beside other work (48% of the processors), acc 98.99 >= 98.00" in one_line(run)
+    assert ", valid under other load (48% of the processors), acc 98.99 >= 98.00" in one_line(run)
     assert next_step(run) == (
         "Other work used 48% of the processors during the test; do this on a quiet machine. " + next_step(a_run())
     )
@@ -382,7 +382,7 @@ def test_a_table_has_a_row_per_run_with_what_was_measured(a_run, a_failure):
     first, second = cells_of(
         table([a_run(overhead_ns_per_sample=20_000, energy=ENERGY, roofline=ROOFLINE), a_failure], 400)
     )
-    assert (first["result"], first["performance"], first["harness"]) == ("685 samples/s", "valid", "20.0 us")
+    assert (first["result"], first["performance"], first["overhead"]) == ("685 samples/s", "valid", "20.0 us")
     assert (first["% of peak"], first["per sample"]) == ("50% compute", "1.50 J")
     assert (second["result"], second["performance"]) == ("crash", "failed")
 

@@ -18,7 +18,7 @@ def one_each(stored_run):
 
 @pytest.fixture
 def in_turns(stored_run):
-    """Return five runs of each backend, made in turns, that differ by a percent or less."""
+    """Return five runs of each backend, made interleaved, that differ by a percent or less."""
     runs = []
     for number, factor in enumerate((1.0, 1.004, 0.997, 1.002, 0.999)):
         for backend, value in (("pytorch", 684.592), ("onnxruntime", 806.729)):
@@ -132,7 +132,7 @@ def test_two_backends_are_a_line_with_both_numbers_the_new_one_first(one_each):
         "resnet50 Offline fp32: onnxruntime is x 1.178 as fast as pytorch (807 samples/s against 685 samples/s): "
         "cannot tell"
     )
-    assert hint == "Too few runs for a verdict: with --repeat 5 the same command makes them in turns."
+    assert hint == "Too few runs for a verdict: with --repeat 5 the same command interleaves them."
 
 
 def test_runs_made_in_turns_get_a_verdict_and_no_hint(in_turns):

@@ -86,18 +86,21 @@ COSTS = {
 
 
 @pytest.mark.parametrize("name", COSTS)
-def test_the_cost_of_a_run_is_the_harness_against_the_result_and_the_memory_at_its_peak(stored_run, name):
+def test_the_cost_of_a_run_is_the_overhead_against_the_result_and_the_memory_at_its_peak(stored_run, name):
     """58.506 us of each sample at 806.729 samples/s are 4.72 %; 1,545,949,184 bytes are 1.44 GiB."""
     (row,) = rows_of(work_table([only(stored_run(name))]))
-    harness, share, memory = COSTS[name]
-    assert (row["harness"].text, row["harness"].detail, row["peak memory"].text) == (harness, share, memory)
+    own, share, memory = COSTS[name]
+    assert (row["overhead"].text, row["overhead"].detail, row["peak memory"].text) == (own, share, memory)
 
 
 def test_a_cost_that_one_run_lacks_is_said_not_to_be_measured(stored_run):
     runs = [stored_run("llama2-70b-onnxruntime-Server"), stored_run("llama2-70b-endpoint-Server", 1)]
     found = {row["backend"].text: row for row in rows_of(work_table(of(*runs).combinations))}
-    assert (found["endpoint bf16"]["harness"].text, found["endpoint bf16"]["harness"].tone) == ("not measured", "quiet")
-    assert found["onnxruntime fp32"]["harness"].text == "3.35 ms"
+    assert (found["endpoint bf16"]["overhead"].text, found["endpoint bf16"]["overhead"].tone) == (
+        "not measured",
+        "quiet",
+    )
+    assert found["onnxruntime fp32"]["overhead"].text == "3.35 ms"
     assert found["endpoint bf16"]["peak memory"].text == "61.3 MiB"
 
 

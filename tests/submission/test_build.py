@@ -65,8 +65,8 @@ def test_a_tree_of_stored_runs_is_accepted_and_each_entry_is_a_line(place):
 def complete(tmp_path_factory):
     """Return a folder with a run of each workload in each scenario of both categories, and the system's description."""
     folder = tmp_path_factory.mktemp("complete")
-    owed = {(base(model), each) for models in (DATACENTER, EDGE) for model in models for each in models[model]}
-    runs = [official(scenario, workload) for workload, scenario in sorted(owed)]
+    required = {(base(model), each) for models in (DATACENTER, EDGE) for model in models for each in models[model]}
+    runs = [official(scenario, workload) for workload, scenario in sorted(required)]
     for run in runs:
         store(folder / "results", run)
     described = {"system_name": "anvil", "host_processor_model_name": runs[0].environment.cpu.model}

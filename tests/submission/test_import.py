@@ -370,7 +370,7 @@ def test_two_systems_compare_across_what_differs_and_not_without_across(add, roo
     (cell,) = compare(base, new, across=("backend", "hardware")).cells
     (judged,) = cell.speeds
     assert (judged.verdict, judged.effect.ratio) == (SpeedVerdict.CANNOT_TELL, pytest.approx(0.5, rel=1e-3))
-    assert "a single run has no spread" in judged.reason
+    assert "one run cannot show noise" in judged.reason
 
 
 def test_an_imported_run_is_shown_as_one_and_not_verified(add, root, results):

@@ -1,4 +1,4 @@
-"""What a system owes in the closed division, and which runs serve it."""
+"""The required entries of a system in the closed division, and which runs serve it."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from mlbench.rules.official import Category
 from mlbench.submission.planning import (
     least_time_of_tests_s,
     missing_runs,
-    owed_entries,
     owed_tests,
     plan_entry,
+    required_entries,
 )
 
 RECORDS = Path(__file__).parents[1] / "data/records"
@@ -34,13 +34,13 @@ def official(stored, **changes):
 
 
 def owed_entry(model="resnet50", scenario="Offline"):
-    (found,) = (each for each in owed_entries([*Category]) if (each.model, each.scenario) == (model, scenario))
+    (found,) = (each for each in required_entries([*Category]) if (each.model, each.scenario) == (model, scenario))
     return found
 
 
 @pytest.mark.parametrize("category", [*Category])
 def test_a_category_owes_each_scenario_of_its_models_and_their_compliance_tests(category):
-    entries = owed_entries([category])
+    entries = required_entries([category])
     assert {(each.model, each.scenario) for each in entries} == {
         (model, scenario) for model, scenarios in OWED[category].items() for scenario in scenarios
     }
@@ -48,7 +48,7 @@ def test_a_category_owes_each_scenario_of_its_models_and_their_compliance_tests(
 
 
 def test_both_categories_owe_44_entries_of_which_eight_are_the_same_result():
-    entries = owed_entries([*Category])
+    entries = required_entries([*Category])
     assert sum(len(each.categories) for each in entries) == 44
     assert sum(len(each.categories) == 2 for each in entries) == 8
 

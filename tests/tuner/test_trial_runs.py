@@ -49,7 +49,7 @@ def test_late_is_what_loadgen_counts(observe):
 
 
 @pytest.mark.parametrize("how", [{"tokens": Tokens.MEASURED}, {"is_ended": True}])
-def test_where_loadgen_does_not_count_or_was_ended_the_harness_does(observe, how):
+def test_where_loadgen_does_not_count_or_was_ended_mlbench_does(observe, how):
     found = observe(**how)
     assert (found.answered, found.late) == (900, 9)
 

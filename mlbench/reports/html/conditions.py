@@ -35,13 +35,13 @@ def _cell(text: str) -> TableCell | None:
     return TableCell(text) if text else None
 
 
-def harness_cell(run: RunRecord) -> TableCell | None:
-    """Return what the harness itself costs per sample, and which part of the result that is."""
-    return None if run.overhead_ns_per_sample is None else TableCell(overhead(run), detail=_harness_share(run))
+def overhead_cell(run: RunRecord) -> TableCell | None:
+    """Return the overhead per sample, and its share of the result."""
+    return None if run.overhead_ns_per_sample is None else TableCell(overhead(run), detail=_overhead_share(run))
 
 
-def _harness_share(run: RunRecord) -> str:
-    """Return the harness's cost against what it is part of: the time per sample of a rate, or the median latency."""
+def _overhead_share(run: RunRecord) -> str:
+    """Return the overhead's share of what it is part of: the time per sample of a rate, or the median latency."""
     if run.overhead_ns_per_sample is None or not run.result:
         return ""
     if run.scenario_facts.sends_all_at_once:
@@ -76,7 +76,7 @@ def roofline_cell(run: RunRecord) -> TableCell | None:
 
 
 _WORK: Mapping[str, Callable[[RunRecord], TableCell | None]] = {
-    "harness": harness_cell,
+    "overhead": overhead_cell,
     "mean batch": lambda run: _cell(mean_batch(run)),
     "useful work": lambda run: _cell(useful_share(run)),
     "wait for a slot": lambda run: _cell(waiting(run)),
@@ -175,7 +175,7 @@ def _load(runs: Sequence[RunRecord]) -> str:
     if neighboured := count_neighboured([run.beside for run in runs]):
         text = f"{text}; {neighboured}"
     if works := [run.other_work for run in runs if run.other_work]:
-        return f"{text}; {count_beside(works) or 'hardly any other work during the tests'}"
+        return f"{text}; {count_beside(works) or 'hardly any other load during the tests'}"
     return f"{text}: other processes were running, so these numbers are noisy" if max(loads) > threads + 0.5 else text
 
 

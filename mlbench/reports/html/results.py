@@ -104,7 +104,7 @@ def _accuracy_cell(combinations: Iterable[Combination]) -> TableCell:
     required = [target for target in shown.targets if target.required]
     details = list(_single_score(shown.targets) if len(required) == 1 else _variants(shown.targets))
     shared = sum(bool(each.tested_in) for each in scored)
-    details += [f"{shared} of {plural(len(scored), 'run')} took over an earlier one's test"] if shared else []
+    details += [f"{shared} of {plural(len(scored), 'run')} reused an earlier accuracy test"] if shared else []
     details += [f"missed in {len(missing)} of {plural(len(scored), 'run')}"] if missing else []
     reported = required or list({target.score: target for target in shown.targets}.values())
     scores = [f"{target.score} {spell_target(target)[0]}" for target in reported] or ["no target"]
@@ -205,7 +205,7 @@ def rules_table(run: RunRecord) -> HtmlTable | None:
         [rule, "", "", TableCell("not applied", tone="quiet"), reason]
         for rule, reason in run.verdict.not_applied.items()
     ]
-    return table("Rules", ["rule", "measured#", "limit#", "verdict", "what to do, and who demands it"], rows)
+    return table("Rules", ["rule", "measured#", "limit#", "verdict", "fix, and source of the rule"], rows)
 
 
 def comparison_rows_table(comparison: Comparison) -> HtmlTable:

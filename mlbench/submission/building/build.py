@@ -61,7 +61,7 @@ def _match(checked: TreeCheck, entries: Sequence[BuiltEntry]) -> list[EntryCheck
     by_place = {(each.entry.model, each.entry.scenario): each for each in checked.entries}
     found = []
     for entry in entries:
-        check, record = by_place[entry.owed.model, entry.owed.scenario], entry.run.record
+        check, record = by_place[entry.required.model, entry.required.scenario], entry.run.record
         stored = record.result.value if record.result else None
         logged = check.result.value if check.result else None
         if stored is None or logged is None or abs(stored - logged) > _SAME * abs(stored):

@@ -11,7 +11,7 @@ from mlbench.submission.building.machines import check_records, check_test
 from mlbench.submission.building.stored import StoredRun
 from mlbench.submission.building.system import System
 from mlbench.submission.checking.required import required_scenarios
-from mlbench.submission.planning import OwedEntry, PlannedEntry, owed_entries, plan_entry
+from mlbench.submission.planning import PlannedEntry, RequiredEntry, plan_entry, required_entries
 from mlbench.submission.tree import official_benchmarks
 
 
@@ -19,7 +19,7 @@ from mlbench.submission.tree import official_benchmarks
 class BuiltEntry:
     """An entry and its run."""
 
-    owed: OwedEntry
+    required: RequiredEntry
     run: StoredRun
 
 
@@ -47,7 +47,7 @@ def choose_entries(
         _check_served(candidates, runs, variants)
     check_records(system, serving)
     by_id = {each.record.run_id: each for each in runs}
-    entries = [BuiltEntry(owed=owed, run=by_id[plan.run.run_id]) for owed, plan in candidates if plan.run]
+    entries = [BuiltEntry(required=required, run=by_id[plan.run.run_id]) for required, plan in candidates if plan.run]
     if system.division != Division.OPEN:
         _check_scenarios(system, entries, candidates)
         _check_tests(entries)
@@ -56,22 +56,23 @@ def choose_entries(
 
 def _candidates(
     system: System, runs: Sequence[StoredRun], variants: Sequence[str]
-) -> list[tuple[OwedEntry, PlannedEntry]]:
+) -> list[tuple[RequiredEntry, PlannedEntry]]:
     records = [each.record for each in runs]
     made = {(each.workload, each.scenario) for each in records}
     several = {name for name, each in official_benchmarks().items() if len(each.rules.variants) > 1}
     found = []
-    for owed in owed_entries(system.categories):
-        if variants and owed.model in several and owed.variant not in variants:
+    for required in required_entries(system.categories):
+        if variants and required.model in several and required.variant not in variants:
             continue
-        same = [each for each in records if (each.workload, each.scenario) == (owed.workload, owed.scenario)]
-        if (owed.workload, owed.scenario) in made:
+        same = [each for each in records if (each.workload, each.scenario) == (required.workload, required.scenario)]
+        if (required.workload, required.scenario) in made:
             machines = dict.fromkeys(each.environment.machine for each in same)
             plans = [
-                plan_entry(owed, same, machine, system.division, is_network=system.is_network) for machine in machines
+                plan_entry(required, same, machine, system.division, is_network=system.is_network)
+                for machine in machines
             ]
             served = [each for each in plans if each.run]
-            found.append((owed, max(served, key=_created) if served else plans[0]))
+            found.append((required, max(served, key=_created) if served else plans[0]))
     return found
 
 
@@ -80,15 +81,15 @@ def _created(plan: PlannedEntry) -> float:
 
 
 def _check_served(
-    candidates: Sequence[tuple[OwedEntry, PlannedEntry]], runs: Sequence[StoredRun], variants: Sequence[str]
+    candidates: Sequence[tuple[RequiredEntry, PlannedEntry]], runs: Sequence[StoredRun], variants: Sequence[str]
 ) -> None:
     """Raise where a workload in a scenario makes no entry, or a variant that was asked for is not met."""
-    served = {(owed.workload, owed.scenario) for owed, plan in candidates if plan.run}
-    for owed, plan in candidates:
-        is_made = (owed.workload, owed.scenario) in served
-        if not plan.run and plan.nearest and (not is_made or owed.variant in variants):
+    served = {(required.workload, required.scenario) for required, plan in candidates if plan.run}
+    for required, plan in candidates:
+        is_made = (required.workload, required.scenario) in served
+        if not plan.run and plan.nearest and (not is_made or required.variant in variants):
             raise UsageError(
-                f"{owed.model} {owed.scenario} would not pass: run {plan.nearest.run_id}: {plan.obstacle}.",
+                f"{required.model} {required.scenario} would not pass: run {plan.nearest.run_id}: {plan.obstacle}.",
                 hint="`mlbench submit plan` says what an entry needs.",
             )
     for run in runs:
@@ -101,13 +102,13 @@ def _check_served(
 
 
 def _check_scenarios(
-    system: System, entries: Sequence[BuiltEntry], candidates: Sequence[tuple[OwedEntry, PlannedEntry]]
+    system: System, entries: Sequence[BuiltEntry], candidates: Sequence[tuple[RequiredEntry, PlannedEntry]]
 ) -> None:
     for model, benchmark in official_benchmarks().items():
-        there = {each.owed.scenario for each in entries if each.owed.model == model}
+        there = {each.required.scenario for each in entries if each.required.model == model}
         missing = [each for each in required_scenarios(benchmark, system.categories) if each not in there]
         if there and missing:
-            why = {owed.scenario: plan.obstacle for owed, plan in candidates if owed.model == model}
+            why = {required.scenario: plan.obstacle for required, plan in candidates if required.model == model}
             reasons = ", ".join(f"{each} ({why.get(each, 'no run')})" for each in missing)
             raise UsageError(
                 f"{model} lacks scenarios that its category requires: {reasons}.",
@@ -121,11 +122,11 @@ def _check_tests(entries: Sequence[BuiltEntry]) -> None:
             run = entry.run.record.run_id
             nodes = " --network HOST..." if entry.run.record.network else ""
             raise UsageError(
-                f"{entry.owed.model} {entry.owed.scenario} needs {test}, and run {run} was not put to it.",
+                f"{entry.required.model} {entry.required.scenario} needs {test}, and run {run} was not put to it.",
                 hint=f"mlbench audit {run} --test {test}{nodes}",
             )
         check_test(entry.run, test)
 
 
 def _owed_tests(entries: Sequence[BuiltEntry]) -> Iterator[tuple[BuiltEntry, str]]:
-    return ((entry, test) for entry in entries for test in entry.owed.tests)
+    return ((entry, test) for entry in entries for test in entry.required.tests)

@@ -36,13 +36,13 @@ def write_tree(root: Path, system: System, entries: list[BuiltEntry]) -> None:
     file.parent.mkdir(parents=True)
     file.write_text(system.text(), encoding="utf-8")
     for entry in entries:
-        owed = entry.owed
-        place = Path(system.name, owed.model, owed.scenario)
+        required = entry.required
+        place = Path(system.name, required.model, required.scenario)
         write_measurements(submitter / MEASUREMENTS / place, entry, system)
         with inside(entry.run.folder):
             _write_result(submitter / RESULTS / place, entry.run)
         if system.division != Division.OPEN:
-            for test in owed.tests:
+            for test in required.tests:
                 copy_folder(entry.run.tests[test], submitter / COMPLIANCE / place / test)
     _write_code(submitter / "code", entries)
     (submitter / "calibration.md").write_text(_calibration(entries), encoding="utf-8")
@@ -93,7 +93,7 @@ def _write_code(folder: Path, entries: list[BuiltEntry]) -> None:
     versions = ", ".join(sorted({entry.run.record.mlbench_version for entry in entries}))
     text = f"# Code\n\nThe Python packages as installed when this tree was built. The runs are of mlbench {versions}.\n"
     (folder / _SHARED_CODE / "README.md").write_text(text, encoding="utf-8")
-    for model in {entry.owed.model for entry in entries}:
+    for model in {entry.required.model for entry in entries}:
         (folder / model).write_text(f"{_SHARED_CODE}\n", encoding="utf-8")
 
 
@@ -107,7 +107,7 @@ def _source_files(package: Path) -> Iterator[Path]:
 
 def _calibration(entries: list[BuiltEntry]) -> str:
     lines = [
-        f"- {entry.owed.model} {entry.owed.scenario}: precision {entry.run.record.precision}, "
+        f"- {entry.required.model} {entry.required.scenario}: precision {entry.run.record.precision}, "
         f"backend {entry.run.record.backend}; see calibration_process.adoc of its measurements"
         for entry in entries
     ]

@@ -23,7 +23,7 @@ def write_measurements(folder: Path, entry: BuiltEntry, system: System) -> None:
     """Write README, description of the implementation, LoadGen's configuration and calibration."""
     record = entry.run.record
     folder.mkdir(parents=True)
-    name = f"{system.name}_{implementation_name(record)}_{entry.owed.scenario}.json"
+    name = f"{system.name}_{implementation_name(record)}_{entry.required.scenario}.json"
     texts = {
         name: json.dumps(_implementation(record), indent=2) + "\n",
         "README.md": _readme(entry),
@@ -57,10 +57,10 @@ def _readme(entry: BuiltEntry) -> str:
     record = entry.run.record
     settings = [f"- `{key} = {each.value}` ({each.layer})" for key, each in sorted(record.settings.items())]
     software = [f"- {name} {version}" for name, version in sorted(record.environment.libraries.items())]
-    audits = (["mlbench", "audit", record.run_id, "--test", test] for test in entry.owed.tests)
+    audits = (["mlbench", "audit", record.run_id, "--test", test] for test in entry.required.tests)
     tests = "".join(f"{shlex.join([*words, *options_of_nodes(record)])}\n" for words in audits)
     lines = [
-        f"# {entry.owed.model}, {entry.owed.scenario}",
+        f"# {entry.required.model}, {entry.required.scenario}",
         "",
         "Unverified, not reviewed by MLCommons: written from a stored run.",
         "",
