@@ -12,6 +12,8 @@ later ones win:
 Conditions are ``workload``, ``backend``, ``scenario``, ``profile``, ``tier`` and ``precision``. What `mlbench tune`
 saves is such a file too, with a table ``found`` in each entry that says how it was found: an entry that was found under
 limits of the user's own applies to runs with the same limits, and one without to runs without.
+
+The machine's file may have a table ``[defaults]``: what options of the command line are where they are not given.
 """
 
 from __future__ import annotations
@@ -46,6 +48,9 @@ LIMITS = ("latency_limit_ms", "ttft_limit_ms", "tpot_limit_ms")
 """Settings under ``load``: a rate that was found under one of them is for runs with the same one."""
 
 CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
+
+DEFAULTS = ("backend", "tier", "precision")
+"""Options that the machine's settings file may have defaults for."""
 
 _OWN_FLAGS = {"execution.precision": "--precision"}
 
@@ -240,6 +245,21 @@ def fields_of(templates: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, An
                 yield key, (types[field.name], getattr(template, field.name))
 
 
+def read_defaults(file: Path) -> dict[str, str]:
+    """Return the table ``[defaults]`` of a settings file, of options by name; empty where there is none.
+
+    Raises:
+        UsageError: it has another option than `DEFAULTS`, or a value that is not text.
+    """
+    found = read_toml(file, what="settings file").get("defaults", {}) if is_file(file) else {}
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise UsageError(f"{file}: [defaults] is {found!r}.", hint='It has lines such as: backend = "onnxruntime".')
+    for name in found:
+        if name not in DEFAULTS:
+            raise UsageError(f"{file}: [defaults] has {name!r}.", hint=f"It may have {', '.join(DEFAULTS)}.")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Layer:
     """Values by the key of their setting, as somebody wrote them."""
@@ -266,7 +286,7 @@ def _layers_of(file: Path, name: str, run_conditions: RunConditions) -> Iterator
     """Yield the entries of a settings file that apply, each as a layer of this name."""
     document = read_toml(file, what="settings file")
     try:
-        entries = document["settings"]
+        entries = document["settings"] if "defaults" not in document else document.get("settings", [])
         for entry in entries:
             conditions = entry.pop("when", {})
             found = entry.pop("found", None)

@@ -23,6 +23,14 @@ from mlbench.version import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_WITH_DEFAULTS = {
+    "run": ("backends", "tier", "precisions"),
+    **dict.fromkeys(("tune", "curve"), ("backend", "tier", "precision")),
+    "serve": ("backend", "precision"),
+    "demo": ("backend",),
+}
+"""By command, the parameters that the machine's settings file may have a default for."""
+
 SHORT_HELP = 80
 """Most characters of a plugin command's help in the list of commands."""
 
@@ -155,6 +163,19 @@ def _load_no_plugins(context: click.Context, option: click.Parameter, is_given: 
         context.call_on_close(lambda: os.environ.update({NO_PLUGINS: before}))
 
 
+def _take_defaults(context: click.Context) -> None:
+    """Give a command that measures the defaults of the machine's settings file."""
+    command = context.invoked_subcommand or ""
+    if parameters := _WITH_DEFAULTS.get(command):
+        from mlbench.folders import system_settings_file
+        from mlbench.tuning import read_defaults
+
+        found = read_defaults(system_settings_file())
+        several = {f"{name}s": (value,) for name, value in found.items()}
+        chosen = {name: value for name, value in {**found, **several}.items() if name in parameters}
+        context.default_map = {command: chosen}
+
+
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("-v", "--verbose", is_flag=True, help="Log what takes time, to standard error.")
 @click.option(
@@ -169,3 +190,4 @@ def _load_no_plugins(context: click.Context, option: click.Parameter, is_given: 
 def main(verbose: bool) -> None:
     """Measure AI inference honestly: the nine MLPerf Inference v4.1 workloads, on any backend, under LoadGen."""
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
+    _take_defaults(click.get_current_context())

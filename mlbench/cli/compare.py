@@ -140,7 +140,7 @@ class Question:
 
     def measure(self, comparisons: Sequence[Comparison], again: MadeAgain, count: int) -> list[Comparison]:
         """Repeat runs, interleaved, and return the comparisons with the speeds of these."""
-        from mlbench.cli.run import run_and_print
+        from mlbench.cli.run_maker import run_and_print
         from mlbench.discovery import Plugins
         from mlbench.errors import UsageError
         from mlbench.requests import resolve
@@ -234,7 +234,7 @@ def _new_sides(question: Question, comparisons: Sequence[Comparison]) -> list[Ne
 
 def _measure_in_turns(base: Path, new: Path, results: Path) -> tuple[list[RunRecord], list[RunRecord], tuple[str, ...]]:
     """Make the runs of two suites interleaved; return both sides, and the facts in which the files differ."""
-    from mlbench.cli.run import run_and_print
+    from mlbench.cli.run_maker import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.run_plan import plan_turns
 

@@ -58,7 +58,7 @@ def command(backend: str | None, results: Path) -> int:
 
 def _measure(request: ResolvedRequest, plugins: Plugins) -> RunRecord | None:
     """Make the run, in about half a minute; None where it cannot be stored."""
-    from mlbench.cli.run import run_and_print
+    from mlbench.cli.run_maker import run_and_print
 
     return next(iter(run_and_print([request], plugins)), None)
 

@@ -269,6 +269,10 @@ parallel_option = click.option(
     help="Runs to make side by side, each on a device or on cores of its own.",
 )
 
+quiet_option = click.option(
+    "-q", "--quiet", "is_quiet", is_flag=True, help="Print no progress and no line of each run: the table, and faults."
+)
+
 power_option = click.option(
     "--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none."
 )
@@ -308,11 +312,14 @@ def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_word
 
 
-results_option = click.option(
-    "--results",
-    type=ResultsFolder(path_type=Path),
-    default=results_folder,
-    help="Folder of run folders.  [default: results]",
+results_option, results_or_out_option = (
+    click.option(
+        *names,
+        type=ResultsFolder(path_type=Path),
+        default=results_folder,
+        help="Folder of run folders.  [default: results]",
+    )
+    for names in (["--results"], ["--results", "--out"])
 )
 tag_option = click.option(
     "--tag",

@@ -10,144 +10,128 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
 from mlbench.cli.output import echo_line
 from mlbench.reports.progress import RunProgress
 
 QUIET_PERIOD_S = 60.0
+ALONE = 0
+"""Instead of a lane's number, for a run that has the machine for itself."""
 _LOOKS_PER_S = 4
 """Often enough for a clock, and nearly nothing beside what is measured."""
 
 
 class Progress:
-    """Shows what a run is doing while it does it."""
+    """Shows what runs are doing while they do it: one alone, or several side by side, each on a lane.
 
-    def __init__(self, run: RunProgress, *, quiet_period_s: float = QUIET_PERIOD_S) -> None:
-        """Begin to show a run; without a terminal a line each ``quiet_period_s``."""
-        console = Console(stderr=True)
-        self._run = run
+    The lines are on the terminal only while a run goes on. Without a terminal they are printed once in a period, from
+    the first sign of life: errors in a request show before it.
+    """
+
+    def __init__(self, *, quiet_period_s: float = QUIET_PERIOD_S, is_quiet: bool = False) -> None:
+        """Begin to show runs, none of which is there yet; a quiet one shows none of them."""
+        console = Console(stderr=True, quiet=is_quiet)
+        self._runs: dict[int, RunProgress] = {}
+        self._newest: RunProgress | None = None
+        self._lock = threading.Lock()
+        self._terminal = threading.RLock()
         self._quiet_period_s = quiet_period_s
-        self._lines = Status(_Lines(run), console=console, refresh_per_second=_LOOKS_PER_S)
+        self._is_quiet = is_quiet
+        self._console = console
+        self._drawn: Live | None = None
         self._has_terminal = console.is_interactive
         self._over = threading.Event()
         self._reporter: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        if self._has_terminal:
-            self._lines.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._has_terminal:
-            self._lines.stop()
         self._over.set()
         if self._reporter:
             self._reporter.join()
 
-    def on_progress(self, message: Mapping[str, Any]) -> None:
-        """Handle a progress message from the run."""
-        self._run.on_progress(message, time.monotonic())
-        if not self._has_terminal and not self._reporter:
-            # errors in a request show in the first stage; print nothing before them
-            self._reporter = threading.Thread(target=self._report, name="mlbench-progress", daemon=True)
-            self._reporter.start()
-
-    def _report(self) -> None:
-        """Print a line each period, also while a stage says nothing."""
-        while not self._over.wait(self._quiet_period_s):
-            echo_line(self._run.line(time.monotonic()), to_stderr=True)
-
-
-class FollowedRun:
-    """A run that is shown among others."""
-
-    def __init__(self, run: RunProgress) -> None:
-        self._run = run
-
-    def on_progress(self, message: Mapping[str, Any]) -> None:
-        """Handle a progress message from the run."""
-        self._run.on_progress(message, time.monotonic())
-
-
-class LanesProgress:
-    """Shows what runs are doing that go on side by side: how far the whole is, then a line for each lane.
-
-    Without a terminal they are printed once in a period, from the first sign of life.
-    """
-
-    def __init__(self, *, quiet_period_s: float = QUIET_PERIOD_S) -> None:
-        """Begin to show runs; none is there yet."""
-        console = Console(stderr=True)
-        self._runs: dict[int, RunProgress] = {}
-        self._newest: RunProgress | None = None
-        self._lock = threading.Lock()
-        self._quiet_period_s = quiet_period_s
-        self._status = Status(_Lines(self), console=console, refresh_per_second=_LOOKS_PER_S)
-        self._has_terminal = console.is_interactive
-        self._over = threading.Event()
-        self._reporter = threading.Thread(target=self._report, name="mlbench-progress", daemon=True)
-
-    def __enter__(self) -> Self:
-        if self._has_terminal:
-            self._status.start()
-        else:
-            self._reporter.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._has_terminal:
-            self._status.stop()
-        self._over.set()
-        if not self._has_terminal:
-            self._reporter.join()
-
     @contextmanager
-    def follow(self, lane: int, run: RunProgress) -> Iterator[FollowedRun]:
-        """Show a run on a lane."""
-        with self._lock:
+    def follow(self, run: RunProgress, lane: int = ALONE) -> Iterator[FollowedRun]:
+        """Show a run, on a lane or alone."""
+        with self.paused(), self._lock:
             self._runs[lane] = self._newest = run
         try:
-            yield FollowedRun(run)
+            yield FollowedRun(run, self)
         finally:
-            with self._lock:
+            with self.paused(), self._lock:
                 del self._runs[lane]
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Take the lines away while something is printed; for one thread at a time."""
-        if self._has_terminal:
-            self._status.stop()
-        try:
-            yield
-        finally:
-            if self._has_terminal and not self._over.is_set():
-                self._status.start()
+        """Take the lines away while something is printed, by one thread at a time."""
+        with self._terminal:
+            if self._drawn:
+                self._drawn.stop()
+            try:
+                yield
+            finally:  # a stopped one that is started again would go up over lines that were printed meanwhile
+                self._drawn = self._draw() if self._has_terminal and self._runs else None
+
+    def _draw(self) -> Live:
+        drawn = Live(_Lines(self), console=self._console, refresh_per_second=_LOOKS_PER_S, transient=True)
+        drawn.start()
+        return drawn
+
+    def begin_report(self) -> None:
+        """Print lines from now on, where there is no terminal."""
+        with self._lock:
+            if not self._has_terminal and not self._reporter and not self._is_quiet:
+                self._reporter = threading.Thread(target=self._report, name="mlbench-progress", daemon=True)
+                self._reporter.start()
 
     def lines(self, now_s: float) -> list[str]:
-        """Return how far the whole is, and what each lane does."""
+        """Return how far the whole is, and what each run does."""
         with self._lock:
-            if not self._newest:
+            if not self._runs or not self._newest:
                 return []
-            whole = self._newest.lines(now_s)[0]
+            whole, stage = self._newest.lines(now_s)
+            if ALONE in self._runs:
+                return [whole, stage]
             return [whole, *(f"lane {lane}: {run.stage(now_s)}" for lane, run in sorted(self._runs.items()))]
 
     def _report(self) -> None:
+        """Print lines each period, also while a stage says nothing."""
         while not self._over.wait(self._quiet_period_s):
-            for line in self.lines(time.monotonic()):
+            with self._lock:
+                alone = self._runs.get(ALONE)
+            now_s = time.monotonic()
+            for line in [alone.line(now_s)] if alone else self.lines(now_s):
                 echo_line(line, to_stderr=True)
 
 
-class _Lines:
-    """The lines as rich draws them: cut at the terminal's edge."""
+class FollowedRun:
+    """A run that is shown."""
 
-    def __init__(self, run: RunProgress | LanesProgress) -> None:
-        self._run = run
+    def __init__(self, run: RunProgress, shown: Progress) -> None:
+        self._run, self._shown = run, shown
+
+    def on_progress(self, message: Mapping[str, Any]) -> None:
+        """Handle a progress message from the run."""
+        self._run.on_progress(message, time.monotonic())
+        self._shown.begin_report()
+
+
+class _Lines:
+    """The lines as rich draws them: cut before the terminal's edge, where the ``^C`` that it adds has its place."""
+
+    def __init__(self, runs: Progress) -> None:
+        self._runs = runs
+        self._spinner = Spinner("dots")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("\n".join(self._run.lines(time.monotonic())), overflow="ellipsis", no_wrap=True)
+        for number, line in enumerate(self._runs.lines(time.monotonic())):
+            frame = Text("  ") if number else Text.assemble(str(self._spinner.render(console.get_time())), " ")
+            frame.append(line)
+            frame.truncate(options.max_width - len("^C"), overflow="ellipsis")
+            yield frame

@@ -224,7 +224,7 @@ def _measure(base: RunRequest, new: RunRequest, how: _Measuring) -> Sides:
     Raises:
         MlbenchError: a run failed, or cannot be stored.
     """
-    from mlbench.cli.run import run_and_print
+    from mlbench.cli.run_maker import run_and_print
     from mlbench.discovery import Plugins
     from mlbench.errors import StorageError
     from mlbench.reports.console import one_line

@@ -35,7 +35,7 @@ def command(run: str, results: Path, word: OwnWord, as_json: bool) -> int:
     compare`, across what differs in the machine. Exit status: 0, or 1 when the new run failed or the two cannot be
     compared, 2 when RUN cannot be repeated here.
     """
-    from mlbench.cli.run import run_and_print
+    from mlbench.cli.run_maker import run_and_print
     from mlbench.comparison.scores import ACCURACY_MARGIN
     from mlbench.comparison.verdicts import MARGIN
     from mlbench.discovery import Plugins

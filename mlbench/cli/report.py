@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...", shell_complete=offer_runs)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to this file."
+    "-o",
+    "--output",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write to this file.",
 )
 @click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
 @click.option("--markdown", is_flag=True, help="A summary in Markdown; printed if no file is named.")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +21,8 @@ from mlbench.cli.options import (
     parallel_option,
     power_option,
     profile_option,
-    results_option,
+    quiet_option,
+    results_or_out_option,
     tag_option,
     tier_option,
     weights_option,
@@ -34,25 +32,16 @@ from mlbench.contracts.precision import Precision
 from mlbench.contracts.scenario import MOST_REPEATS
 
 if TYPE_CHECKING:
-    from mlbench.cli.progress import FollowedRun, LanesProgress, Progress
     from mlbench.cluster.demand import NetworkDemand
     from mlbench.discovery import Plugins
-    from mlbench.execution.lanes import Lane
-    from mlbench.lane_log import LanePlace
     from mlbench.records.job_spec import NetworkSpec
     from mlbench.records.run_record import RunRecord
-    from mlbench.reports.progress import RunProgress
-    from mlbench.requests import ResolvedRequest
     from mlbench.rules.entry_demand import EntryDemand
     from mlbench.run_plan import RunPlan
     from mlbench.schedulers.suite_job import JobDemand
-    from mlbench.suite import SharedRuns
-
-_SHOWS_ERRORS = ("load", "compile")
-"""A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
 
 _OF_A_SUITE = (
-    *("suite", "fresh", "overrides", "results", "parallel", "as_json"),
+    *("suite", "fresh", "overrides", "results", "parallel", "as_json", "is_quiet"),
     *("scheduler", "cpus", "memory", "devices", "image", "claim"),
 )
 """Options allowed with ``--suite``; the file has the rest."""
@@ -103,8 +92,9 @@ _OF_A_SUITE = (
 @click.option("--fresh", is_flag=True, help="With --suite: make all its runs, not only those missing or failed.")
 @job_options
 @overrides_option
-@results_option
+@results_or_out_option
 @parallel_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the records, and nothing else, to stdout.")
 @click.pass_context
 def command(
@@ -128,6 +118,7 @@ def command(
     overrides: dict[str, str],
     results: Path,
     parallel: int,
+    is_quiet: bool,
     as_json: bool,
 ) -> int:
     """Measure each WORKLOAD on each backend in each scenario; every combination is a run.
@@ -146,11 +137,12 @@ def command(
         _refuse_besides_a_suite(context)
     if job and as_json:
         raise UsageError("--json is given together with --print.", hint="A job is printed, and no record.")
+    printed = _Printed(results=results, as_json=as_json, is_quiet=is_quiet)
     how: dict[str, Any] = {"results": results, "overrides": overrides, "fresh": fresh, "parallel": parallel}
     if job:
         return _print_job(job, suite, plugins, **how)
     if suite:
-        return _make_and_print(plan_suite(suite, plugins, **how), plugins, results, as_json)
+        return _make_and_print(plan_suite(suite, plugins, **how), plugins, printed)
     demand = None
     if network:
         demand, entry = _ask_nodes(network, entry, plugins)
@@ -176,7 +168,7 @@ def command(
     )
     for each in plan.undefined:
         echo_line(str(each), to_stderr=True)
-    return _make_and_print(plan, plugins, results, as_json, has_chosen_backend=not backends)
+    return _make_and_print(plan, plugins, replace(printed, has_chosen_backend=not backends))
 
 
 def _ask_nodes(network: NetworkSpec, entry: EntryDemand, plugins: Plugins) -> tuple[NetworkDemand, EntryDemand]:
@@ -198,7 +190,7 @@ def _refuse_besides_a_suite(context: click.Context) -> None:
     given = [
         name
         for name in context.params
-        if name not in _OF_A_SUITE and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if name not in _OF_A_SUITE and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     if given:
         raise UsageError(f"{given[0]} is given together with --suite.", hint="The suite file says what runs.")
@@ -218,164 +210,45 @@ def _print_job(demand: JobDemand, suite: Path | None, plugins: Plugins, **how: A
     return 0
 
 
-def _make_and_print(
-    plan: RunPlan, plugins: Plugins, results: Path, as_json: bool, *, has_chosen_backend: bool = False
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Printed:
+    """How runs are printed."""
+
+    results: Path
+    as_json: bool
+    is_quiet: bool
+    has_chosen_backend: bool = False
+    """The user named none."""
+
+
+def _make_and_print(plan: RunPlan, plugins: Plugins, printed: _Printed) -> int:
     """Make the runs of a plan that are missing, print all of them, and return the exit status."""
-    done = plan.asked - len(plan.requests)
-    records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, done=done, lanes=plan.lanes)]
-    _print(records, results, as_json)
-    if has_chosen_backend and not as_json:
-        _print_faster_backends(records, results)
+    from mlbench.cli.run_maker import how_to_go_on, run_and_print
+
+    done, made = plan.asked - len(plan.requests), dict[int, "RunRecord"]()
+    how: dict[str, Any] = {"done": done, "lanes": plan.lanes, "is_quiet": printed.is_quiet, "on_made": made.__setitem__}
+    try:
+        records = [*plan.done, *run_and_print(plan.requests, plugins, plan.shared, **how)]
+    except KeyboardInterrupt:
+        if made and not printed.as_json:
+            _print([*plan.done, *made.values()], printed.results)
+        echo_wrapped(how_to_go_on(plan, made), 2, to_stderr=True)
+        raise
+    if printed.as_json:
+        echo_json("[" + ",".join(record.text() for record in records) + "]")
+        return _status(records, plan)
+    _print(records, printed.results)
+    if printed.has_chosen_backend:
+        _print_faster_backends(records, printed.results)
+    return _status(records, plan)
+
+
+def _status(records: Sequence[RunRecord], plan: RunPlan) -> int:
     return 0 if records and len(records) >= plan.asked and all(record.is_good for record in records) else 1
 
 
-def run_and_print(
-    requests: Sequence[ResolvedRequest],
-    plugins: Plugins,
-    shared: SharedRuns | None = None,
-    *,
-    done: int = 0,
-    lanes: Sequence[Lane] = (),
-) -> list[RunRecord]:
-    """Make runs one after another, or on lanes side by side, each with a line of its own; return those that are stored.
-
-    Before the first of several warms up, a line says what they will take, and how many were done before; an error in
-    the request, which is found earlier, comes alone.
-    """
-    from mlbench.cli.progress import LanesProgress
-    from mlbench.expected_times import cost_of, newest_runs
-    from mlbench.parallel_runs import run_on_lanes
-    from mlbench.records.run_folder import make_results_folder
-    from mlbench.reports.preflight import preflight
-    from mlbench.suite import run_all
-
-    if requests:  # a folder that cannot be made is refused before anything is printed
-        make_results_folder(requests[0].results)
-    stored = newest_runs(requests[0].results) if requests else []
-    runs = _Runs(requests, plugins, shared, [record for _, record in stored])
-    if len(requests) > 1 or done:
-        runs.announcement = preflight(cost_of(requests, stored), done=done, lanes=len(lanes) or 1)
-    if not requests:
-        runs.announce()
-    if not lanes:
-        return run_all(requests, runs.make, shared, runs.wait_for)
-    with LanesProgress() as shown:
-        runs.show_lanes(shown, len(lanes))
-        return run_on_lanes(requests, lanes, runs.make, shared, runs.wait_for)
-
-
-class _Runs:
-    """Runs that are made one after another, or on lanes; what one took is known to those after it."""
-
-    def __init__(
-        self,
-        requests: Sequence[ResolvedRequest],
-        plugins: Plugins,
-        shared: SharedRuns | None,
-        stored: Sequence[RunRecord],
-    ) -> None:
-        from mlbench.expected_times import KnownTimes
-
-        self._requests = requests
-        self._plugins = plugins
-        self._shared = shared
-        self._times = KnownTimes(stored)
-        self._began_s = time.monotonic()
-        self._lanes: LanesProgress | None = None
-        self._lane_count = 1
-        self._printing = threading.RLock()
-        self.announcement = ""
-        """A line about all the runs, until it is printed."""
-
-    def show_lanes(self, shown: LanesProgress, count: int) -> None:
-        """Show runs on so many lanes; each is made in a thread of its own."""
-        self._lanes, self._lane_count = shown, count
-
-    def announce(self) -> None:
-        """Print the line about all the runs, once."""
-        with self._alone():
-            if self.announcement:
-                echo_wrapped(self.announcement, 2, to_stderr=True)
-                self.announcement = ""
-
-    def wait_for(self, count: int) -> None:
-        """Say that runs are being made elsewhere."""
-        self.announce()
-        with self._alone():
-            echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True)
-
-    def make(self, request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord | None:
-        """Make a run, and print a line about it; None where it is not stored, which is printed too.
-
-        Raises:
-            MlbenchError: it cannot be carried out.
-            TakenError: another process makes it, or has just stored it.
-        """
-        from mlbench.reports.console import one_line, problems
-        from mlbench.runner import UnstoredRunError, run_benchmark
-
-        try:
-            with self._shown(self._progress(request, number), place) as progress:
-                claim = self._shared.claim(request) if self._shared else None
-                record = run_benchmark(
-                    request,
-                    self._plugins,
-                    partial(self._on_progress, progress),
-                    claim=claim,
-                    place=place,
-                    later=self._requests[number:],
-                )
-        except UnstoredRunError as error:
-            self.announce()
-            with self._alone():
-                echo_line(one_line(error.record), to_stderr=True)
-                echo_line(f"Error: {error} This is the record:", to_stderr=True)
-                echo_line(error.record.model_dump_json(), to_stderr=True)
-            return None
-        self.announce()
-        with self._alone():
-            self._times.add(record)
-            echo_wrapped(one_line(record), 2, to_stderr=True)
-            for problem in problems(record):
-                echo_wrapped(f"  {problem}", 4, to_stderr=True)
-        return record
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep runs on other lanes from printing meanwhile, and their progress off the terminal."""
-        with self._printing, self._lanes.paused() if self._lanes else nullcontext():
-            yield
-
-    def _shown(self, run: RunProgress, place: LanePlace | None) -> AbstractContextManager[Progress | FollowedRun]:
-        """Return what shows a run, alone or among those on other lanes."""
-        from mlbench.cli.progress import Progress
-
-        return self._lanes.follow(place.lane.number, run) if self._lanes and place else Progress(run)
-
-    def _on_progress(self, progress: Progress | FollowedRun, message: Mapping[str, Any]) -> None:
-        """Show a run's progress; the first run that has no error shows what all will take."""
-        if message["stage"] not in _SHOWS_ERRORS and self.announcement:
-            self.announce()
-        progress.on_progress(message)
-
-    def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
-        from mlbench.reports.progress import RunPlace, RunProgress
-
-        place = RunPlace(
-            number=number,
-            of=len(self._requests),
-            this=self._times.expect(request),
-            others=self._times.expect_all(self._requests[number:]).spread(self._lane_count),
-        )
-        name = f"{request.workload} {request.backend} {request.scenario}"
-        return RunProgress(name, place, began_s=time.monotonic(), first_began_s=self._began_s)
-
-
-def _print(records: Sequence[RunRecord], results: Path, as_json: bool) -> None:
-    if as_json:
-        echo_json("[" + ",".join(record.text() for record in records) + "]")
-    elif records:
+def _print(records: Sequence[RunRecord], results: Path) -> None:
+    if records:
         from rich.console import Console
 
         from mlbench.reports.console import conditions, precision_table, table

@@ -1,15 +1,33 @@
-"""Makes the runs of a search, one after another."""
+"""Makes runs, and shows how far they are: those of a plan, and those of a search."""
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mlbench.cli.output import echo_line, echo_wrapped
 
 if TYPE_CHECKING:
+    from mlbench.cli.progress import FollowedRun, Progress
     from mlbench.discovery import Plugins
+    from mlbench.execution.lanes import Lane
+    from mlbench.expected_times import KnownTimes
+    from mlbench.lane_log import LanePlace
     from mlbench.records.run_record import RunRecord
+    from mlbench.reports.progress import RunProgress
     from mlbench.requests import ResolvedRequest
+    from mlbench.run_plan import RunPlan
+    from mlbench.suite import SharedRuns
+
+_SHOWS_ERRORS = ("load", "compile")
+"""A run's first stages: whatever is wrong with the request is found there, and no run is made then."""
+
+_FIRST_EXPORT = "the first run exports the model's graphs, half a minute or so; later runs take them from the cache."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +47,172 @@ class ProgressingMaker:
         this = ExpectedTime(seconds=seconds, basis=Basis.NOTHING)
         place = RunPlace(number=1, of=1, this=this, others=ExpectedTime(seconds=0.0, basis=Basis.SAME))
         name = f"{request.workload} {request.backend}, {what}"
-        with Progress(RunProgress(name, place, began_s=now_s, first_began_s=now_s)) as progress:
+        run = RunProgress(name, place, began_s=now_s, first_began_s=now_s)
+        with Progress() as shown, shown.follow(run) as progress:
             return run_benchmark(request, self.plugins, progress.on_progress)
+
+
+def run_and_print(
+    requests: Sequence[ResolvedRequest],
+    plugins: Plugins,
+    shared: SharedRuns | None = None,
+    *,
+    done: int = 0,
+    lanes: Sequence[Lane] = (),
+    is_quiet: bool = False,
+    on_made: Callable[[int, RunRecord], None] = lambda number, record: None,
+) -> list[RunRecord]:
+    """Make runs one after another, or on lanes side by side, each with a line of its own; return those that are stored.
+
+    Before the first of several warms up, a line says what they will take, and how many were done before; an error in
+    the request, which is found earlier, comes alone. ``on_made`` is given each run with its number, from 1. Quietly,
+    only the faults of runs are printed.
+    """
+    from mlbench.cli.progress import Progress
+    from mlbench.expected_times import KnownTimes, cost_of, newest_runs
+    from mlbench.parallel_runs import run_on_lanes
+    from mlbench.records.run_folder import make_results_folder
+    from mlbench.reports.preflight import preflight
+    from mlbench.suite import run_all
+
+    if requests:  # a folder that cannot be made is refused before anything is printed
+        make_results_folder(requests[0].results)
+    stored = newest_runs(requests[0].results) if requests else []
+    is_told = (len(requests) > 1 or done) and not is_quiet
+    runs = _Runs(
+        requests=requests,
+        plugins=plugins,
+        shared=shared,
+        times=KnownTimes([record for _, record in stored]),
+        shown=Progress(is_quiet=is_quiet),
+        lane_count=len(lanes) or 1,
+        on_made=on_made,
+        is_quiet=is_quiet,
+        announcement=preflight(cost_of(requests, stored), done=done, lanes=len(lanes) or 1) if is_told else "",
+    )
+    if not requests:
+        runs.announce()
+    with runs.shown:
+        if not lanes:
+            return run_all(requests, runs.make, shared, runs.wait_for)
+        return run_on_lanes(requests, lanes, runs.make, shared, runs.wait_for)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Runs:
+    """Runs that are made one after another, or on lanes; what one took is known to those after it."""
+
+    requests: Sequence[ResolvedRequest]
+    plugins: Plugins
+    shared: SharedRuns | None
+    times: KnownTimes
+    shown: Progress
+    lane_count: int
+    on_made: Callable[[int, RunRecord], None]
+    is_quiet: bool
+    announcement: str
+    """A line about all the runs, until it is printed."""
+    exporting: set[str] = field(default_factory=set)
+    """The workloads of which it was said that their graphs are exported."""
+    began_s: float = field(default_factory=time.monotonic)
+
+    def announce(self) -> None:
+        """Print the line about all the runs, once."""
+        with self.shown.paused():
+            if self.announcement:
+                echo_wrapped(self.announcement, 2, to_stderr=True)
+                self.announcement = ""
+
+    def wait_for(self, count: int) -> None:
+        """Say that runs are being made elsewhere."""
+        self.announce()
+        with self.shown.paused():
+            echo_line(f"{count} runs are being made by another process: waiting for them.", to_stderr=True)
+
+    def make(self, request: ResolvedRequest, number: int, place: LanePlace | None = None) -> RunRecord | None:
+        """Make a run, and print a line about it; None where it is not stored, which is printed too.
+
+        Raises:
+            MlbenchError: it cannot be carried out.
+            TakenError: another process makes it, or has just stored it.
+        """
+        from mlbench.cli.progress import ALONE
+        from mlbench.reports.console import one_line, problems
+        from mlbench.runner import UnstoredRunError, run_benchmark
+
+        try:
+            with self.shown.follow(self._progress(request, number), place.lane.number if place else ALONE) as progress:
+                claim = self.shared.claim(request) if self.shared else None
+                record = run_benchmark(
+                    request,
+                    self.plugins,
+                    partial(self._on_progress, progress, request.workload),
+                    claim=claim,
+                    place=place,
+                    later=self.requests[number:],
+                )
+        except UnstoredRunError as error:
+            self.announce()
+            with self.shown.paused():
+                echo_line(one_line(error.record), to_stderr=True)
+                echo_line(f"Error: {error} This is the record:", to_stderr=True)
+                echo_line(error.record.model_dump_json(), to_stderr=True)
+            return None
+        self.announce()
+        with self.shown.paused():
+            self.times.add(record)
+            self.on_made(number, record)
+            if not self.is_quiet:
+                echo_wrapped(one_line(record), 2, to_stderr=True)
+            for problem in problems(record):
+                echo_wrapped(f"  {problem}", 4, to_stderr=True)
+        return record
+
+    def _on_progress(self, progress: FollowedRun, workload: str, message: Mapping[str, Any]) -> None:
+        """Show a run's progress; the first run that has no error shows what all will take."""
+        from mlbench.records.run_record import EXPORT
+
+        if message["stage"] not in _SHOWS_ERRORS and self.announcement:
+            self.announce()
+        if message["stage"] == EXPORT and workload not in self.exporting and not self.is_quiet:
+            self.exporting.add(workload)
+            with self.shown.paused():
+                echo_wrapped(f"{workload}: {_FIRST_EXPORT}", 2, to_stderr=True)
+        progress.on_progress(message)
+
+    def _progress(self, request: ResolvedRequest, number: int) -> RunProgress:
+        from mlbench.reports.progress import RunPlace, RunProgress
+
+        place = RunPlace(
+            number=number,
+            of=len(self.requests),
+            this=self.times.expect(request),
+            others=self.times.expect_all(self.requests[number:]).spread(self.lane_count),
+        )
+        name = f"{request.workload} {request.backend} {request.scenario}"
+        return RunProgress(name, place, began_s=time.monotonic(), first_began_s=self.began_s)
+
+
+def how_to_go_on(plan: RunPlan, made: Collection[int]) -> str:
+    """Return how many runs of a plan that was interrupted are stored, and how to make the others.
+
+    Args:
+        plan: the whole.
+        made: the numbers of its requests whose runs are stored, from 1.
+    """
+    left = [request for number, request in enumerate(plan.requests, 1) if number not in made]
+    stored = f"{plan.asked - len(left)} of {plan.asked} runs are stored"
+    if not made or not left or plan.shared:
+        return f"{stored}; the same command makes the others."
+    values = {
+        name: [list(dict.fromkeys(str(getattr(each, name)) for each in some)) for some in (left, plan.requests)]
+        for name in ("workload", "backend", "scenario", "precision", "repeat")
+    }
+    fewer = {name: some for name, (some, every) in values.items() if len(some) < len(every)}
+    if "repeat" not in fewer and len(left) == math.prod(len(some) for some, _ in values.values()):
+        workloads = f" {' '.join(fewer.pop('workload'))} as the workload" if "workload" in fewer else ""
+        options = "".join(f" --{name} {value}" for name, some in fewer.items() for value in some)
+        return f"{stored}; to make the others, repeat the command with{workloads}{options}."
+    counted = Counter(f"{each.workload} {each.backend} {each.scenario}" for each in left)
+    names = [f"{name} ({count} runs)" if count > 1 else name for name, count in counted.items()]
+    return f"{stored}; not made: {', '.join(names)}."

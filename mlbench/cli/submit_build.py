@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="From `mlbench system describe`.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="TREE", help="A new folder.")
+@click.option(
+    "-o", "--output", "--out", type=click.Path(path_type=Path), required=True, metavar="TREE", help="A new folder."
+)
 @click.option(
     "--division",
     type=click.Choice(["closed", "open", "network"]),

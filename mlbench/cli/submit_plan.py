@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 )
 @click.option("--backend", shell_complete=offer_backends, help="Of the missing runs.  [default: the best available]")
 @click.option("--machine", metavar="HASH", help="The system's, as in a record.  [default: this machine's]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a suite of missing runs.")
+@click.option(
+    "-o", "--output", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a suite of missing runs."
+)
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(

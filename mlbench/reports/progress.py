@@ -67,8 +67,10 @@ class RunProgress:
         left = self.left(now_s)
         place = f"run {self._place.number} of {self._place.of}"
         self._filled = max(self._filled, self._share(now_s, left))
-        first = f"{place} {bar(self._filled)} {self._spell_left(left)}"
-        return [first, single_line(self._describe_stage(now_s))]
+        drawn = bar(self._filled)
+        if drawn == bar(1.0):  # a full bar would say that it is over
+            drawn = f"{rough_time(now_s - self._first_began_s)} so far,"
+        return [f"{place} {drawn} {self._spell_left(left)}", single_line(self._describe_stage(now_s))]
 
     def stage(self, now_s: float) -> str:
         """Return what the run is doing, on one line: ``bert pytorch Offline: compile``."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
+from mlbench import runner
 from mlbench.cli import main
 from mlbench.conformance.isolated import Finding
 from mlbench.records.baselines import save_baseline
@@ -280,3 +281,66 @@ def test_the_doctor_says_whether_the_machine_is_quiet(spread, word):
 
     (line,) = describe_noise(Noise(spread=spread, longest_pause_ns=1_500_000), 0.25)
     assert f"spread {spread:.1%}, longest pause 1.5 ms, load average 0.25: {word}" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["resnet50", "--backend", "null"],
+            "2 of 4 runs are stored; to make the others, repeat the command with --scenario MultiStream "
+            "--scenario Server.",
+        ),
+        (
+            ["resnet50", "3d-unet", "--backend", "null"],
+            "2 of 6 runs are stored; not made: resnet50 null MultiStream, resnet50 null Server, 3d-unet null Offline, "
+            "3d-unet null SingleStream.",
+        ),
+    ],
+)
+def test_runs_that_were_made_before_an_interrupt_are_printed_with_how_to_go_on(mlbench, made, monkeypatch, words, said):
+    note = runner.run_benchmark
+
+    def press_in_the_third(*request, **how):
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return note(*request, **how)
+
+    monkeypatch.setattr("mlbench.runner.run_benchmark", press_in_the_third)
+    done = mlbench("run", *words)
+    assert done.exit_code == 130
+    assert done.stdout.count(" samples/s ") == 2
+    assert said in done.stderr
+
+
+def test_a_quiet_command_prints_the_table_alone(mlbench, made):
+    done = mlbench("run", "resnet50", "--backend", "null", "--quiet")
+    assert (done.stderr, done.stdout.count(" samples/s ")) == ("", 4)
+
+
+def test_options_that_are_not_given_have_the_defaults_of_the_settings_file(mlbench, made, results, monkeypatch):
+    (results.parent / "own.toml").write_text('[defaults]\nbackend = "null"\ntier = "dev"\n')
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(results.parent / "own.toml"))
+    records = []
+    monkeypatch.setattr("mlbench.runner.run_benchmark", lambda request, *others, **how: records.append(request))
+    assert mlbench("run", "resnet50", "--scenario", "Offline").exit_code == 1
+    assert mlbench("run", "resnet50", "--scenario", "Offline", "--backend", "onnxruntime", "--tier", "smoke")
+    assert [(each.backend, str(each.tier)) for each in records] == [("null", "dev"), ("onnxruntime", "smoke")]
+    assert "default: dev" in mlbench("run", "--help").stdout
+    assert mlbench("list").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('tire = "dev"', "[defaults] has 'tire'. It may have backend, tier, precision."),
+        ("tier = 3", "[defaults] is {'tier': 3}. It has lines such as"),
+        ('tier = "long"', "'long' is not one of 'smoke', 'dev', 'valid'"),
+    ],
+)
+def test_a_wrong_default_is_one_line(mlbench, results, monkeypatch, text, complaint):
+    (results.parent / "own.toml").write_text(f"[defaults]\n{text}\n")
+    monkeypatch.setenv("MLBENCH_SETTINGS", str(results.parent / "own.toml"))
+    done = mlbench("run", "resnet50")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert complaint in done.stderr

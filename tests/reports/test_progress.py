@@ -83,9 +83,13 @@ def test_the_bar_is_the_share_of_the_time_and_never_goes_back_when_a_run_is_late
     filled = [progress.lines(now_s)[0].count("#") for now_s in (200, 250, 300, 350, 400)]
     assert filled[:2] == [BAR_WIDTH * 200 // 400, BAR_WIDTH * 250 // 400]
     assert filled == sorted(filled)
+
+
+def test_no_bar_is_full_before_the_last_run_is_over(run):
     last = run(number=4, of=4)
-    assert last.lines(299)[0].endswith(f"{'#' * 24} about 1 s left")
-    assert last.lines(330)[0].endswith(f"{'#' * 24} it takes longer than earlier runs")
+    assert last.lines(290)[0] == f"run 4 of 4 {'#' * 23}- about 10 s left"
+    assert last.lines(299)[0] == "run 4 of 4 5 min so far, about 1 s left"
+    assert last.lines(330)[0] == "run 4 of 4 6 min so far, it takes longer than earlier runs"
 
 
 def test_where_nothing_is_known_the_bar_counts_runs_and_the_time_is_said_to_be_unknown(run):
