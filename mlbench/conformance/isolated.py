@@ -26,7 +26,7 @@ from mlbench.conformance.subject import (
     UnansweredError,
     demand_of,
 )
-from mlbench.contracts.backend import Backend
+from mlbench.contracts.backend import Backend, GraphBackend
 from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 from mlbench.discovery.guard import call_plugin
@@ -36,8 +36,14 @@ from mlbench.execution.isolation import Channel, ChildFunction, Failure, Process
 from mlbench.tuning import fill_template
 
 _LONGEST_PATIENCE_S = 20.0
+_SHARE_OF_TIMEOUT = 1 / 3
+"""How much of a check's timeout it waits for a reply: it may do so twice in a row, and says then which one is lost."""
+
 MOST_HANGS = 3
 """Checks in a row that may hit one and the same hang: each takes the whole timeout, and the next would tell no more."""
+
+MODULES_OF_KIT = (__name__, "mlbench.loadgen.drive")
+"""The modules that the checks of any plugin need."""
 
 _GRACE_S = 10.0
 """How much longer than a check the process may be silent: inside the process a hang is reported with its position."""
@@ -73,7 +79,7 @@ class CheckRequest:
         if self.precision and self.precision not in probe.precisions:
             offered = ", ".join(probe.precisions)
             raise UsageError(f"{self.backend} does not offer {self.precision}.", hint=f"It offers: {offered}.")
-        patience_s = min(_LONGEST_PATIENCE_S, self.timeout_s / 2)
+        patience_s = min(_LONGEST_PATIENCE_S, self.timeout_s * _SHARE_OF_TIMEOUT)
         precision = Precision(self.precision or probe.precisions[0])
         return Subject(backend=backend, precision=precision, patience_s=patience_s, timeout_s=self.timeout_s)
 
@@ -83,9 +89,18 @@ class CheckRequest:
 
     def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], ChecksRequest]:
         """Return what runs some checks in a child, and what that is asked."""
-        return ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer), ChecksRequest(
-            request=self, checks=checks
-        )
+        modules = _modules_of_checks(Plugins.discover().backend(self.backend))
+        function = ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer, modules)
+        return function, ChecksRequest(request=self, checks=checks)
+
+
+def _modules_of_checks(backend: Backend) -> Sequence[str]:
+    """Return what the checks of a backend import, which takes longer than many a check; torch only for those of graphs.
+
+    What all backends need comes first: the processes that have imported it are shared.
+    """
+    graphs = ("torch", "mlbench.conformance.networks") if isinstance(backend, GraphBackend) else ()
+    return tuple(dict.fromkeys((*MODULES_OF_KIT, *graphs, *backend.preload)))
 
 
 def _with_options(backend: Backend, options: Any) -> Backend:

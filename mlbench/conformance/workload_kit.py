@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlbench.conformance.isolated import ChecksAnswer, run_each
+from mlbench.conformance.isolated import MODULES_OF_KIT, ChecksAnswer, run_each
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.discovery import Plugins
@@ -56,9 +56,10 @@ class WorkloadCheckRequest:
 
     def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], WorkloadChecksRequest]:
         """Return what runs some checks in a child, and what that is asked."""
-        return ChildFunction(f"{__name__}:{run_workload_checks.__name__}", ChecksAnswer), WorkloadChecksRequest(
-            request=self, checks=checks
-        )
+        workload = Plugins.discover().workload(self.workload)
+        modules = tuple(dict.fromkeys((*MODULES_OF_KIT, "torch", *workload.preload_always, *workload.preload)))
+        function = ChildFunction(f"{__name__}:{run_workload_checks.__name__}", ChecksAnswer, modules)
+        return function, WorkloadChecksRequest(request=self, checks=checks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
