@@ -17,6 +17,13 @@ def broken_plugin(monkeypatch):
 
 
 @pytest.fixture
+def hurried(monkeypatch):
+    """Let the kit's process be ended soon after a check that cannot end itself; return a timeout for checks."""
+    monkeypatch.setattr("mlbench.conformance.isolated._GRACE_S", 2.0)
+    return 3.0
+
+
+@pytest.fixture
 def on_trial(broken_plugin):
     """Return a function from a backend's name to a subject without much patience."""
     plugins = Plugins.discover()

@@ -42,6 +42,7 @@ def test_a_broken_text_engine_is_caught_by_the_check_meant_for_it(on_trial, name
     assert caught.value.hint
 
 
+@pytest.mark.thorough("kit")
 @pytest.mark.parametrize("check", CHECKS_OF_TEXT, ids=lambda check: check.__name__)
 def test_the_engine_that_they_are_made_from_passes_every_check(on_trial, check):
     check(on_trial("honest-text", patience_s=20))

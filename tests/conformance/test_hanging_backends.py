@@ -12,34 +12,55 @@ from mlbench.conformance.isolated import CheckRequest, _Examination, examine
 BY_LOADGEN = "hang: the engine does not return from "
 """What the watch over LoadGen says, with the call, where it is the first to see it, as on a busy machine."""
 
+KIT = pytest.mark.thorough("kit")
 HANGS = [
     ("hanging", "answers_after_flush", "in Uttering.submit (right.py:"),
-    ("holding-submit", "answers_one_at_a_time", "in Uttering.submit (right.py:"),
-    ("holding-submit", "passes_loadgen_single_stream", "in Uttering.submit (right.py:"),
-    ("holding-flush", "stops_without_work", "in HoldingFlush.flush (processes.py:"),
+    pytest.param("holding-submit", "answers_one_at_a_time", "in Uttering.submit (right.py:", marks=KIT),
+    pytest.param("holding-submit", "passes_loadgen_single_stream", "in Uttering.submit (right.py:", marks=KIT),
+    pytest.param("holding-flush", "stops_without_work", "in HoldingFlush.flush (processes.py:", marks=KIT),
     ("holding-flush", "passes_loadgen_offline", "in HoldingFlush.flush (processes.py:"),
     ("holding-start", "stops_without_work", "in HoldingStart.__enter__ (processes.py:"),
-    ("holding-warm-up", "stops_without_work", "in HoldingWarmUp.warm_up (processes.py:"),
-    ("holding-exit", "stops_without_work", "in HoldingExit.__exit__ (processes.py:"),
+    pytest.param("holding-warm-up", "stops_without_work", "in HoldingWarmUp.warm_up (processes.py:", marks=KIT),
+    pytest.param("holding-exit", "stops_without_work", "in HoldingExit.__exit__ (processes.py:", marks=KIT),
     ("holding-statistics", "reports_facts_as_json", "in HoldingStatistics.statistics (processes.py:"),
-    ("decoding-for-ever", "counts_the_tokens_it_gives", "in Speaker.submit (language.py:"),
+    pytest.param("decoding-for-ever", "counts_the_tokens_it_gives", "in Speaker.submit (language.py:", marks=KIT),
     ("decoding-for-ever", "passes_loadgen_with_tokens", "in Speaker.submit (language.py:"),
-    ("dwelling-on-an-answer", "passes_loadgen_with_tokens", "in Dwelling.submit (language.py:"),
-    ("flushing-for-ever", "passes_loadgen_with_tokens", "in Flushing.flush (language.py:"),
+    pytest.param("dwelling-on-an-answer", "passes_loadgen_with_tokens", "in Dwelling.submit (language.py:", marks=KIT),
+    pytest.param("flushing-for-ever", "passes_loadgen_with_tokens", "in Flushing.flush (language.py:", marks=KIT),
     ("holding-the-interpreter", "answers_after_flush", "no sign of life for"),
     ("stopping", "answers_after_flush", "no sign of life for"),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("broken_plugin")
-@pytest.mark.parametrize(("backend", "check", "words"), HANGS, ids=[f"{case[0]}-{case[1]}" for case in HANGS])
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        ("crashing", "crash: the process was ended by SIGSEGV"),
+        ("leaving", "exit: the process left with status 0 before it was done"),
+    ],
+)
+def test_a_backend_that_ends_the_process_fails_the_check_and_the_next_is_made(tmp_path, monkeypatch, backend, reason):
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+    only = ["answers_after_flush", "has_a_name_and_options"]
+    found = examine(CheckRequest(backend=backend), tmp_path / "log", lambda finding: None, only=only)
+    reasons = {finding.check: finding.reason for finding in found}
+    assert reasons["answers_after_flush"].startswith(reason)
+    assert reasons["has_a_name_and_options"] == ""
+
+
+@pytest.mark.usefixtures("broken_plugin")
+@pytest.mark.parametrize(
+    ("backend", "check", "words"),
+    HANGS,
+    ids=[f"{case[0]}-{case[1]}" for case in (getattr(each, "values", each) for each in HANGS)],
+)
 def test_a_backend_that_never_returns_fails_the_check_and_the_call_is_named(
-    tmp_path, monkeypatch, backend, check, words
+    tmp_path, monkeypatch, hurried, backend, check, words
 ):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
     following = "has_a_name_and_options"
-    request = CheckRequest(backend=backend, timeout_s=6.0)
+    request = CheckRequest(backend=backend, timeout_s=hurried)
     found = examine(request, tmp_path / "log", lambda finding: None, only=[check, following])
     reasons = {finding.check: finding.reason for finding in found}
     call = re.search(r"\.(\w+) \(", words)
@@ -48,7 +69,6 @@ def test_a_backend_that_never_returns_fails_the_check_and_the_call_is_named(
     assert reasons[following] == ""
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("broken_plugin")
 def test_a_backend_that_holds_up_the_end_of_python_does_not_hold_up_the_kit(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
@@ -61,7 +81,6 @@ def test_a_backend_that_holds_up_the_end_of_python_does_not_hold_up_the_kit(tmp_
     assert "the threads left-behind" in found.reason
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("broken_plugin")
 def test_an_engine_that_goes_on_in_two_processes_is_caught_and_both_end(tmp_path, monkeypatch):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))

@@ -65,7 +65,7 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("kit")
 @pytest.mark.usefixtures("broken_plugin", "own_cache")
 @pytest.mark.parametrize(
     ("backend", "reason"),

@@ -40,12 +40,12 @@ class TestPytorch(TextEngineConformance):
         return Plugins.discover().backend("pytorch")
 
 
-@slow
+@pytest.mark.thorough("kit")
 class TestPytorchInBf16(TestPytorch):
     precision = Precision("bf16")
 
 
-@slow
+@pytest.mark.thorough("kit")
 class TestOnnxRuntime(TextEngineConformance):
     @pytest.fixture
     def backend(self):
