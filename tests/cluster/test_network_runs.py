@@ -67,6 +67,7 @@ def run(scene, token_file, addresses, *more):
     return subprocess.run(words, env=scene, capture_output=True, check=False, text=True, timeout=550)
 
 
+@pytest.mark.thorough("network")
 def test_two_nodes_give_the_answers_and_the_accuracy_of_one(scene, token_file, tmp_path):
     nodes = [("resnet50", "--backend", "onnxruntime", "--name", name) for name in ("north", "south")]
     logs = []
@@ -101,7 +102,10 @@ CLOSED_OR_RESET = "closed the connection|is not reached any more: Connection res
 """A process that is killed with data unread resets its connections, and else closes them."""
 
 
-@pytest.mark.parametrize(("how", "said"), [(kill, CLOSED_OR_RESET), (stop, "did not answer for")])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [(kill, CLOSED_OR_RESET), pytest.param(stop, "did not answer for", marks=pytest.mark.thorough("network"))],
+)
 def test_a_node_that_is_killed_or_stopped_ends_the_run_and_is_named(scene, token_file, tmp_path, how, said):
     nodes = [("resnet50", "--backend", "null", "--name", name) for name in ("north", "south")]
     load = ["--set", "load.target_qps=100", "--set", "load.min_duration_ms=120000", "--scenario", "Server"]
@@ -127,6 +131,7 @@ def test_a_node_that_is_killed_or_stopped_ends_the_run_and_is_named(scene, token
     assert (results / folder.name / "mlperf_log_detail.txt").stat().st_size
 
 
+@pytest.mark.thorough("network")
 def test_a_node_that_stands_still_for_a_moment_is_not_lost(scene, token_file, tmp_path):
     load = ["--set", "load.target_qps=100", "--set", "load.min_duration_ms=6000", "--scenario", "Server"]
     with served(scene, token_file, ("resnet50", "--backend", "null", "--name", "north")) as [node]:
@@ -146,6 +151,7 @@ def test_a_node_that_stands_still_for_a_moment_is_not_lost(scene, token_file, tm
     assert sound["passed"]
 
 
+@pytest.mark.thorough("network")
 def test_a_node_serves_one_run_after_another_and_a_killed_one_does_not_hinder_the_next(scene, token_file):
     with served(scene, token_file, ("resnet50", "--backend", "null")) as [node]:
         first = node.worker.pid
@@ -221,6 +227,7 @@ def test_other_data_on_the_node_is_refused_in_a_line(scene, token_file, environm
         )
 
 
+@pytest.mark.thorough("network")
 def test_what_loadgen_logged_of_the_nodes_is_compared_with_the_record(scene, token_file, tmp_path):
     nodes = [("resnet50", "--backend", "null", "--name", name) for name in ("north", "south")]
     with served(scene, token_file, *nodes) as started:

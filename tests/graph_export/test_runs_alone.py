@@ -63,7 +63,16 @@ def exported(workload, folder):
     return json.loads(done.stdout)["graphs"]
 
 
-@pytest.mark.parametrize("workload", ["resnet50", "retinanet", "3d-unet", "bert", "dlrm-v2", "stable-diffusion-xl"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "resnet50",
+        *(
+            pytest.param(name, marks=pytest.mark.thorough("exports"))
+            for name in ("retinanet", "3d-unet", "bert", "dlrm-v2", "stable-diffusion-xl")
+        ),
+    ],
+)
 def test_each_call_of_a_workload_has_the_backends_answer_to_the_last_bit(workload, tmp_path):
     """At a level of optimisation at which neither replaces operators by those of ONNX Runtime's own."""
     files = {graph["name"]: graph["file"] for graph in exported(workload, tmp_path / "out")}

@@ -52,7 +52,7 @@ def test_an_unprivileged_user_has_a_wall_and_what_is_left_is_removed(namespaces,
     assert done.stdout.splitlines() == ["65534 0", wall, "['root']", "folder size", "[]"], done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("attacks")
 @pytest.mark.parametrize("namespaces", ["with", "without"])
 @pytest.mark.parametrize("name", SANDBOX_TESTS)
 def test_all_tests_of_the_sandbox_pass_for_an_unprivileged_user(name, namespaces, own, run_as_user):

@@ -88,9 +88,21 @@ def test_tiny_models_answer_as_the_official_references_settings_make_them(worklo
     ("workload", "settings"),
     [
         ("llama2_70b", {"beams": 2, "max_new_tokens": 12, "min_new_tokens": 0, "end_tokens": (7, 9)}),
-        ("gptj", {"beams": 4, "max_new_tokens": 24, "min_new_tokens": 3, "end_tokens": (5,)}),
-        ("mixtral_8x7b", {"beams": 3, "max_new_tokens": 20, "min_new_tokens": 0, "end_tokens": (5, 6, 11)}),
-        ("llama2_70b", {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 4, "end_tokens": (7, 8, 9)}),
+        pytest.param(
+            "gptj",
+            {"beams": 4, "max_new_tokens": 24, "min_new_tokens": 3, "end_tokens": (5,)},
+            marks=pytest.mark.thorough("engines"),
+        ),
+        pytest.param(
+            "mixtral_8x7b",
+            {"beams": 3, "max_new_tokens": 20, "min_new_tokens": 0, "end_tokens": (5, 6, 11)},
+            marks=pytest.mark.thorough("engines"),
+        ),
+        pytest.param(
+            "llama2_70b",
+            {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 4, "end_tokens": (7, 8, 9)},
+            marks=pytest.mark.thorough("engines"),
+        ),
         ("mixtral_8x7b", {"beams": 1, "max_new_tokens": 30, "min_new_tokens": 1, "end_tokens": (5,), "stop": (40, 3)}),
     ],
 )

@@ -17,7 +17,7 @@ from mlbench.toolkit import ModuleGraph, machine_flags
 torch = pytest.importorskip("torch")
 
 pytestmark = [
-    pytest.mark.slow,  # a C++ compiler runs for seconds
+    pytest.mark.thorough("compilers"),  # for seconds each
     pytest.mark.skipif(not CpuAmx().probe().is_available, reason=f"cpu_amx: {CpuAmx().probe().reason}"),
 ]
 

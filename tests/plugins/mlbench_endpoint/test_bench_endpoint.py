@@ -202,6 +202,7 @@ def test_a_server_that_is_away_and_one_that_wants_another_key_are_one_line(url, 
     assert "401" in refused.output
 
 
+@pytest.mark.thorough("servers")
 def test_a_rate_that_the_server_cannot_keep_up_with_ends_in_time_and_does_not_count(tmp_path):
     """One request at a time, of 54 ms: of those that come within 6 s only the first 112 can be answered in 6 s."""
     with serving(first_s=0.04, token_s=0.002, slots=1) as url:

@@ -28,6 +28,7 @@ def options(tmp_path_factory):
         server.kill()
 
 
+@pytest.mark.thorough("servers")
 class TestServer(TextEngineConformance):
     precision = Precision("fp32")
 

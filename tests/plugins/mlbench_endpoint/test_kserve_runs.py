@@ -102,7 +102,14 @@ def served(workload, url, tensors="binary"):
     return {"protocol": "kserve", "url": url, "tensors": tensors, "model": f"{workload}-{{graph}}"}
 
 
-@pytest.mark.parametrize(("workload", "tensors"), [("resnet50", "binary"), ("bert", "binary"), ("bert", "json")])
+@pytest.mark.parametrize(
+    ("workload", "tensors"),
+    [
+        ("resnet50", "binary"),
+        pytest.param("bert", "binary", marks=pytest.mark.thorough("servers")),
+        pytest.param("bert", "json", marks=pytest.mark.thorough("servers")),
+    ],
+)
 def test_scores_are_those_of_onnxruntime_in_process(url, workload, tensors, tmp_path):
     ours = run(workload, "endpoint", "Offline", tmp_path, **served(workload, url, tensors))
     theirs = run(workload, "onnxruntime", "Offline", tmp_path)
@@ -123,6 +130,7 @@ def test_all_graphs_of_a_workload_have_the_scores_of_onnxruntime_in_process(kser
     assert len(ours.runtime.extra["served"]["models"]) == (4 if workload == "stable-diffusion-xl" else 1)
 
 
+@pytest.mark.thorough("servers")
 def test_samples_that_arrive_over_time_are_all_answered_right(url, tmp_path):
     """Whether a rate is held depends on what else the machine does."""
     record = run("resnet50", "endpoint", "Server", tmp_path, **served("resnet50", url))

@@ -89,6 +89,7 @@ def settings(servers, **more):
     return {"url": ",".join(server.url for server in servers), "model": str(MINI), "prompt": "text", **more}
 
 
+@pytest.mark.thorough("servers")
 def test_two_servers_in_turns_answer_as_generate_does(servers):
     (workload,) = mlbench_llama2_70b.mlbench_workloads()
     variant = Variant(profile=Profile.MINI, weights=Weights.TRAINED, options=workload.options)

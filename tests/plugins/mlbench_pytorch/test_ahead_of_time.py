@@ -107,6 +107,7 @@ def in_a_process(function, cache, **environment):
     subprocess.run([sys.executable, "-c", script], check=True, env=environment)
 
 
+@pytest.mark.thorough("compilers")
 @needs_compiler
 def test_code_compiled_once_serves_all_sizes_and_numbers_of_threads_and_comes_from_the_cache_the_next_time(tmp_path):
     in_a_process(tally_in_several_sizes, tmp_path)

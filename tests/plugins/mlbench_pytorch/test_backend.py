@@ -81,7 +81,7 @@ def test_it_observes_the_threads_it_was_set_to_use():
     assert (facts.device, facts.extra["threads"]) == ("cpu", 1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("compilers")
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 def test_a_compiled_module_computes_what_the_eager_one_does():
     def build() -> torch.nn.Module:

@@ -190,7 +190,16 @@ def test_a_sequence_gets_the_same_next_tokens_among_many_as_among_few(graphs, wo
 
 
 @pytest.mark.parametrize("workload", GREEDY, indirect=True)
-@pytest.mark.parametrize("lengths", [[4, 2], [2, 5, 3], [3, 40, 7], [20, 21, 22, 41], [40, 39]])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [4, 2],
+        pytest.param([2, 5, 3], marks=pytest.mark.thorough("exports")),
+        [3, 40, 7],
+        pytest.param([20, 21, 22, 41], marks=pytest.mark.thorough("exports")),
+        pytest.param([40, 39], marks=pytest.mark.thorough("exports")),
+    ],
+)
 def test_a_traced_step_attends_as_a_run_over_the_whole_does_whichever_rows_are_long(graphs, traced_step, lengths):
     runner = ModuleRunner(graphs)
     runner.modules[DECODE] = traced_step
@@ -375,7 +384,7 @@ def onnxruntime_backend(tmp_path, monkeypatch):
 
 
 # Llama 2 is Mixtral without experts; its ONNX form answers as `generate` does in the tests of the mini profiles
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("workload", ["gptj", "mixtral_8x7b"], indirect=True)
 def test_the_onnx_form_says_what_the_module_says_and_int8_is_close(graphs, runner, onnxruntime_backend, workload):
     exact = CompiledRunner(graphs, onnxruntime_backend, Precision.FP32)
