@@ -81,7 +81,7 @@ def test_settings_keep_their_types_and_tell_where_they_come_from(two_runs):
     assert [rule.rule for rule in run.verdict.rules if not rule.passed] == ["min_duration"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_a_real_backend_is_good(results):
     pytest.importorskip("torch")
     (run,) = mlbench.run("resnet50", backend="pytorch", scenario="singlestream", results=results)

@@ -138,6 +138,7 @@ settings = { "load.min_duration_ms" = 2000 }
 """
 
 
+@pytest.mark.thorough("command line")
 def test_a_suite_goes_on_where_it_was_left_and_its_runs_are_told_from_those_made_one_at_a_time(results, tmp_path):
     (tmp_path / "suite.toml").write_text(SUITE)
     made = CliRunner().invoke(main, ["run", "--suite", str(tmp_path / "suite.toml"), "--parallel", "2"])

@@ -38,7 +38,7 @@ def served(installed, token_file):
             node.communicate(timeout=30)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("network")
 def test_the_runs_nodes_answer_the_test_and_its_log_says_so(mlbench, installed, tmp_path):
     load = ("--scenario", "Offline", "--tier", "valid", "--set", "load.target_qps=2000")
     with served(installed, tmp_path / "token") as nodes:

@@ -28,7 +28,7 @@ def run(tmp_path, cache):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_a_run_on_the_default_backend_names_one_that_was_faster_here(run):
     printed, file = run()
     assert "times as fast" not in printed

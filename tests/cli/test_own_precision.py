@@ -68,14 +68,14 @@ def records(swept):
     return {each["precision"]: each for each in read}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_sweep_shows_speed_memory_and_accuracy_side_by_side(swept):
     lines = swept[1].stdout.splitlines()
     table = lines[next(place for place, line in enumerate(lines) if line.strip() == "precisions") :]
     assert any("int4-awq" in line and "GiB" in line for line in table), swept[1].stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_record_keeps_its_name_and_what_it_stores_and_computes_in(records):
     own = records["int4-awq"]
     assert own["number_format"] == {"stores": "int4", "computes": "fp32"}
@@ -85,7 +85,7 @@ def test_the_record_keeps_its_name_and_what_it_stores_and_computes_in(records):
     assert "output_difference" not in records["fp32"]["verdict"]["not_applied"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_precisions_are_compared_only_when_asked_to_be(swept, records):
     ids = [records[name]["run_id"] for name in ("fp32", "int4-awq")]
     refused = run("compare", *ids, "--results", swept[0])
@@ -97,7 +97,7 @@ def test_precisions_are_compared_only_when_asked_to_be(swept, records):
     assert "int4-awq" in asked.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_the_report_and_the_query_show_it(swept, tmp_path):
     done = run("report", "--results", swept[0], "-o", tmp_path / "runs.html")
     assert done.exit_code == 0, done.stderr

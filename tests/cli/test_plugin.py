@@ -83,7 +83,7 @@ def installed(tmp_path_factory, pip_install):
     return target
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("kit")
 def test_a_new_backend_is_installed_and_passes_the_kit_and_its_badge_says_so(installed, tmp_path):
     arguments = ["plugin", "check", "my-npu", "--set", "backend.verbose=0", "--badge", "my.svg"]
     script = f"from mlbench.cli import main; main({arguments})"

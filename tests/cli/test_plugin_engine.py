@@ -53,7 +53,7 @@ def test_an_engine_is_no_workload(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@slow
+@pytest.mark.thorough("kit")
 def test_a_new_engine_is_installed_and_passes_the_kit(mlbench):
     done = mlbench("plugin", "check", "my-llm", "--json")
     findings = json.loads(done.stdout)

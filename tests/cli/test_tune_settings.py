@@ -40,7 +40,7 @@ def tuned(tmp_path_factory):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("searches")
 def test_the_answer_is_the_better_mean_of_full_runs_that_are_stored(tuned):
     runs = [read(folder) for folder in runs_in(tuned.results)]
     assert {(run.tag, run.tier, run.scenario) for run in runs} == {("tune", "smoke", "Offline")}
@@ -56,7 +56,7 @@ def test_the_answer_is_the_better_mean_of_full_runs_that_are_stored(tuned):
     assert {count for mean, count in counts.items() if mean > 0.8 * max(counts)} == {2}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("searches")
 def test_probes_are_stored_and_are_no_results(tuned):
     probes = [read(folder) for folder in runs_in(tuned.results / PROBES)]
     assert {probe.tag for probe in probes} == {"tune-probe"}
@@ -67,7 +67,7 @@ def test_probes_are_stored_and_are_no_results(tuned):
     assert "probe, today's settings" in tuned.log
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("searches")
 def test_running_it_again_makes_no_run_and_says_the_same(tuned):
     answer = json.loads(invoke(tuned.results, "--json").stdout)
     if tuned.answer["saved"]:  # it is today's settings now
@@ -76,7 +76,7 @@ def test_running_it_again_makes_no_run_and_says_the_same(tuned):
         assert (answer["made"], answer["runs"]) == (0, tuned.answer["runs"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("searches")
 def test_what_is_saved_is_what_differs_from_today(tuned):
     assert bool(tuned.answer["saved"]) == bool(tuned.answer["changed"])
     if tuned.answer["saved"]:

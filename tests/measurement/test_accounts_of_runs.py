@@ -78,7 +78,7 @@ def test_a_run_tells_its_work_and_its_share_of_a_known_machine(mlbench, known_ma
     assert done.exit_code == 0, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 def test_rows_of_padding_are_work_and_are_reported(mlbench, known_machine):
     """497 samples in batches of 8, each filled up: 63 batches, 504 rows."""
     settings = ("--set", "execution.batching=fixed", "--set", "execution.batch=8", *QUICK)

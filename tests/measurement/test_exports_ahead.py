@@ -137,7 +137,7 @@ def test_the_graphs_of_a_model_are_exported_side_by_side(run):
     assert exported(folder / "log.txt") == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 def test_a_run_that_must_export_does_so_for_later_runs_of_the_command(run):
     (record, later), (folder, later_folder) = run("", "twins", "later-twins")
     assert record["verdict"]["is_valid"]
@@ -149,7 +149,7 @@ def test_a_run_that_must_export_does_so_for_later_runs_of_the_command(run):
     assert not (later_folder / "exports.txt").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("way", ["fail", "die"])
 def test_a_graph_that_is_not_exported_there_is_exported_by_the_run(run, way):
     (record,), (folder,) = run(way, "twins")

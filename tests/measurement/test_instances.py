@@ -38,7 +38,7 @@ def replies(folder):
     return {reply.index: reply.data for reply in AccuracyLog(folder / "accuracy" / "mlperf_log_accuracy.json")}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 @needs_two_cores
 def test_two_instances_give_the_answers_of_one(mlbench):
     for instances in (2, 1):  # the first may export the graphs too, which takes memory

@@ -30,6 +30,7 @@ from mlbench.records.run_record import read
 
 PLUGIN = Path(__file__).parents[1] / "conformance" / "broken_plugin"
 ATTACKS = Path(__file__).with_name("attacks")
+attack = pytest.mark.thorough("attacks")
 needs_two_cores = pytest.mark.skipif(len(physical_cores()) < 2, reason="needs two cores")
 
 VARIED = VariedDataset
@@ -346,7 +347,10 @@ def rules_of_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["caching-by-index", "caching-by-content", "caching-calls"])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("caching-by-index", marks=attack), "caching-by-content", pytest.param("caching-calls", marks=attack)],
+)
 def test_a_run_whose_answers_were_remembered_is_invalid(rules_of_run, backend):
     """Where other work takes the processor from it all the time, a remembered answer may take as long as a new one."""
     rules = (rules_of_run(backend, "SingleStream", results=f"results {number}")["no_caching"] for number in range(3))
@@ -357,7 +361,8 @@ def test_a_run_whose_answers_were_remembered_is_invalid(rules_of_run, backend):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scenario", "instances"), [("SingleStream", 1), pytest.param("Offline", 2, marks=needs_two_cores)]
+    ("scenario", "instances"),
+    [("SingleStream", 1), pytest.param("Offline", 2, marks=[needs_two_cores, pytest.mark.thorough("engines")])],
 )
 def test_a_run_whose_answers_were_computed_is_asked_and_passes(rules_of_run, scenario, instances):
     rules = rules_of_run("right", scenario, instances=instances)
@@ -385,7 +390,7 @@ def failed_rules(tmp_path, monkeypatch):
     return failed_rules
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("attacks")
 @pytest.mark.parametrize(
     ("backend", "rule"),
     [
@@ -400,6 +405,6 @@ def test_a_run_that_does_something_about_the_checks_is_invalid(failed_rules, bac
     assert rule in failed or (rule == "no_caching" and rule in not_applied)  # a short burst proves too little
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("attacks")
 def test_a_run_that_computes_breaks_no_rule(failed_rules):
     assert failed_rules("right")[0] == set()

@@ -53,7 +53,10 @@ def run_in(place, scenario="Offline"):
     return folder
 
 
-@pytest.mark.parametrize(("category", "models"), [("datacenter", DATACENTER), ("edge", EDGE)])
+@pytest.mark.parametrize(
+    ("category", "models"),
+    [pytest.param("datacenter", DATACENTER, marks=pytest.mark.thorough("submission")), ("edge", EDGE)],
+)
 def test_runs_of_the_official_setup_make_entries_that_all_checkers_accept(place, category, models):
     folder = place(*{base(model) for model in models})
     done = build(folder, "--category", category)
