@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tomllib
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlbench.cli import main
+from mlbench.execution.compile_cache import build_once
 from mlbench.records.run_folder import runs_in
 from mlbench.records.run_record import read
 from mlbench.tuner.tune_plan import PROBES
@@ -28,15 +30,22 @@ def invoke(results, *words):
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    """A search that was carried out and saved."""
-    folder = tmp_path_factory.mktemp("tune")
+def tuned(cache, tmp_path_factory):
+    """A search that was carried out and saved, once for all processes of the tests: a copy of each process's own."""
+
+    def make(folder):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MLBENCH_SETTINGS", str(folder / "settings.toml"))
+            done = invoke(folder / "results", "--save", "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["saved"] == str(folder / "settings.tuned.toml")
+        (folder / "answer.json").write_text(done.stdout)
+
+    folder = shutil.copytree(build_once("tuned", "", make), tmp_path_factory.mktemp("tune") / "copy")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLBENCH_SETTINGS", str(folder / "settings.toml"))
-        done = invoke(folder / "results", "--save", "--json")
-        assert done.exit_code == 0, done.output
         yield SimpleNamespace(
-            folder=folder, results=folder / "results", answer=json.loads(done.stdout), log=done.stderr
+            folder=folder, results=folder / "results", answer=json.loads((folder / "answer.json").read_text())
         )
 
 
@@ -73,7 +82,7 @@ def test_a_later_run_sends_the_rate_and_its_record_says_that_tune_found_it(tuned
     done = CliRunner().invoke(main, ["run", *words, "--results", str(tuned.folder / "later")])
     (record,) = json.loads(done.stdout)
     setting = record["settings"]["load.target_qps"]
-    assert setting == {"value": tuned.answer["rate_per_s"], "layer": f"tune {tuned.answer['saved']}"}
+    assert setting == {"value": tuned.answer["rate_per_s"], "layer": f"tune {tuned.folder / 'settings.tuned.toml'}"}
     assert record["settings"]["backend.service_ms"]["value"] == SERVICE_MS
     shown = CliRunner().invoke(main, ["settings", "gptj", "null", "--scenario", "Server", "--json"])
     assert json.loads(shown.stdout)["load.target_qps"]["layer"] == setting["layer"]
