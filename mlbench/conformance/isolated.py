@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from mlbench.conformance.causes import cause_of, cause_of_hang, raised_in
 from mlbench.conformance.hang_guard import HangGuard
-from mlbench.conformance.kit import checks_for
+from mlbench.conformance.kit import checks_for, modules_of_checks
 from mlbench.conformance.subject import (
     Check,
     ModelKind,
@@ -26,7 +26,7 @@ from mlbench.conformance.subject import (
     UnansweredError,
     demand_of,
 )
-from mlbench.contracts.backend import Backend, GraphBackend
+from mlbench.contracts.backend import Backend
 from mlbench.contracts.precision import Precision
 from mlbench.discovery import Plugins
 from mlbench.discovery.guard import call_plugin
@@ -41,9 +41,6 @@ _SHARE_OF_TIMEOUT = 1 / 3
 
 MOST_HANGS = 3
 """Checks in a row that may hit one and the same hang: each takes the whole timeout, and the next would tell no more."""
-
-MODULES_OF_KIT = (__name__, "mlbench.loadgen.drive")
-"""The modules that the checks of any plugin need."""
 
 _GRACE_S = 10.0
 """How much longer than a check the process may be silent: inside the process a hang is reported with its position."""
@@ -89,18 +86,9 @@ class CheckRequest:
 
     def ask(self, checks: Sequence[str]) -> tuple[ChildFunction[ChecksAnswer], ChecksRequest]:
         """Return what runs some checks in a child, and what that is asked."""
-        modules = _modules_of_checks(Plugins.discover().backend(self.backend))
+        modules = modules_of_checks(Plugins.discover().backend(self.backend))
         function = ChildFunction(f"{__name__}:{run_checks.__name__}", ChecksAnswer, modules)
         return function, ChecksRequest(request=self, checks=checks)
-
-
-def _modules_of_checks(backend: Backend) -> Sequence[str]:
-    """Return what the checks of a backend import, which takes longer than many a check; torch only for those of graphs.
-
-    What all backends need comes first: the processes that have imported it are shared.
-    """
-    graphs = ("torch", "mlbench.conformance.networks") if isinstance(backend, GraphBackend) else ()
-    return tuple(dict.fromkeys((*MODULES_OF_KIT, *graphs, *backend.preload)))
 
 
 def _with_options(backend: Backend, options: Any) -> Backend:

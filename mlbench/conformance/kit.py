@@ -44,6 +44,18 @@ CHECKS_OF_TEXT: tuple[Check, ...] = (
 )
 """All that apply to an engine for language models, whatever else its backend runs."""
 
+MODULES_OF_KIT = ("mlbench.conformance.isolated", "mlbench.loadgen.drive")
+"""The modules that the checks of any plugin need."""
+
+
+def modules_of_checks(backend: Backend) -> tuple[str, ...]:
+    """Return what the checks of a backend import, which takes longer than many a check; torch only for those of graphs.
+
+    What all backends need comes first: the processes that have imported it are shared.
+    """
+    graphs = ("torch", "mlbench.conformance.networks") if isinstance(backend, GraphBackend) else ()
+    return tuple(dict.fromkeys((*MODULES_OF_KIT, *graphs, *backend.preload)))
+
 
 def checks_for(backend: Backend) -> tuple[Check, ...]:
     """Return the checks that apply to a backend: what it is, its graphs, its engines, and their answers in text.

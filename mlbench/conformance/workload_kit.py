@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlbench.conformance.isolated import MODULES_OF_KIT, ChecksAnswer, run_each
+from mlbench.conformance.isolated import ChecksAnswer, run_each
+from mlbench.conformance.kit import MODULES_OF_KIT
 from mlbench.conformance.workload_checks import WORKLOAD_CHECKS, WorkloadCheck
 from mlbench.conformance.workload_subject import WorkloadSubject, WorkloadTrial
 from mlbench.discovery import Plugins

@@ -17,8 +17,9 @@ def broken_plugin(monkeypatch):
 
 
 @pytest.fixture
-def hurried(monkeypatch):
+def hurried(monkeypatch, tmp_path):
     """Let the kit's process be ended soon after a check that cannot end itself; return a timeout for checks."""
+    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
     monkeypatch.setattr("mlbench.conformance.isolated._GRACE_S", 2.0)
     return 3.0
 

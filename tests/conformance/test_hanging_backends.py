@@ -55,10 +55,7 @@ def test_a_backend_that_ends_the_process_fails_the_check_and_the_next_is_made(tm
     HANGS,
     ids=[f"{case[0]}-{case[1]}" for case in (getattr(each, "values", each) for each in HANGS)],
 )
-def test_a_backend_that_never_returns_fails_the_check_and_the_call_is_named(
-    tmp_path, monkeypatch, hurried, backend, check, words
-):
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+def test_a_backend_that_never_returns_fails_the_check_and_the_call_is_named(tmp_path, hurried, backend, check, words):
     following = "has_a_name_and_options"
     request = CheckRequest(backend=backend, timeout_s=hurried)
     found = examine(request, tmp_path / "log", lambda finding: None, only=[check, following])

@@ -92,8 +92,7 @@ def test_what_was_not_run_is_told_in_a_line_each_and_its_cause_once(capsys):
 @pytest.mark.parametrize(
     ("backend", "first"), [("holding-submit", "hang: "), ("answering-nothing", "sample 0 (one at a time) was not ")]
 )
-def test_the_kit_stops_where_a_backend_hangs_in_every_check(tmp_path, monkeypatch, hurried, backend, first):
-    monkeypatch.setenv("MLBENCH_CACHE", str(tmp_path))
+def test_the_kit_stops_where_a_backend_hangs_in_every_check(tmp_path, hurried, backend, first):
     told = []
     found = examine(CheckRequest(backend=backend, timeout_s=hurried), tmp_path / "log", told.append, only=NAMES)
     assert [each.check for each in found] == [each.check for each in told] == NAMES
