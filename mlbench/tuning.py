@@ -22,7 +22,7 @@ import contextlib
 import dataclasses
 import math
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,6 +51,12 @@ CONDITIONS = ("workload", "backend", "scenario", "profile", "tier", "precision")
 
 DEFAULTS = ("backend", "tier", "precision")
 """Options that the machine's settings file may have defaults for."""
+
+_FORMS: Mapping[str, Callable[[Any], str]] = {
+    "bool_parsing": lambda error: "true, false",
+    "literal_error": lambda error: error["ctx"]["expected"].replace("'", ""),
+}
+"""What a setting takes, by the kind of pydantic's error."""
 
 _OWN_FLAGS = {"execution.precision": "--precision"}
 
@@ -320,6 +326,9 @@ def _check_value(key: str, value: Any, fields: Mapping[str, tuple[Any, Any]], la
         reason = _why_unusable(found)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
+        taken = [_FORMS[each["type"]](each) for each in error.errors() if each["type"] in _FORMS]
+        if len(taken) == error.error_count() > 1:
+            reason = f"it takes {', '.join(taken)}"
     if reason:
         raise UsageError(f"{key} is {value!r} ({layer}): {reason}.", hint="See `mlbench settings`.")
     return found

@@ -228,15 +228,23 @@ def _changed_software(then: Environment, now: Environment) -> Iterator[str]:
     """Yield which software of a run is installed in another version, or from another commit of the same version.
 
     What was installed since took no part in the run; without what was removed since it cannot be made again anyway.
+    A release that only fixes faults, ``2.14.4`` after ``2.14.3``, is the same version: it is listed beside the numbers.
     """
     libraries = versions_of(then.libraries) | now.libraries
     for name, version in then.libraries.items():
-        if (installed := libraries.get(name, version)) != version:
+        installed = libraries.get(name, version)
+        if _without_fixes(installed) != _without_fixes(version):
             yield f"it was made with {name} {version}, and {installed} is installed"
     for name in sorted(then.commits.keys() | (now.commits.keys() & then.libraries.keys())):
         before, after = (each.commits.get(name, "") for each in (then, now))
         if before != after:
             yield f"it was made with {name} of {_short(before)}, and {_short(after)} is installed"
+
+
+def _without_fixes(version: str) -> str:
+    """Return a version up to its second number, and what a build adds: ``2.14+cpu``."""
+    released, plus, build = version.partition("+")
+    return ".".join(released.split(".")[:2]) + plus + build
 
 
 def _short(commit: str) -> str:

@@ -31,6 +31,16 @@ _WITH_DEFAULTS = {
 }
 """By command, the parameters that the machine's settings file may have a default for."""
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("--port", "--host"), "--listen HOST:PORT"),
+    **dict.fromkeys(("--batch", "--batch-size"), "--set execution.batch=N"),
+    "--url": "--set backend.url=URL",
+    "--model": "--set backend.model=NAME",
+    "--device": "--backend; a backend finds the device itself",
+    "--duration": "--tier",
+}
+"""Options of similar tools, and what to type instead."""
+
 SHORT_HELP = 80
 """Most characters of a plugin command's help in the list of commands."""
 
@@ -110,6 +120,10 @@ class _Commands(click.Group):
         except click.Abort:
             complain("Interrupted.")
             return 130
+        except click.NoSuchOption as error:
+            other = _OTHER_NAMES.get(error.option_name)
+            complain(f"Error: {printable(error.format_message())}{f' Use {other}.' if other else ''}")
+            return error.exit_code
         except (click.ClickException, MlbenchError) as error:
             complain(
                 f"Error: {printable(error.format_message()) if isinstance(error, click.ClickException) else error}"

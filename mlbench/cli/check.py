@@ -240,7 +240,7 @@ class _Teller:
         if first != finding.check:
             echo_line(f"        {finding.demand} Same cause as {first}.")
             return
-        for line in (finding.demand, finding.reason, _origin(finding), finding.hint):
+        for line in (finding.reason, _origin(finding), finding.hint, finding.demand):
             if line:
                 echo(f"        {line}")
 
@@ -255,4 +255,5 @@ def _shared_causes(findings: Sequence[Finding]) -> Iterator[str]:
     for cause, count in Counter(finding.cause for finding in failed).items():
         if count > 1:
             first = next(finding for finding in failed if finding.cause == cause)
-            yield f"{count} checks, one cause: {' '.join([first.reason, _origin(first)]).rstrip()}"
+            names = ", ".join(finding.check for finding in failed if finding.cause == cause)
+            yield f"{' '.join([first.reason, _origin(first)]).rstrip()} {count} checks failed of it: {names}."

@@ -51,11 +51,25 @@ def command(
     wanted = {name: value for name, value in given.items() if value}
     histories = histories_of(_select_records(results, runs, wanted), margin=margin)
     if not histories:
-        raise UsageError("no matching run has a result.", hint="See `mlbench table`.")
+        raise UsageError("no matching run has a result.", hint=_hint(results, wanted))
     if as_json:
         echo_json(histories_json(histories))
     else:
         print_histories(histories, terminal_width())
+
+
+def _hint(results: Path, wanted: dict[str, str]) -> str:
+    """Return which name no run has, and the nearest that one has."""
+    from mlbench.discovery import nearest
+    from mlbench.records.index import folders_where
+    from mlbench.records.reading import read_runs
+
+    records = read_runs(folders_where(results)) if wanted else []
+    for name, value in wanted.items():
+        found = dict.fromkeys(getattr(record, name) for record in records)
+        if found and value not in found:
+            return f"No run has {name} {value!r}. {nearest(value, found)}"
+    return "See `mlbench table`."
 
 
 def _select_records(results: Path, runs: tuple[str, ...], wanted: dict[str, str]) -> list[RunRecord]:

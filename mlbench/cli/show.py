@@ -11,6 +11,7 @@ import click
 from mlbench.cli.completions import offer_runs
 from mlbench.cli.options import filter_options, results_option
 from mlbench.cli.output import echo_json, echo_wrapped
+from mlbench.errors import UsageError
 
 if TYPE_CHECKING:
     from mlbench.records.selection import Filter
@@ -22,7 +23,7 @@ _NAMED = re.compile(r" +\S+(?: \S+)* {2,}(?=\S)")
 
 
 @click.command("show")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=offer_runs)
+@click.argument("runs", nargs=-1, metavar="RUN...", shell_complete=offer_runs)
 @filter_options
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print the record as it is stored.")
@@ -32,6 +33,9 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
     With --json one run is an object, several are an array.
     """
     from mlbench.records.selection import select_records
+
+    if not runs:
+        raise UsageError("no run is named.", hint=_newest(results))
     from mlbench.reports.page import page
 
     records = select_records(results, runs, wanted)
@@ -42,6 +46,15 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
         for number, record in enumerate(records):
             for line in (*([""] if number else []), *page(record).split("\n")):
                 echo_wrapped(line, _indent_of(line))
+
+
+def _newest(results: Path) -> str:
+    """Return how to show the newest run."""
+    from mlbench.records.run_folder import names_in
+
+    if not (names := names_in(results)):
+        return f"There is none in {results} yet."
+    return f"The newest is `mlbench show {max(names).rpartition('-')[2]}`; `mlbench table` lists all."
 
 
 def _indent_of(line: str) -> int:

@@ -50,6 +50,14 @@ class BrokenPlugin(NamedTuple):
     reason: str
 
 
+_DEVICES = {
+    **dict.fromkeys(("cuda", "gpu", "nvidia"), "pytorch, onnxruntime, tensorrt and vllm use an NVIDIA GPU"),
+    "amd": "rocm uses an AMD GPU",
+    "cpu": "pytorch, onnxruntime and cpu_amx use the processor",
+}
+"""What is asked for as a backend and is a device, and which backends use it."""
+
+
 @dataclass(slots=True)
 class Plugins:
     """All that is installed, by name."""
@@ -274,7 +282,9 @@ class Plugins:
         for broken in self.broken:
             if broken.name == name:
                 raise PluginError(f"{kind} {name!r} cannot be used: {broken.reason}.", hint="See `mlbench list`.")
-        raise UsageError(f"unknown {kind} {name!r}.", hint=nearest(name, known))
+        device = _DEVICES.get(name.lower()) if kind == "backend" else None
+        hint = f"A backend finds the device itself; {device}." if device else nearest(name, known)
+        raise UsageError(f"unknown {kind} {name!r}.", hint=hint)
 
 
 def _plugin_name(entry: EntryPoint, distribution: str) -> str:

@@ -88,9 +88,11 @@ def comparison_counts(comparison: Comparison) -> str:
         return f"suspected: {counts}"
     if comparison.is_blind:
         return f"nothing could be judged: {counts}"
+    differing = {each.fact for cell in comparison.cells for each in cell.differences}
+    nothing = "nothing is slower" if "backend" in differing else "no regression"
     if comparison.is_blind_to_speed:
-        return f"no regression, but no speed could be judged: {counts}"
-    return f"no regression in what could be judged: {counts}" if comparison.not_judged else f"no regression: {counts}"
+        return f"{nothing}, but no speed could be judged: {counts}"
+    return f"{nothing} in what could be judged: {counts}" if comparison.not_judged else f"{nothing}: {counts}"
 
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:

@@ -267,11 +267,17 @@ def problems(record: RunRecord) -> Iterator[str]:
     """Yield, for an invalid run, each failed rule with its fix, or the end of its log."""
     if record.failure:
         yield f"{_name(record)}: {record.failure.kind}: {record.failure.message}"
-        if record.failure.kind != UNSUPPORTED:  # its message says so already
+        if not says_all(record.failure):
             yield from log_lines(record.failure)
     for rule in record.verdict.rules if record.verdict else ():
         if rule.required and not rule.passed:
             yield f"{_name(record)}: {rule_line(rule)}"
+
+
+def says_all(failure: FailureRecord) -> bool:
+    """Return whether a failure's message says all that its log does: an error of mlbench's own, with what to do."""
+    last = failure.log_tail.rstrip().rpartition("\n")[2]
+    return failure.kind == UNSUPPORTED or (last.startswith("mlbench.") and last.endswith(f": {failure.message}"))
 
 
 def log_lines(failure: FailureRecord) -> Iterator[str]:

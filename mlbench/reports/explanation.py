@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 from mlbench.contracts.load_pattern import Arrivals
 from mlbench.records.run_record import RuleRecord, RunRecord
@@ -108,4 +109,13 @@ def _command(record: RunRecord) -> str:
         chosen += [option, value] if value != default else []
     chosen += record.entry.options if record.entry else []
     chosen += ["--parallel", str(record.beside.lanes)] if record.beside else []
+    given = {key: each.value for key, each in record.settings.items() if each.layer == "command line"}
+    chosen += [word for key, value in given.items() for word in ("--set", f"{key}={_as_given(value)}")]
     return shlex.join(["mlbench", "run", record.workload, *chosen])
+
+
+def _as_given(value: Any) -> str:
+    """Return a setting's value as the command line takes it."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return ",".join(f"{name}={each}" for name, each in value.items()) if isinstance(value, dict) else str(value)

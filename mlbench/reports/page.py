@@ -14,7 +14,6 @@ from mlbench.records.work_record import EnergyRecord
 from mlbench.reports.console import (
     DISCLAIMER,
     ESTIMATE_NOTE,
-    UNSUPPORTED,
     accuracy,
     estimate_note,
     log_lines,
@@ -22,6 +21,7 @@ from mlbench.reports.console import (
     problems,
     result,
     rule_line,
+    says_all,
     standing,
 )
 from mlbench.reports.explanation import next_step, sentence
@@ -60,7 +60,7 @@ def _lines(record: RunRecord) -> Iterator[str]:
         yield f"  outputs   {_difference(difference, record.precision)}"
     if record.failure:
         yield from ("", *problems(record))
-        if record.failure.kind == UNSUPPORTED:
+        if says_all(record.failure):
             yield from log_lines(record.failure)
     if record.result:
         yield from ("", "Latency", *_latencies(record))
@@ -141,10 +141,30 @@ def _difference(difference: OutputDifferenceRecord, precision: str) -> str:
 
 def _latencies(record: RunRecord) -> Iterator[str]:
     assert record.result
-    for name, nanoseconds in record.result.latency_ns.items():
+    latencies = record.result.latency_ns
+    if any(name.startswith(_TOKENS) for name in latencies):
+        yield from _times_of_tokens(latencies)
+        latencies = {}
+    for name, nanoseconds in latencies.items():
         yield f"  {name.replace('_', ' '):<34} {duration(nanoseconds)}"
     if record.overhead_ns_per_sample is not None:
         yield f"  {'overhead, about':<34} {duration(record.overhead_ns_per_sample)}"
+
+
+_TOKENS = "time_per_output_token"
+_COLUMNS = ("50.00_percentile", "90.00_percentile", "99.00_percentile", "99.90_percentile")
+
+
+def _times_of_tokens(latencies: Mapping[str, int]) -> Iterator[str]:
+    """Yield a table of what a user of a language model waits for: LoadGen's names are for programs."""
+    rows = {"TTFT, first token": "first_token_{}_latency", "TPOT, each further token": f"{_TOKENS}_{{}}"}
+    rows["whole answer"] = "{}_latency"
+    headings = (f"p{float(column.partition('_')[0]):g}" for column in _COLUMNS)
+    yield f"  {'':<26}{''.join(f'{heading:>12}' for heading in headings)}"
+    for name, key in rows.items():
+        found = [latencies.get(key.format(column)) for column in _COLUMNS]
+        cells = ("-" if each is None else duration(each) for each in found)
+        yield f"  {name:<26}{''.join(f'{cell:>12}' for cell in cells)}".rstrip()
 
 
 def _machine(record: RunRecord) -> Iterator[str]:

@@ -58,30 +58,36 @@ def shared_name(cells: Sequence[Cell]) -> str:
 
 
 def backend_lines(compared: Sequence[BackendComparison], width: int | None = None) -> Iterator[str]:
-    """Yield a line for each number of two backends, the picture of more, and what is missing where there is no verdict.
+    """Yield the picture of each kind of runs on several backends, and a sentence with the answer and what to type.
 
     The runs are those that were just made.
     """
     for each in compared:
-        sides = [NewSide(name=name, comparison=comparison) for name, comparison in each.others]
-        if len(sides) == 1:
-            yield from _verdict_lines(each.base, sides[0])
-        else:
-            yield from sides_lines(each.base, sides, width)
+        yield from sides_lines(each.base, [NewSide(name=name, comparison=found) for name, found in each.others], width)
     cells = [cell for each in compared for _, comparison in each.others for cell in comparison.cells]
-    if min((each.runs for each in compared), default=LEAST_PAIRS) < LEAST_PAIRS and any(map(has_no_verdict, cells)):
-        yield "Too few runs for a verdict: with --repeat 5 the same command interleaves them."
+    fewest = min((each.runs for each in compared), default=LEAST_PAIRS)
+    found = list(_answers(compared))
+    if fewest < LEAST_PAIRS and any(map(has_no_verdict, cells)):
+        runs = "one run of each is" if fewest == 1 else f"{fewest} runs of each are"
+        found.append(f"{runs} too few for a verdict: repeat the command with --repeat 5")
+    if found:
+        yield f"{'; '.join(found)}."
 
 
-def _verdict_lines(base: str, side: NewSide) -> Iterator[str]:
-    """Yield a line for each number: which side is faster, by how much, and whether that holds."""
-    for cell in side.comparison.cells:
-        for each in cell.speeds:
-            values = [quantity(usual_mean(values), each.unit) for values in (each.new, each.base)]
-            how = f"x {each.effect.ratio:.3f} as fast as {base}" if each.effect else f"not comparable with {base}"
-            measure = "" if len(cell.speeds) == 1 else f", {each.measure}"
-            what = f"{shared_name([cell])}{measure}"
-            yield f"{what}: {side.name} is {how} ({values[0]} against {values[1]}): {each.verdict}"
+def _answers(compared: Sequence[BackendComparison]) -> Iterator[str]:
+    """Yield how many times as fast each backend is as the first, over all kinds of runs."""
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for each in compared:
+        for name, comparison in each.others:
+            found = [cell.speeds[0].effect for cell in comparison.cells if cell.speeds]
+            ratios.setdefault((each.base, name), []).extend(effect.ratio for effect in found if effect)
+    for (base, name), several in ratios.items():
+        if several:
+            is_faster = max(several) >= 1  # the faster one is named first
+            first, second = (name, base) if is_faster else (base, name)
+            times = several if is_faster else [1 / ratio for ratio in several]
+            ends = dict.fromkeys(f"{ratio:.2f}" for ratio in (min(times), max(times)))
+            yield f"{first} is {' to '.join(ends)} times as fast as {second}"
 
 
 def _speed_lines(base: str, measure: str, found: Sequence[tuple[str, Cell]], width: int) -> Iterator[str]:

@@ -102,3 +102,17 @@ def test_malformed_sql_is_refused(results, sql, told):
 )
 def test_what_is_not_there_is_named(results, arguments, told):
     assert_refused(arguments, told)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "resnet50", "--backend", "cuda"], "pytorch, onnxruntime, tensorrt and vllm use an NVIDIA GPU"),
+        (["serve", "resnet50", "--port", "80"], "No such option '--port'. Use --listen HOST:PORT."),
+        (["history", "--workload", "resnet"], "No run has workload 'resnet'. Did you mean 'resnet50'?"),
+        (["show"], "no run is named. The newest is `mlbench show one`"),
+        (["settings", "bert", "pytorch", "--set", "backend.compile=always"], "it takes true, false, auto."),
+    ],
+)
+def test_what_another_tool_would_take_is_answered_with_what_to_type(results, words, hint):
+    assert_refused(words, hint)

@@ -184,3 +184,12 @@ def test_a_run_of_another_mlbench_is_not_offered_to_be_measured_here(mlbench, re
 
 def test_suite_files_say_themselves_how_often(mlbench):
     assert mlbench("compare", "a.toml", "b.toml", "--run", "--measure", "3").exit_code == 2
+
+
+def test_a_release_that_only_fixes_faults_keeps_no_run_from_being_made_again(mlbench, made, monkeypatch):
+    here = observe_environment()
+    major, minor, *_ = here.libraries["pydantic"].split(".")
+    libraries = here.libraries | {"pydantic": f"{major}.{minor}.999"}
+    monkeypatch.setattr("mlbench.turns.observe_environment", lambda: here.model_copy(update={"libraries": libraries}))
+    assert mlbench("compare", "pytorch", "onnxruntime", "--measure", "3").exit_code == 0
+    assert len(made) == 6

@@ -66,8 +66,11 @@ def failing_export(monkeypatch, tmp_path):
 def test_an_export_that_fails_is_one_cause_of_many_checks_and_not_the_backends():
     findings = findings_of(Exporting())
     (line,) = _shared_causes(findings)
-    assert line.startswith("3 checks, one cause: graph ")
-    assert line.endswith("Raised in mlbench/execution/onnx_export.py of mlbench, not in the backend.")
+    assert line.startswith("graph image cannot be exported to ONNX: no decomposition. Raised in ")
+    assert line.endswith(
+        "mlbench/execution/onnx_export.py of mlbench, not in the backend. "
+        "3 checks failed of it: equals_the_module, keeps_rows_apart, remembers_nothing."
+    )
 
 
 def test_what_the_backend_raises_is_its_own_and_one_cause_though_messages_name_other_graphs():

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from mlbench.comparison.comparability import Difference
 from mlbench.comparison.compare import Cell, Comparison, Judged
 from mlbench.comparison.effect import Effect
 from mlbench.comparison.scores import Score
@@ -153,6 +154,11 @@ def test_what_only_one_side_has_is_a_row():
 )
 def test_the_first_line_says_whether_anything_is_worse_and_how_much_was_judged(cells, more, begins):
     assert comparison_counts(comparison(*cells, **more)).startswith(begins)
+
+
+def test_a_comparison_of_backends_speaks_of_no_regression():
+    of_backends = cell(speed(), differences=(Difference(fact="backend", base="pytorch", new="onnxruntime"),))
+    assert comparison_counts(comparison(of_backends)).startswith("nothing is slower: 1 judged")
 
 
 @pytest.mark.parametrize("bad", [SLOWER, LESS_ACCURATE, MISSED, LOST])

@@ -35,7 +35,11 @@ RULE = {"unit": "", "passed": True, "fix": "", "source": "mlperf.conf", "kind": 
 @pytest.fixture(scope="module")
 def real():
     """Return a record that a real run stored."""
-    return RunRecord.model_validate(json.loads(REAL.read_text()))
+    return read(REAL.stem)
+
+
+def read(name):
+    return RunRecord.model_validate(json.loads(REAL.with_name(f"{name}.json").read_text()))
 
 
 def lines_of(record):
@@ -420,3 +424,34 @@ def test_of_samples_that_count_as_many_tokens_by_the_rules_the_speed_without_the
 def counting(record, steady):
     fields = record.model_dump(mode="json")
     return RunRecord.model_validate(fields | {"engine": fields["engine"] | {"steady": steady}})
+
+
+def test_a_server_that_does_not_answer_is_one_line_without_the_traceback(a_failure):
+    message = "http://127.0.0.1:9 does not answer. See that the server runs."
+    log = f"Traceback (most recent call last):\n  File x\nmlbench.errors.UnavailableError: {message}\n"
+    own = a_failure.model_copy(
+        update={"failure": a_failure.failure.model_copy(update={"message": message, "log_tail": log})}
+    )
+    assert [line.partition(": ")[2] for line in problems(own)] == [f"{own.failure.kind}: {message}"]
+    assert "  Traceback (most recent call last):" in "\n".join(
+        problems(own.model_copy(update={"failure": own.failure.model_copy(update={"log_tail": log + "ValueError: x"})}))
+    )
+
+
+def test_a_run_of_a_language_model_shows_its_first_and_further_tokens_as_a_table():
+    shown = page(read("llama2-70b-endpoint-Server")).splitlines()
+    at = shown.index("Latency")
+    assert [line.split() for line in shown[at + 1 : at + 5]] == [
+        ["p50", "p90", "p99", "p99.9"],
+        ["TTFT,", "first", "token", "111", "s", "159", "s", "170", "s", "170", "s"],
+        ["TPOT,", "each", "further", "token", "10.8", "ms", "114", "ms", "200", "ms", "245", "ms"],
+        ["whole", "answer", "112", "s", "160", "s", "170", "s", "171", "s"],
+    ]
+    assert "50.00 percentile" not in "".join(shown)
+
+
+def test_the_command_that_is_to_be_repeated_has_the_settings_of_the_run():
+    given = read("llama2-70b-endpoint-Server")
+    verdict = given.verdict.model_copy(update={"is_valid": True, "is_accurate": True})
+    said = next_step(given.model_copy(update={"verdict": verdict}))
+    assert f"--set backend.url={given.settings['backend.url'].value}" in said

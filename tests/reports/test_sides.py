@@ -126,32 +126,35 @@ def test_a_narrow_terminal_has_shorter_bars_of_the_same_shares(one_each):
         assert len(second) <= max(width, len(second.replace("#", "")) + 8)
 
 
-def test_two_backends_are_a_line_with_both_numbers_the_new_one_first(one_each):
-    line, hint = lines_on(*one_each)
-    assert line == (
-        "resnet50 Offline fp32: onnxruntime is x 1.178 as fast as pytorch (807 samples/s against 685 samples/s): "
-        "cannot tell"
+def test_two_backends_are_a_picture_and_a_sentence_with_what_to_type(one_each):
+    heading, first, second, _, answer = lines_on(*one_each)
+    assert heading == "resnet50 Offline fp32, throughput; higher is better"
+    assert first.split() == ["pytorch", "685", "samples/s", "#" * 20 + "-" * 4, "base"]
+    assert second.split() == ["onnxruntime", "807", "samples/s", "#" * 24, "x", "1.178", "cannot", "tell"]
+    assert answer == (
+        "onnxruntime is 1.18 times as fast as pytorch; one run of each is too few for a verdict: "
+        "repeat the command with --repeat 5."
     )
-    assert hint == "Too few runs for a verdict: with --repeat 5 the same command interleaves them."
 
 
 def test_runs_made_in_turns_get_a_verdict_and_no_hint(in_turns):
-    (line,) = lines_on(*in_turns)
-    assert line.startswith("resnet50 Offline fp32: onnxruntime is x 1.178 as fast as pytorch")
-    assert line.endswith(": faster")
+    *_, second, _, answer = lines_on(*in_turns)
+    assert second.endswith("x 1.178 faster")
+    assert answer == "onnxruntime is 1.18 times as fast as pytorch."
 
 
-def test_the_backend_that_ran_first_is_the_base(one_each):
-    line, _ = lines_on(*reversed(one_each))
-    assert "pytorch is x 0.849 as fast as onnxruntime (685 samples/s against 807 samples/s)" in line
+def test_the_backend_that_ran_first_is_the_base_and_the_faster_one_is_the_answer(one_each):
+    _, first, second, _, answer = lines_on(*reversed(one_each))
+    assert first.endswith(" base") and " x 0.849 " in second
+    assert answer.startswith("onnxruntime is 1.18 times as fast as pytorch")
 
 
-def test_each_latency_of_a_language_workload_is_a_line_with_its_name(stored_run):
+def test_each_latency_of_a_language_workload_is_a_picture_with_its_name(stored_run):
     base = stored_run("llama2-70b-onnxruntime-Server")
     lines = lines_on(base, stored_run("llama2-70b-onnxruntime-Server", 1, backend="other"))
-    assert [line.partition(":")[0] for line in lines[:2]] == [
-        "llama2-70b Server fp32, 99th percentile TTFT",
-        "llama2-70b Server fp32, 99th percentile TPOT",
+    assert [line for line in lines if line.endswith("lower is better")] == [
+        "llama2-70b Server fp32, 99th percentile TTFT; lower is better",
+        "llama2-70b Server fp32, 99th percentile TPOT; lower is better",
     ]
 
 
@@ -161,7 +164,9 @@ def test_three_backends_are_a_picture(stored_run, one_each):
     assert heading == "resnet50 Offline fp32, throughput; higher is better"
     assert [row.split()[0] for row in rows] == ["pytorch", "onnxruntime", "third"]
     assert [row.count("#") for row in rows] == [20, 24, 10]
-    assert hint.startswith("Too few runs for a verdict")
+    assert hint.startswith(
+        "onnxruntime is 1.18 times as fast as pytorch; pytorch is 2.00 times as fast as third; one run of"
+    )
 
 
 def test_an_invalid_run_is_not_held_against_another_backend(stored_run, a_late_run):
