@@ -34,7 +34,7 @@ class _Stay:
 
     @property
     def measured_s(self) -> tuple[float, float]:
-        """Return when its performance test began and ended; where it came to none, the run."""
+        """Return when its performance test began and ended; where there was none, the run."""
         if self.test_began_s is None:
             return self.began_s, self.ended_s
         return self.test_began_s, min(self.ended_s, self.test_ended_s or self.ended_s)

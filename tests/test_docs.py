@@ -211,6 +211,11 @@ def test_the_readme_is_short_and_has_the_two_commands_the_table_and_a_picture():
     assert (ROOT / picture).stat().st_size < 100_000
 
 
+def test_a_change_is_one_line_that_a_user_reads_at_a_glance():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 200 or line.startswith("  ")] == []
+
+
 def test_settings_named_in_the_pages_exist(plugins):
     request = RunRequest(workload="resnet50", backend="pytorch", scenario="Server")
     known = {key for key in settings_of(request, plugins).by_key if key.startswith(("load.", "execution."))}

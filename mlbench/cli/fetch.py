@@ -39,7 +39,7 @@ def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...]
 
     Without WORKLOAD: all that name official files. Run it again to continue; it does only what is missing. The folder
     is $MLBENCH_DATA, or the user's data folder; `mlbench doctor` prints it. Exit status: 0 when all is there, 1 where a
-    person must bring a file, 2 where one is not to be had or not the right one; all others are fetched then too.
+    person must bring a file, 2 where one is missing or wrong; all others are fetched then too.
     """
     from mlbench.discovery import Plugins as _Plugins
     from mlbench.errors import UsageError

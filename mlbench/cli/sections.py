@@ -9,7 +9,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "demo": "A one-minute tour: one run, what its result means, what to type next.",
         "run": "Measure workloads on backends, and store run folders.",
         "serve": "A node of the network division: runs reach it with --network.",
-        "tune": "The highest rate that holds in Server, found and shown by full runs.",
+        "tune": "Find the highest sustained Server rate, and confirm it with full runs.",
         "curve": "Throughput against latency, at rates from low to saturated.",
         "doctor": "This machine, its noise, and what each backend still needs.",
         "list": "Workloads, backends and scenarios, and what each still needs.",
@@ -25,11 +25,11 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "cost": "Samples or tokens per unit of money, on the instances you name.",
     },
     "Compare": {
-        "replay": "A stored run once more, as its record says, and the two compared.",
+        "replay": "Repeat a stored run as its record says, and compare the two.",
         "compare": "Two sets of runs: faster, slower, same or inconclusive.",
         "regress": "Exit 1 when runs are slower or less accurate than a baseline.",
-        "baseline": "Named sets of runs to compare later runs with.",
-        "history": "Where a metric stepped up or down over many runs.",
+        "baseline": "Save, list and remove named sets of runs to compare with.",
+        "history": "Find the runs at which a metric stepped up or down.",
         "published": "Published v4.1 results; --place RUN: where a run ranks among them.",
     },
     "Data": {
@@ -38,14 +38,14 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "export": "Stored runs as one Parquet or CSV file.",
         "onnx": "A workload's graphs as ONNX files, for a server or a tool.",
         "import": "Results of an official submission tree, as stored runs.",
-        "audit": "A run's compliance tests: TEST01, 04, 05 and 06, with both verdicts.",
+        "audit": "Run the compliance tests on a run: TEST01, 04, 05 and 06.",
         "system": "This machine as a submission describes it, and what you must add.",
-        "submit": "Submissions: what a system owes, and every result of a tree checked.",
+        "submit": "Plan, build and check an MLPerf submission.",
     },
     "Extend": {
         "check": "Check a backend, or a workload.",
-        "plugin": "Start a backend or a workload of your own.",
-        "completion": "Completion of commands and names in bash, zsh or fish.",
+        "plugin": "Start a package for your own backend or workload.",
+        "completion": "Print a script that completes commands in bash, zsh or fish.",
     },
 }
 

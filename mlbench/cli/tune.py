@@ -1,4 +1,4 @@
-"""``mlbench tune``: the highest rate that holds, or the settings with the best result."""
+"""``mlbench tune``: the highest sustained rate, or the settings with the best result."""
 
 from __future__ import annotations
 

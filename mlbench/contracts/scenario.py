@@ -132,7 +132,7 @@ class LoadSettings:
     """Arrivals per second in Server, the expected rate in Offline; 0: from a short measurement before the run."""
     server_load: Positive | Literal["auto"] = "auto"
     """The share of the measured one-at-a-time rate that Server sends when ``target_qps`` is 0; ``auto``: a rate that
-    the engine was seen to hold in a short test, three fifths of what it answers many at once or less."""
+    the engine was seen to sustain in a short test, three fifths of what it answers many at once or less."""
     expected_latency_ns: Count = 0
     """How long a query is expected to take in SingleStream and MultiStream, in nanoseconds; 0: from a short measurement
     before the run."""

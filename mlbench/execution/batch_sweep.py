@@ -64,7 +64,7 @@ def choose_batch(  # noqa: PLR0913 - what is tried, and how
 
     Tries 1, 2, 4, ... up to ``largest``, each three times or for some tenths of a second, and stops where two in a row
     are clearly worse than the best, also right beside it, for the machine may have been busy; where one batch outlasts
-    a second; or before one that outlasts ``longest_s`` in two tries. Sizes that came near the best, or may have met a
+    a second; or before one that outlasts ``longest_s`` in two tries. Sizes that came near the best, or may have hit a
     busy machine, are then timed alternately until three rounds in a row choose the same. A smaller batch is preferred
     when it is within 2 % of the best: it answers sooner.
 

@@ -31,7 +31,7 @@ def only_fetch(data: Path) -> Iterator[LockFile]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield LockFile.read(data)
     except BlockingIOError:
-        raise UsageError(f"another mlbench fetch works on {data}.", hint="Wait until it is through.") from None
+        raise UsageError(f"another mlbench fetch works on {data}.", hint="Wait until it is finished.") from None
     finally:
         os.close(descriptor)
 

@@ -32,7 +32,7 @@ class _StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedArtifact:
-    """An artifact with a file that is not to be had, or not the right one; its files that are complete stay."""
+    """An artifact with a file that is missing or wrong; its files that are complete stay."""
 
     artifact: Artifact
     error: DataError

@@ -41,7 +41,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file, where it can be had, and how it is recognised."""
+    """A file, where it is available, and how it is recognised."""
 
     path: str
     """Below the workload's folder."""

@@ -1,4 +1,4 @@
-"""What a run is held to, and what is different in one that is a compliance test of another run."""
+"""The requirements on a run, and how they differ for a compliance test of another run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlbench.rules.tiers import RunLimits, fit_to, limits_of, with_own_limits
 
 
 def limits_of_job(job: Job, dataset: Dataset, model: Model) -> RunLimits:
-    """Return what a job is held to: by the rules as far as data and model can, by its own limits, as the test it is."""
+    """Return the requirements on a job: by the rules as far as data and model can, by its own limits, as a test."""
     by_rules = limits_of(job.workload, dataset, job.scenario, job.tier, job.variant.profile)
     limits, config = with_own_limits(fit_to(by_rules, dataset, model), job.load), _config_of(job)
     return config.limits(limits) if config else limits

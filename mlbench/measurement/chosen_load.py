@@ -12,7 +12,7 @@ from mlbench.rules.tiers import RunLimits
 LONG_MS = 60_000
 """A test of this length is long: to make it again costs more than to know the speed well before."""
 
-_USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which rate is held
+_USUAL_SHARE = 0.5  # of the one-at-a-time rate, where no test has shown which rate is sustained
 _STREAM_MARGIN = 4  # LoadGen prepares queries for twice the duration, and running out of them is an error
 _MOST_QUERIES = 4_000_000  # that LoadGen prepares for the margin: each takes a third of a kilobyte
 _LEAST_QUERY_NS = 1000  # no query passes LoadGen and a backend in less, and each that is prepared takes as long

@@ -33,7 +33,7 @@ def derive_work(record: RunRecord, job: Job, detail: DetailLog, issued: int) -> 
 
 
 def derive_roofline(record: RunRecord, job: Job, work: RebuiltWork | None) -> RebuiltRoofline | None:
-    """Return how near the run came to the ceilings in the record; None if it has none."""
+    """Return how near the run is to the ceilings in the record; None if it has none."""
     ceilings = record.roofline
     if not ceilings:
         return None

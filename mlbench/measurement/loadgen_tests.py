@@ -81,9 +81,9 @@ class LoadGenTests:
         """Measure; measure again, a few times at most, where the settings that mlbench chose were wrong.
 
         LoadGen prepares its samples beforehand, by an estimated rate, and a trial on a busy machine estimates too low;
-        so does a short test whose first query was slow. In Server the rate that a probe held may be too high for the
-        whole test. What the user gave is kept. A test with invalid replies is never repeated: the next one might hide
-        them.
+        so does a short test whose first query was slow. In Server the rate that a probe sustained may be too high for
+        the whole test. What the user gave is kept. A test with invalid replies is never repeated: the next one might
+        hide them.
         """
         search = RateBracket(self.job, self.model, self.limits, self.ready, self.channel)
         load = fill_load(self.job.load, self.limits, pace)

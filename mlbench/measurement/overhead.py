@@ -37,7 +37,7 @@ _SERVER_LOAD = 0.25
 """Server rate as a share of the one-at-a-time rate: arrivals rarely overlap, and nothing queues."""
 _KEPT_UP = 0.9
 _TRIES = 5
-"""Tests at most: in the first, shapes may be met that were not seen before, and computed."""
+"""Tests at most: in the first, shapes may occur that were not seen before, and computed."""
 _COMPUTED_SHARE = 0.02
 """Share of calls that may be computed when single queries are timed: the median ignores so few."""
 

@@ -187,7 +187,7 @@ def repeat_slow_trial(
     is_chosen = job.scenario.sends_rate and not job.load.target_qps and job.load.server_load != "auto"
     if not is_chosen or seen_per_s <= _SLOW_TRIAL * pace.sustained_per_s:
         return pace
-    logger.info("a test came to %.3g samples/s, after %s", seen_per_s, pace)
+    logger.info("a test reached %.3g samples/s, after %s", seen_per_s, pace)
     return repeat_trial(ready, job, model, pace)
 
 

@@ -1,4 +1,4 @@
-"""The rate of a Server run that was given none: one that the engine was seen to hold, in a short test by LoadGen."""
+"""The rate of a Server run that was given none: one that the engine was seen to sustain, in a short test by LoadGen."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ long."""
 _MOST_SINGLE = 4.0
 """First rate at most, in rates of one sample at a time: a second says little of what a queue of thousands does."""
 _HIGHER = 2.5
-"""Where that rate is held, ever higher ones are probed: a GPU may answer a hundred samples in the time of one."""
+"""Where that rate is sustained, ever higher ones are probed: a GPU may answer a hundred samples in the time of one."""
 _LOWER = 0.6
 _MOST_TESTS = 3
 """A probe is shorter than the test, and may see nothing of what comes once in a few seconds. Where the whole test shows
-that its rate is not held, it is made again at a lower one; a busy machine must not keep it going for ever."""
+that its rate is not sustained, it is made again at a lower one; a busy machine must not keep it going for ever."""
 _LEAST_SINGLE = 0.25
-"""Lowest rate, in rates of one sample at a time: there no queue grows, and what is late has met a pause of the machine,
+"""Lowest rate, in rates of one sample at a time: no queue grows there, and answers are late because the machine paused,
 which a lower rate does not help. It would only make the run longer."""
 _LIMIT_SHARE = 0.5
-"""A probe is held to this share of the latency limits, so that a longer test has room for a pause."""
+"""A probe must meet this share of the latency limits, so that a longer test has room for a pause."""
 _LATE_SHARE = 0.01
 _KEPT_UP = 0.75
 _GROWTH = 2.0
@@ -73,9 +73,9 @@ class RateBracket:
         return self.job.scenario.sends_rate and not load.target_qps and load.server_load == "auto"
 
     def find_rate(self, pace: SpeedEstimate, load: LoadSettings) -> float:
-        """Return the first of ever lower rates that a probe shows to be held; the least where none is.
+        """Return the first of ever lower rates that a probe shows to be sustained; the least where none is.
 
-        Where the rate of one sample at a time kept the first one low, and it is held, ever higher ones are probed.
+        Where the rate of one sample at a time kept the first one low, and it is sustained, ever higher ones are probed.
 
         Args:
             pace: of the engine: the trial's, and the accuracy test's where there was one.
@@ -93,7 +93,7 @@ class RateBracket:
 
         def is_held(tried_per_s: float) -> bool:
             found = self._is_held(replace(load, target_qps=tried_per_s))
-            logger.info("a rate of %.4g/s was %s", tried_per_s, "held" if found else "not held")
+            logger.info("a rate of %.4g/s was %s", tried_per_s, "sustained" if found else "not sustained")
             return found
 
         held_per_s = hold_rate(rate_per_s, least_per_s, is_held)
@@ -114,8 +114,8 @@ class RateBracket:
             tests: how many there were so far.
 
         Returns:
-            The same with a lower rate; None where the rate was held, or is the least that is tried, or the test was the
-            last, or had too few queries to show either.
+            The same with a lower rate; None where the rate was sustained, or is the least that is tried, or the test
+            was the last, or had too few queries to show either.
         """
         tested, least_per_s = self.job.folder / Mode.PERFORMANCE, _LEAST_SINGLE * pace.sustained_per_s
         is_last = tests >= _MOST_TESTS or load.target_qps <= least_per_s
@@ -128,7 +128,7 @@ class RateBracket:
         return lower
 
     def _is_held(self, load: LoadSettings) -> bool:
-        """Return whether a probe at a rate holds it; one whose latencies grow is made again, longer."""
+        """Return whether a probe sustains its rate; one whose latencies grow is made again, longer."""
         probe = _probe_of(load)
         is_held, is_growing = self._try(probe)
         if is_held and is_growing:
@@ -139,7 +139,7 @@ class RateBracket:
     def _try(self, probe: LoadSettings) -> tuple[bool, bool]:
         """Return whether a test keeps a part of the limits, and whether its latencies grow.
 
-        It is held where its replies are not sound, too: the test that follows says what is wrong with them.
+        It counts as sustained where its replies are not sound, too: the test that follows says what is wrong with them.
         """
         folder = self.job.folder / STAGE
         shutil.rmtree(folder, ignore_errors=True)
@@ -166,7 +166,7 @@ class RateBracket:
 
 
 def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], bool]) -> float:
-    """Return the first rate that is held, of one and ever lower ones; the least where none above it is."""
+    """Return the first rate that is sustained, of one and ever lower ones; the least where none above it is."""
     while rate_per_s > least_per_s:
         if is_held(rate_per_s):
             return rate_per_s
@@ -175,7 +175,7 @@ def hold_rate(rate_per_s: float, least_per_s: float, is_held: Callable[[float], 
 
 
 def raise_rate(rate_per_s: float, most_per_s: float, is_held: Callable[[float], bool]) -> float:
-    """Return the last rate before one that is not held, of one that is and ever higher ones; at most the highest."""
+    """Return the last of ever higher rates before one that is not sustained; at most the highest."""
     while rate_per_s < most_per_s:
         higher_per_s = min(_HIGHER * rate_per_s, most_per_s)
         if not is_held(higher_per_s):

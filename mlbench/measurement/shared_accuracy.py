@@ -1,4 +1,4 @@
-"""An accuracy test that stands for several runs: its logs, and the scores that they came to."""
+"""An accuracy test that stands for several runs: its logs, and their scores."""
 
 from __future__ import annotations
 

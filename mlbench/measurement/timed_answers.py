@@ -1,7 +1,7 @@
 """Scores answers to new content that was timed, against the fp32 model, in a process without the backend.
 
 The content was made of known samples, by a change that no plugin can foresee; what is right is what the model's own
-torch modules say to it. A memory of known answers may be fast on such content, and is wrong. An engine is held to what
+torch modules say to it. A memory of known answers may be fast on such content, and is wrong. An engine must do what
 it shows on known samples: one that is as far from the model there has an accuracy test to answer for that.
 """
 

@@ -31,7 +31,7 @@ class BesideRecord(Stored):
     device: str = ""
     """The lane's GPU or slice, by nvidia-smi's number or UUID; empty: it has none."""
     runs: list[NeighbourRecord]
-    """Runs on other lanes while its performance test went on, or at any time where it came to none."""
+    """Runs on other lanes while its performance test went on, or at any time where there was none."""
     shared: list[str]
     """What its lane shares with theirs: ``last-level cache``, ``memory of NUMA node 0``."""
     strayed: list[Count] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A curve of throughput against latency: what its runs came to, as points, as a table and as JSON."""
+"""A curve of throughput against latency: the results of its runs, as points, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CurveTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """What the runs at one rate came to: medians of those that count; where none does, of all."""
+    """The results of the runs at one rate: medians of those that count; where none does, of all."""
 
     rate_per_s: float | None
     """Null: all samples at once."""

@@ -11,7 +11,7 @@ from mlbench.reports.units import plural, quantity, rough_time, significant, thr
 
 
 class Late(Protocol):
-    """What a trial came to."""
+    """The result of a trial."""
 
     @property
     def rate_per_s(self) -> float:
@@ -39,7 +39,7 @@ class Late(Protocol):
 
 
 def trial_line(trial: Late, *, is_stored: bool) -> str:
-    """Return what a trial came to: ``probe at 730/s: 1.2 % of 4,380 late``."""
+    """Return the result of a trial: ``probe at 730/s: 1.2 % of 4,380 late``."""
     kind = "full run" if trial.is_full else "probe"
     verdict = f", {'valid' if trial.is_valid else 'INVALID'}" if trial.is_full else ""
     source = ", stored" if is_stored else ""
@@ -66,7 +66,7 @@ def found_lines(
 
     Args:
         name: of what was searched.
-        rate_per_s: that holds.
+        rate_per_s: the sustained rate.
         runs: the full runs at it.
         records: theirs.
         higher: a run that was valid at a higher rate, if there is one.
@@ -74,7 +74,7 @@ def found_lines(
     values = sorted(record.result.value or 0.0 for record in records if record.result)
     unit = next(record.result.unit for record in records if record.result)
     shares = " and ".join(map(_late_percent, runs))
-    yield f"{name}: {rate_per_s:g}/s holds: {plural(len(runs), 'full run')} at this rate, all valid"
+    yield f"{name}: {rate_per_s:g}/s sustained: {plural(len(runs), 'full run')} at this rate, all valid"
     yield f"  completed  {three_digits(values[0])} to {quantity(values[-1], unit)} over the repeats"
     yield f"  late       {shares} of the queries"
     yield f"  shown by   {', '.join(each.run_id for each in runs)}"

@@ -18,7 +18,7 @@ def settings_text(settings: Mapping[str, Any], start: Mapping[str, Any]) -> str:
 
 
 def settings_trial_line(what: str, record: RunRecord | None, *, is_full: bool, is_stored: bool, reason: str) -> str:
-    """Return what a trial came to: ``probe, execution.workers=2: 1,210 samples/s``."""
+    """Return the result of a trial: ``probe, execution.workers=2: 1,210 samples/s``."""
     kind = "full run" if is_full else "probe"
     result = record.result if record else None
     value = quantity(result.value, result.unit) if result and result.value is not None else "no result"

@@ -53,7 +53,7 @@ def _comment(job: SuiteJob) -> str:
     if job.is_continued:
         return (
             f"# Makes the runs of the suite {job.suite} that are missing or failed: a pod after the first, or the Job\n"
-            "# created again, goes on where the last one was left.\n"
+            "# created again, continues where the last one stopped.\n"
         )
     return f"# Makes all runs of the suite {job.suite} anew (--fresh), so it has one attempt.\n"
 

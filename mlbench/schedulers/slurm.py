@@ -56,7 +56,7 @@ def _comments(job: SuiteJob) -> tuple[str, ...]:
     if job.is_continued:
         return (
             f"# Makes the runs of the suite {job.suite} that are missing or failed.",
-            "# Submitted again, or queued again by Slurm after its node was lost, it goes on where it was left.",
+            "# Submitted again, or queued again by Slurm after its node was lost, it continues where it stopped.",
         )
     return (
         f"# Makes all runs of the suite {job.suite} anew each time it is submitted (--fresh).",

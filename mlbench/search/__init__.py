@@ -1,1 +1,1 @@
-"""Searches over measurements: which one to make next, from what those before came to. Nothing is measured here."""
+"""Searches over measurements: which one to make next, from the results of those before. Nothing is measured here."""

@@ -29,7 +29,7 @@ load, and a tenth more are late: so it is for one queue whose limit is ten times
 
 @dataclass(frozen=True, slots=True)
 class RatePoint:
-    """What one run came to."""
+    """The result of one run."""
 
     rate_per_s: float
     answered: int

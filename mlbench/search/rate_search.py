@@ -51,7 +51,7 @@ _NEAR = 1.3
 """Rates lower than the highest by more than this ratio show nothing: hardly a query is late there."""
 
 _BELOW_HELD = 0.9
-"""Full runs are tried at this part of the highest rate that was held, at least. A system that batches answers all in
+"""Full runs are tried at this part of the highest sustained rate, at least. A system that batches answers all in
 time up to an edge, where it cannot keep up: a line through runs on both sides of it may lead much further down."""
 
 _DIGITS = 4
@@ -118,7 +118,7 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a trial came to."""
+    """The result of a trial."""
 
     rate_per_s: float
     is_full: bool
@@ -157,7 +157,7 @@ class RateSearch:
     start_per_s: float
     """The rate of the first probe: a guess."""
     most_per_s: float = math.inf
-    """What the system completes at most: no higher rate can hold for long, whatever a short trial shows."""
+    """What the system completes at most: no higher rate can be sustained for long, whatever a short trial shows."""
     observations: tuple[Observation, ...] = ()
     """In the order in which they were made."""
 
@@ -282,7 +282,7 @@ class RateSearch:
         return max((each.rate_per_s for each in observations if each.point.share <= far), default=0.0)
 
     def _has_room(self, runs: list[Observation]) -> bool:
-        """Return whether so few queries were late in each that a higher rate may hold as well."""
+        """Return whether so few queries were late in each that a higher rate may be sustained as well."""
         few = min(
             _TOO_FEW * self.goal.allowance, self.goal.target_share(runs[0].rate_per_s, margin=-math.log(_TOO_FEW))
         )

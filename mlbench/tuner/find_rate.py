@@ -1,4 +1,4 @@
-"""Carries out a search for the highest rate that holds."""
+"""Carries out a search for the highest sustained rate."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def find_rate(  # noqa: PLR0913 - a search has these parts
         make: makes a run; stored ones are used instead where they fit.
         budget_s: no run is begun that would probably end later.
         fresh: use no stored runs.
-        on_observation: told what each trial came to, and whether it was stored.
+        on_observation: told the result of each trial, and whether it was stored.
 
     Raises:
         InvalidRunError: a run failed, or is INVALID for a reason that no rate changes.

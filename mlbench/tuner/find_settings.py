@@ -17,7 +17,7 @@ from mlbench.tuner.trial_runs import check_completed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedSettings:
-    """What a trial came to."""
+    """The result of a trial."""
 
     trial: SettingsTrial
     record: RunRecord | None
@@ -68,7 +68,7 @@ def find_settings(  # noqa: PLR0913 - a search has these parts
         make: makes a run; stored ones are used instead where they fit.
         budget_s: no run is begun that would probably end later.
         fresh: use no stored runs.
-        on_trial: told what each trial came to.
+        on_trial: told the result of each trial.
 
     Raises:
         InvalidRunError: the run with today's settings failed.

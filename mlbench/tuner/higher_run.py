@@ -1,4 +1,4 @@
-"""A run that was valid at a higher rate than a search found to hold."""
+"""A run that was valid at a higher rate than a search found to be sustained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAY_DIFFER = (SEARCHED, *ENDS_INVALID_RUNS)
 
 
 def highest_run_above(shown: RunRecord, others: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the run at the highest rate above that of a run that shows what holds; None if there is none.
+    """Return the run at the highest rate above that of a run that shows the sustained rate; None if there is none.
 
     Args:
         shown: a full run at the rate that was found.

@@ -55,7 +55,7 @@ class TrialRuns:
         return resolve(probing(self.plan.base, scenario=scenario.name, overrides=overrides), self.plugins)
 
     def observation(self, trial: RateTrial, record: RunRecord) -> Observation:
-        """Return what a run came to.
+        """Return the result of a run.
 
         Raises:
             InvalidRunError: it failed, or is INVALID for a reason that another rate would not change.

@@ -117,7 +117,7 @@ def _results_folder() -> Path:
 )
 @click.option("--resume", is_flag=True, help="Make only the runs of this --tag that are missing or failed.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON array of what each run came to, and nothing else, to stdout."
+    "--json", "as_json", is_flag=True, help="Print a JSON array of the result of each run, and nothing else, to stdout."
 )
 def bench_endpoint(**given: Any) -> int:
     """Put one load after another on the server at URL (http://localhost:8000/v1), under LoadGen.

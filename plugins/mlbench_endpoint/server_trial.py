@@ -91,7 +91,7 @@ def _with_counts(engine: Engine, prompts: PromptOptions) -> PromptOptions:
     if many <= few:
         raise UnavailableError(
             f"the server counts {few} tokens in {_SHORT_WORDS} words, and {many} in {_SHORT_WORDS + len(WORDS)}.",
-            hint="Lengths cannot be had by its count: send prompts of your own with --prompts.",
+            hint="Its token counts are not available: send prompts of your own with --prompts.",
         )
     per_word = (many - few) / len(WORDS)
     return replace(

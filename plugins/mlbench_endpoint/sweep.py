@@ -1,4 +1,4 @@
-"""A sweep: one load after another on a server, as a suite of runs, and what each of them came to."""
+"""A sweep: one load after another on a server, as a suite of runs, and the result of each."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What a run came to."""
+    """The result of a run."""
 
     run_id: str
     load: Load
@@ -96,7 +96,7 @@ class LoadResult:
 
 
 def results_of(records: Sequence[Mapping[str, Any]]) -> list[LoadResult]:
-    """Return what runs came to, given their records, those at a rate first and the least load first."""
+    """Return the results of runs, given their records, those at a rate first and the least load first."""
     return sorted(
         map(_result_of, records),
         key=lambda result: (result.load.in_flight or 0, result.load.rate_per_s or 0, result.repeat),

@@ -209,7 +209,7 @@ def _settings(request: SweepRequest, trial: ServerTrial, load: Load) -> Mapping[
 
 
 def _make_runs(run: click.Command, suite: Path, request: SweepRequest) -> Sequence[LoadResult]:
-    """Make the runs of the suite file, or those that are missing, and return what all came to."""
+    """Make the runs of the suite file, or those that are missing, and return all results."""
     words = ["--suite", str(suite), "--results", str(request.results), "--json"]
     stdout = io.StringIO()
     with contextlib.redirect_stdout(stdout):

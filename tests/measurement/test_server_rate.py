@@ -361,7 +361,7 @@ def test_a_lower_rate_follows_from_lateness_alone(tmp_path, log, rate_per_s):
 
 
 def test_no_rate_is_lowered_below_what_a_queue_explains(tmp_path):
-    """200 a second one at a time: at a quarter of that, what is late has met a pause."""
+    """200 a second one at a time: at a quarter of that, late answers are caused by a pause."""
     (tmp_path / "performance").mkdir()
     shutil.copy(DATA / "server_overloaded.detail.txt", tmp_path / "performance" / "mlperf_log_detail.txt")
     assert search_of(AtOnce(), tmp_path).lower_after(replace(LOAD, target_qps=50.0), pace_of(1000, 200), 1) is None

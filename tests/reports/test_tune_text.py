@@ -62,7 +62,7 @@ def test_a_share_is_one_of_the_queries_that_were_answered(late, answered, share)
 def test_a_rate_is_told_with_what_it_rests_on(runs):
     trials = [Trial(is_full=True, late=20, run_id=runs[0].run_id), Trial(is_full=True, late=40, run_id=runs[1].run_id)]
     assert list(found_lines("resnet50 pytorch Server fp32", 730.0, trials, runs)) == [
-        "resnet50 pytorch Server fp32: 730/s holds: 2 full runs at this rate, all valid",
+        "resnet50 pytorch Server fp32: 730/s sustained: 2 full runs at this rate, all valid",
         "  completed  728 to 732 samples/s over the repeats",
         "  late       0.46 % and 0.91 % of the queries",
         "  shown by   run-0001, run-0002",

@@ -37,7 +37,7 @@ def _add_fields(kind: type[_Counts], parts: Sequence[_Counts]) -> _Counts:
 
 
 def _add_values(name: str, values: Sequence[Any], *, is_setting: bool = False) -> Any:
-    """Return what all values come to, those left out that are None; None where they come to nothing."""
+    """Return the combined value, without those that are None; None if all are."""
     values = [value for value in values if value is not None]
     if not values:
         return None
