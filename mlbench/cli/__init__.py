@@ -190,7 +190,11 @@ def _take_defaults(context: click.Context) -> None:
         context.default_map = {command: chosen}
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=_Commands,
+    epilog="`mlbench help COMMAND` explains a command and ends with examples.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log what takes time, to standard error.")
 @click.option(
     "--no-plugins",

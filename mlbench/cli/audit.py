@@ -30,13 +30,13 @@ _TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
     "tests",
     multiple=True,
     type=click.Choice(_TESTS),
-    help="A test; may be given more than once.  [default: all required for the workload]",
+    help="Test to run; repeatable.  [default: all required for the workload]",
 )
 @click.option(
     "--variant",
     type=click.Choice(["99", "99.9"]),
     default=None,
-    help="The accuracy of the entry: of 99.9 scores may be a tenth as far apart.  [default: what the run must reach]",
+    help="Accuracy target of the entry; for 99.9 scores must agree ten times as closely.  [default: the run's]",
 )
 @click.option("--plan", "only_plans", is_flag=True, help="Say which tests will run and how long, and run nothing.")
 @network_options

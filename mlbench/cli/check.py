@@ -60,7 +60,7 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
         type=Finite(min=0, max=LONGEST_TIMEOUT_S, min_open=True),
         default=60.0,
         show_default=True,
-        help="Seconds for each graph that a check compiles, and for the rest of it; "
+        help="Timeout in seconds per compiled graph, and for the remainder of each check; "
         "of a workload, until the next answer.",
     )
     @click.option(
@@ -74,9 +74,9 @@ def kit_options(function: Callable[..., int]) -> Callable[..., int]:
         "--write-model",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="FOLDER",
-        help="Check nothing: write the kit's language model there, for a server that is to be checked.",
+        help="Write the kit's language model to this folder, for a server to be checked, and run no check.",
     )
-    @click.option("--only", metavar="CHECK", multiple=True, help="Run this check alone; may be given more than once.")
+    @click.option("--only", metavar="CHECK", multiple=True, help="Run only this check; repeatable.")
     @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
     @functools.wraps(function)
     def with_kit(**given: Any) -> int:

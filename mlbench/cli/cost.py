@@ -17,7 +17,7 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="A TOML file: currency, and a table [per_hour] of prices by instance.",
+    help="TOML file with the currency and a table [per_hour] of prices by instance.",
 )
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--backend",
     metavar="BACKEND",
     shell_complete=offer_backends,
-    help="See `mlbench list`.  [default: the best that runs here]",
+    help="Backend, from `mlbench list`.  [default: the best available]",
 )
 @profile_option
 @tier_option
@@ -42,25 +42,36 @@ if TYPE_CHECKING:
     help="Precision to compute in.  [default: the backend's first]",
 )
 @weights_option
-@click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="How many rates.")
+@click.option("--points", type=click.IntRange(4, 32), default=7, show_default=True, help="Number of rates.")
 @click.option(
-    "--repeat", "repeats", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs at each, interleaved."
+    "--repeat",
+    "repeats",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Runs at each rate, interleaved.",
 )
-@click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether each run scores as well.")
-@click.option("--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none.")
+@click.option("--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score each run as well.")
+@click.option(
+    "--power",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    help="Power meter: its name, auto (all that work here) or none.",
+)
 @click.option(
     "--limit",
     "limits",
     multiple=True,
     metavar="NAME=TIME",
     shell_complete=offer_limits,
-    help="A stricter limit than the rules': latency=10ms, ttft=1s or tpot=50ms; may be given more than once.",
+    help="Limit stricter than the rules': latency=10ms, ttft=1s or tpot=50ms; repeatable.",
 )
 @click.option(
     "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
 )
-@click.option("--plan", "only_plans", is_flag=True, help="Say which runs and how long they take, and run nothing.")
-@click.option("--fresh", is_flag=True, help="Make all runs, also those that are stored.")
+@click.option("--plan", "only_plans", is_flag=True, help="Print the planned runs and their duration, and run nothing.")
+@click.option("--fresh", is_flag=True, help="Repeat all runs, also stored ones.")
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")

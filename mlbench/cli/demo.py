@@ -26,7 +26,7 @@ WORKLOAD = "resnet50"
     "--backend",
     metavar="BACKEND",
     shell_complete=offer_backends,
-    help="See `mlbench list`.  [default: the best one that runs here]",
+    help="Backend, from `mlbench list`.  [default: the best available]",
 )
 @results_option
 def command(backend: str | None, results: Path) -> int:

@@ -24,14 +24,14 @@ INDENT = 4
 
 @click.command("fetch")
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", shell_complete=offer_workloads)
-@click.option("--plan", "only_plan", is_flag=True, help="Print what it would take, and fetch nothing.")
+@click.option("--plan", "only_plan", is_flag=True, help="Print sizes, sources and licences, and fetch nothing.")
 @click.option(
     "--from",
     "given",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="A file or folder of yours: what is found there by its checksum is not downloaded. Repeatable.",
+    help="File or folder to take files from, found by checksum, instead of downloading; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(workloads: tuple[str, ...], only_plan: bool, given: tuple[Path, ...], as_json: bool) -> int:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where to write; a new folder.",
+    help="Folder to write; it must not exist.",
 )
 @click.option(
     "--layout",
     type=click.Choice(["files", "triton"]),
     default="files",
     show_default=True,
-    help="A file for each graph and a description, or a model repository of Triton.",
+    help="files: a file for each graph and a description. triton: a model repository.",
 )
 @profile_option
 @weights_option

@@ -114,21 +114,21 @@ profile_option = click.option(
     type=click.Choice([str(profile) for profile in Profile]),
     default=str(Profile.MINI),
     show_default=True,
-    help="A small trained model with small data, most of it generated, or the official ones.",
+    help="mini: a small trained model and dataset, shipped. full: the official ones.",
 )
 tier_option = click.option(
     "--tier",
     type=click.Choice(["smoke", "dev", "valid"]),
     default="smoke",
     show_default=True,
-    help="Seconds, a minute, or the official durations and counts.",
+    help="smoke: seconds. dev: a minute. valid: the official durations and counts.",
 )
 weights_option = click.option(
     "--weights",
     type=click.Choice([str(weights) for weights in Weights]),
     default=str(Weights.TRAINED),
     show_default=True,
-    help="Random ones are for speed only.",
+    help="trained, or random (measures speed only).",
 )
 accuracy_option = click.option(
     "--accuracy/--no-accuracy", "wants_accuracy", default=True, help="Whether to score as well as time."
@@ -139,19 +139,22 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name the entry of a submission, as an `EntryDemand` argument ``entry``."""
 
     @click.option(
-        "--variant", default="", metavar="VARIANT", help="The accuracy to reach: 99, 99.9.  [default: the least]"
+        "--variant",
+        default="",
+        metavar="VARIANT",
+        help="Accuracy target in percent of the reference: 99, 99.9.  [default: the lowest]",
     )
     @click.option(
         "--category",
         type=click.Choice(["datacenter", "edge"]),
-        help="Whose scenarios to run.  [default: those of both]",
+        help="Run the scenarios required in this category.  [default: both categories]",
     )
     @click.option(
         "--division",
         type=click.Choice(["closed", "open", "network"]),
         default="closed",
         show_default=True,
-        help="In open, no accuracy is required.",
+        help="closed, or open (accuracy is reported, not required).",
     )
     @functools.wraps(function)
     def with_entry(variant: str, category: str | None, division: str, **others: Any) -> Any:
@@ -171,7 +174,7 @@ token_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     default=network_token_file,
     metavar="FILE",
-    help="The secret that nodes and their clients share.  [default: beside the settings file]",
+    help="File with the secret shared by nodes and clients.  [default: beside the settings file]",
 )
 
 
@@ -183,7 +186,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "nodes",
         multiple=True,
         metavar="HOST[:PORT]",
-        help="A node that answers the samples (`mlbench serve`); may be given more than once.",
+        help="Node that answers the samples (`mlbench serve`); repeatable.",
     )
     @click.option(
         "--connections",
@@ -196,7 +199,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--certificate",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="With --network: use TLS, and trust what this certificate signed.",
+        help="With --network: use TLS, and trust certificates signed by this one.",
     )
     @token_option
     @functools.wraps(function)
@@ -226,11 +229,13 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="With --suite: print a job that makes its runs, and run nothing.",
     )
     @click.option("--cpus", type=click.IntRange(1), help="With --print: hardware threads.  [default: as here]")
-    @click.option("--memory", type=click.IntRange(1), metavar="GIB", help="With --print.  [default: as here]")
+    @click.option(
+        "--memory", type=click.IntRange(1), metavar="GIB", help="With --print: memory of the job.  [default: as here]"
+    )
     @click.option(
         "--devices",
         type=DeviceCount(),
-        help="With --print: accelerators, and the scheduler's name of them.  [default: as many as here]",
+        help="With --print: number of accelerators, with the scheduler's name for them.  [default: as here]",
     )
     @click.option("--image", metavar="NAME", help="With --print kubernetes: the container's image.")
     @click.option(
@@ -274,7 +279,11 @@ quiet_option = click.option(
 )
 
 power_option = click.option(
-    "--power", default=AUTO, show_default=True, metavar="NAME", help="A power meter, auto or none."
+    "--power",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    help="Power meter: its name, auto (all that work here) or none.",
 )
 
 
@@ -290,7 +299,7 @@ def _settings_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., 
     )
 
 
-overrides_option = _settings_option("See `mlbench settings`; may be given more than once.")
+overrides_option = _settings_option("Setting, from `mlbench settings`; repeatable.")
 
 
 def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -300,9 +309,9 @@ def word_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--trust",
         "trusts",
         is_flag=True,
-        help="Take also settings of RUN that run code, name a file or a secret, or open an address.",
+        help="Also take settings from RUN that run code, name a file or a secret, or open an address.",
     )
-    @_settings_option("Take this one of them, with the value that RUN has; may be given more than once.")
+    @_settings_option("Take this setting from RUN; repeatable.")
     @functools.wraps(function)
     def with_word(trusts: bool, overrides: dict[str, str], **others: Any) -> Any:
         from mlbench.tuning import OwnWord

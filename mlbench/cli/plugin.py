@@ -36,7 +36,7 @@ def command() -> None:
     "--into",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=".",
-    help="Where the package's folder is made.  [default: here]",
+    help="Folder in which to create the package.  [default: here]",
 )
 @click.option(
     "--engine", "has_engine", is_flag=True, help="Write a backend whose runtime serves language models itself."

@@ -15,7 +15,7 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
 
 @click.command("published")
 @click.argument("workload", required=False, shell_complete=offer_workloads)
-@click.option("--scenario", metavar="SCENARIO", shell_complete=offer_scenarios, help="Of one scenario only.")
+@click.option("--scenario", metavar="SCENARIO", shell_complete=offer_scenarios, help="Only this scenario.")
 @click.option("--accelerator", default="", metavar="TEXT", help="Only accelerators whose name contains TEXT.")
 @click.option("--submitter", default="", metavar="TEXT", help="Only submitters whose name contains TEXT.")
 @click.option(
@@ -25,8 +25,8 @@ from mlbench.cli.output import echo_json, echo_line, terminal_width
     help="Rank a run among the closed results of its benchmark and accuracy.",
 )
 @click.option("--variant", metavar="99|99.9", help="With --place: the accuracy variant to rank it in.")
-@click.option("--claims", is_flag=True, help="Claims of press releases and blogs about the round, checked.")
-@click.option("--nvidia", is_flag=True, help="NVIDIA's own tables for the round, each row with its official result.")
+@click.option("--claims", is_flag=True, help="Print claims of press releases and blogs about the round, checked.")
+@click.option("--nvidia", is_flag=True, help="Print NVIDIA's tables for the round, each row with its official result.")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

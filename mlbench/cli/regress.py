@@ -30,12 +30,16 @@ SUSPECTED = 3
 @click.command("regress")
 @click.argument("new", required=False, shell_complete=offer_runs)
 @click.option(
-    "--baseline", required=True, metavar="NAME", shell_complete=offer_baselines, help="See `mlbench baseline list`."
+    "--baseline",
+    required=True,
+    metavar="NAME",
+    shell_complete=offer_baselines,
+    help="Baseline, from `mlbench baseline list`.",
 )
 @click.option(
     "--again",
     metavar="RUNS",
-    help="Runs of the baseline's product, measured again, interleaved with NEW; speeds are compared with these.",
+    help="Runs of the baseline's product, interleaved with NEW; speeds are compared with these.",
 )
 @click.option(
     "--confirm",

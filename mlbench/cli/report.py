@@ -28,17 +28,15 @@ if TYPE_CHECKING:
     help="Write to this file.",
 )
 @click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
-@click.option("--markdown", is_flag=True, help="A summary in Markdown; printed if no file is named.")
+@click.option("--markdown", is_flag=True, help="Write a Markdown summary; printed if no file is named.")
 @click.option(
     "--cost",
     "priced_runs",
     multiple=True,
     metavar="INSTANCE=RUNS",
-    help="Say what RUNS cost on INSTANCE, as `mlbench cost`; may be given more than once.",
+    help="Price RUNS on INSTANCE, like `mlbench cost`; repeatable.",
 )
-@click.option(
-    "--price", type=click.Path(path_type=Path), metavar="FILE", help="The prices for --cost; see `mlbench cost`."
-)
+@click.option("--price", type=click.Path(path_type=Path), metavar="FILE", help="Prices for --cost; see `mlbench cost`.")
 @filter_options
 @across_option
 @margin_option

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @click.command("roofline")
-@click.option("--again", is_flag=True, help="Measure again even if there are ceilings already.")
+@click.option("--again", is_flag=True, help="Measure again, even if the peaks are known.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(again: bool, as_json: bool) -> None:
     """Measure the peak speed of matrix products and memory on this machine, for half a minute, and keep the result.

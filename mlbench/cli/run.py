@@ -55,7 +55,7 @@ _OF_A_SUITE = (
     multiple=True,
     metavar="BACKEND",
     shell_complete=offer_backends,
-    help="See `mlbench list`; may be given more than once.  [default: the best that runs here]",
+    help="Backend, from `mlbench list`; repeatable.  [default: the best available]",
 )
 @click.option(
     "--scenario",
@@ -63,7 +63,7 @@ _OF_A_SUITE = (
     multiple=True,
     metavar="SCENARIO",
     shell_complete=offer_scenarios,
-    help="See `mlbench list`; may be given more than once.  [default: all that the rules define]",
+    help="Scenario, from `mlbench list`; repeatable.  [default: all that the rules define]",
 )
 @profile_option
 @tier_option
@@ -72,7 +72,7 @@ _OF_A_SUITE = (
     "precisions",
     multiple=True,
     type=PrecisionName(),
-    help="Precision to compute in; may be given more than once.  [default: the backend's first]",
+    help="Precision to compute in; repeatable.  [default: the backend's first]",
 )
 @weights_option
 @accuracy_option

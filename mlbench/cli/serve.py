@@ -31,7 +31,7 @@ _NAME_CHARACTERS = 8
     "--backend",
     metavar="BACKEND",
     shell_complete=offer_backends,
-    help="See `mlbench list`.  [default: the best that runs here]",
+    help="Backend, from `mlbench list`.  [default: the best available]",
 )
 @profile_option
 @weights_option
@@ -41,9 +41,11 @@ _NAME_CHARACTERS = 8
     default="127.0.0.1",
     show_default=True,
     metavar="HOST[:PORT]",
-    help="The address that clients connect to; 0.0.0.0: any of this machine.",
+    help="Address to listen on; 0.0.0.0: every address of this machine.",
 )
-@click.option("--name", type=Word(), metavar="NAME", help="Unique among the nodes of a run.  [default: a made one]")
+@click.option(
+    "--name", type=Word(), metavar="NAME", help="Name of the node, unique in a run.  [default: a generated one]"
+)
 @token_option
 @click.option(
     "--certificate",
@@ -55,7 +57,7 @@ _NAME_CHARACTERS = 8
     "--key",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The certificate's key.  [default: in the same file]",
+    help="Private key of the certificate.  [default: in the same file]",
 )
 @click.option(
     "--most-open",
@@ -70,7 +72,7 @@ _NAME_CHARACTERS = 8
     "--trust",
     "trusts",
     is_flag=True,
-    help="Let clients set what runs code, names a file or a secret, or opens an address.",
+    help="Let clients change settings that run code, name a file or a secret, or open an address.",
 )
 def command(
     workload: str,

@@ -30,13 +30,13 @@ INDENT = 4
     show_default=True,
     metavar="SCENARIO",
     shell_complete=offer_scenarios,
-    help="See `mlbench list`.",
+    help="Scenario, from `mlbench list`.",
 )
 @profile_option
 @tier_option
 @overrides_option
-@click.option("--explain", metavar="KEY", shell_complete=offer_settings, help="One setting: all that is known of it.")
-@click.option("--markdown", is_flag=True, help="Without WORKLOAD and BACKEND: a page of all settings.")
+@click.option("--explain", metavar="KEY", shell_complete=offer_settings, help="Print everything about one setting.")
+@click.option("--markdown", is_flag=True, help="Without WORKLOAD and BACKEND: print a page of all settings.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(
     workload: str | None,

@@ -28,7 +28,7 @@ command.add_command(build)
 
 @command.command("check")
 @click.argument("tree", type=click.Path(path_type=Path))
-@click.option("--notes", is_flag=True, help="Print also what costs no result.")
+@click.option("--notes", is_flag=True, help="Also print findings that invalidate no result.")
 @click.option("--json", "as_json", is_flag=True, help="Print results and findings as JSON.")
 def check(tree: Path, notes: bool, as_json: bool) -> int:
     """Check every result in TREE, the folder that holds closed, open or network.

@@ -24,38 +24,44 @@ if TYPE_CHECKING:
 
 @click.command("build")
 @click.argument("runs", nargs=-1, metavar="[RUNS]...")
-@click.option("--submitter", required=True, metavar="ORG", help="Who submits; names a folder.")
+@click.option("--submitter", required=True, metavar="ORG", help="Name of the submitter, and of the folder in the tree.")
 @click.option(
     "--system",
     "description",
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="From `mlbench system describe`.",
+    help="Description of the system, from `mlbench system describe`.",
 )
 @click.option(
-    "-o", "--output", "--out", type=click.Path(path_type=Path), required=True, metavar="TREE", help="A new folder."
+    "-o",
+    "--output",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="TREE",
+    help="Folder to write; it must not exist.",
 )
 @click.option(
     "--division",
     type=click.Choice(["closed", "open", "network"]),
     default="closed",
     show_default=True,
-    help="The tree's.",
+    help="Division of the submission.",
 )
 @click.option(
     "--category",
     "categories",
     type=click.Choice([each.value for each in Category]),
     multiple=True,
-    help="Of the system; may be given twice.  [default: its system_type]",
+    help="System category; repeatable.  [default: its system_type]",
 )
 @click.option(
     "--variant",
     "variants",
     type=click.Choice(["99", "99.9"]),
     multiple=True,
-    help="The accuracy to enter with; may be given twice.  [default: each that a run meets]",
+    help="Accuracy target of the entries; repeatable.  [default: each that a run meets]",
 )
 @results_option
 @word_options

@@ -28,13 +28,21 @@ if TYPE_CHECKING:
     "categories",
     type=click.Choice([each.value for each in Category]),
     multiple=True,
-    help="Of the system; may be given twice.  [default: both; in network: datacenter]",
+    help="System category; repeatable.  [default: both; in network: datacenter]",
 )
 @click.option(
-    "--division", type=click.Choice(["closed", "network"]), default="closed", show_default=True, help="The tree's."
+    "--division",
+    type=click.Choice(["closed", "network"]),
+    default="closed",
+    show_default=True,
+    help="Division of the submission.",
 )
-@click.option("--backend", shell_complete=offer_backends, help="Of the missing runs.  [default: the best available]")
-@click.option("--machine", metavar="HASH", help="The system's, as in a record.  [default: this machine's]")
+@click.option(
+    "--backend", shell_complete=offer_backends, help="Backend for the missing runs.  [default: the best available]"
+)
+@click.option(
+    "--machine", metavar="HASH", help="Hash of the machine, as shown by `mlbench show`.  [default: this machine's]"
+)
 @click.option(
     "-o", "--output", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a suite of missing runs."
 )

@@ -18,11 +18,21 @@ def command() -> None:
 
 @command.command("describe")
 @click.option(
-    "--from", "own", type=click.Path(path_type=Path), multiple=True, metavar="FILE", help="Fields of your own."
+    "--from",
+    "own",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="JSON file with fields that replace those found; repeatable.",
 )
 @click.option("--network", is_flag=True, help="Add the fields of the network division; call it on a node.")
 @click.option(
-    "-o", "--output", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the description there."
+    "-o",
+    "--output",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the description to this file.",
 )
 def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
     """Print systems/<system>.json of this machine: all fields that v4.1 wants, filled where the machine says.

@@ -49,7 +49,7 @@ def _list_installed() -> _Installed:
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=offer_runs)
 @filter_options
 @results_option
-@click.option("--markdown", is_flag=True, help="Workloads and backends, with how many scenarios pass.")
+@click.option("--markdown", is_flag=True, help="Print a table of workloads by backends with the scenarios that pass.")
 def command(runs: tuple[str, ...], wanted: Filter, results: Path, markdown: bool) -> None:
     """Print RUNs (runs, folders, baselines, tags), or all runs of the results folder, as a table."""
     from rich.console import Console

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     "--backend",
     metavar="BACKEND",
     shell_complete=offer_backends,
-    help="See `mlbench list`.  [default: the best that runs here]",
+    help="Backend, from `mlbench list`.  [default: the best available]",
 )
 @click.option(
     "--scenario",
     default="",
     metavar="SCENARIO",
     shell_complete=offer_scenarios,
-    help="With a rate: the highest is searched for; without: the best settings.  [default: the first with a rate]",
+    help="Server: search for the highest rate; others: for the best settings.  [default: the first with a rate]",
 )
 @profile_option
 @click.option(
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     type=click.Choice(["smoke", "dev", "valid"]),
     default="dev",
     show_default=True,
-    help="Of the full runs: seconds, a minute, or the official durations and counts.",
+    help="Length of the full runs: seconds, a minute, or the official durations and counts.",
 )
 @click.option(
     "--precision",
@@ -68,14 +68,14 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME=TIME",
     shell_complete=offer_limits,
-    help="A stricter limit than the rules': latency=10ms, ttft=1s or tpot=50ms; may be given more than once.",
+    help="Limit stricter than the rules': latency=10ms, ttft=1s or tpot=50ms; repeatable.",
 )
 @click.option(
     "--budget", type=Finite(0, min_open=True), metavar="MINUTES", help="Begin no run that would end later than this."
 )
 @click.option("--save", is_flag=True, help="Keep the rate or the settings for later runs on this machine.")
-@click.option("--plan", "only_plans", is_flag=True, help="Say how long it will take, and run nothing.")
-@click.option("--fresh", is_flag=True, help="Make all runs, also those that an earlier search made.")
+@click.option("--plan", "only_plans", is_flag=True, help="Print how long it will take, and run nothing.")
+@click.option("--fresh", is_flag=True, help="Repeat all runs, also those of an earlier search.")
 @overrides_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, and nothing else, to stdout.")

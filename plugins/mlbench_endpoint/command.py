@@ -42,20 +42,27 @@ def _results_folder() -> Path:
     return Path(os.environ.get("MLBENCH_RESULTS") or "results")
 
 
-@click.command("bench-endpoint", short_help="Load-test a server at several rates or concurrencies.")
+EXAMPLES = """\b
+Examples:
+  mlbench bench-endpoint http://localhost:8000/v1 --concurrency 1,4,16,64 --ignore-eos
+  mlbench bench-endpoint http://localhost:8000/v1 --api chat --rate 1,2,4,8 --tag before
+  mlbench bench-endpoint http://localhost:8000/v1 --prompts own.jsonl --rate 2"""
+
+
+@click.command("bench-endpoint", short_help="Load-test a server at several rates or concurrencies.", epilog=EXAMPLES)
 @click.argument("url")
-@click.option("--model", default="", help="What the server calls the model.  [default: the only one that it has]")
+@click.option("--model", default="", help="Name of the model on the server.  [default: its only one]")
 @click.option(
     "--api",
     type=click.Choice(["completions", "chat"]),
     default="completions",
     show_default=True,
-    help="Continue prompts, or answer them as a chat.",
+    help="completions: continue prompts. chat: answer them as a chat.",
 )
 @click.option(
     "--tokens-in", default="512", show_default=True, help="Length of prompts: 512, uniform:128:1024, normal:512:64."
 )
-@click.option("--tokens-out", default="128", show_default=True, help="The most tokens of an answer, in the same forms.")
+@click.option("--tokens-out", default="128", show_default=True, help="Maximum length of answers, in the same forms.")
 @click.option(
     "--prompts", type=click.Path(path_type=Path), metavar="FILE", help="Send these prompts: a line each, or a .jsonl."
 )
@@ -66,16 +73,24 @@ def _results_folder() -> Path:
     default="",
     callback=_listed(int, "number"),
     metavar="N,...",
-    help=f"Requests under way at a time.  [default: {_CONCURRENCY}, where no --rate is given]",
+    help=f"Concurrent requests.  [default: {_CONCURRENCY}, where no --rate is given]",
 )
 @click.option(
     "--rate", "rates_per_s", default="", callback=_listed(float, "rate"), metavar="R,...", help="Requests per second."
 )
 @click.option(
-    "--seconds", type=click.IntRange(2, 86_400), default=30, show_default=True, help="Of each load, at least."
+    "--seconds",
+    type=click.IntRange(2, 86_400),
+    default=30,
+    show_default=True,
+    help="Minimum duration of each load in seconds.",
 )
 @click.option(
-    "--requests", type=click.IntRange(1, 1_000_000), default=44, show_default=True, help="Of each load, at least."
+    "--requests",
+    type=click.IntRange(1, 1_000_000),
+    default=44,
+    show_default=True,
+    help="Minimum number of requests of each load.",
 )
 @click.option(
     "--timeout",
@@ -83,7 +98,7 @@ def _results_folder() -> Path:
     type=click.IntRange(1, 86_400),
     default=600,
     show_default=True,
-    help="Seconds for an answer.",
+    help="Timeout in seconds per answer.",
 )
 @click.option(
     "--repeat",
@@ -96,12 +111,12 @@ def _results_folder() -> Path:
 @click.option(
     "--tag", default="", metavar="NAME", help="Name the sweep, for `mlbench compare`.  [default: by the time]"
 )
-@click.option("--extra", default="", metavar="JSON", help="More fields for each request.")
+@click.option("--extra", default="", metavar="JSON", help="Additional fields of each request.")
 @click.option(
     "--key-variable",
     default="",
     metavar="NAME",
-    help="Of the environment, with the API key.  [default: MLBENCH_ENDPOINT_KEY]",
+    help="Environment variable with the API key.  [default: MLBENCH_ENDPOINT_KEY]",
 )
 @click.option(
     "--results",
@@ -113,7 +128,7 @@ def _results_folder() -> Path:
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="For the suite file and the curve.  [default: sweeps/TAG]",
+    help="Folder for the suite file and the curve.  [default: sweeps/TAG]",
 )
 @click.option("--resume", is_flag=True, help="Make only the runs of this --tag that are missing or failed.")
 @click.option(

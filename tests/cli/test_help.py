@@ -127,6 +127,14 @@ def test_help_of_every_command_says_what_each_argument_and_option_is_and_ends_wi
             assert [word for word in words if word.removesuffix("S") not in about] == []
 
 
+def test_help_of_a_built_in_plugins_command_ends_with_examples_that_would_run():
+    found = Plugins.discover_commands().commands["bench-endpoint"]
+    examples = CliRunner().invoke(main, ["help", "bench-endpoint"]).output.partition("Examples:\n")[2].splitlines()
+    assert len(examples) > 1
+    for example in examples:
+        found.make_context(found.name, shlex.split(example)[2:])
+
+
 def test_examples_are_of_commands_that_exist():
     assert {name for name, _ in commands()} == set(EXAMPLES)
 
