@@ -274,7 +274,7 @@ def _measure_in_turns(
 
 def _suite_file(side: str, given: object) -> Path:
     if not isinstance(given, str | os.PathLike):
-        raise UsageError(f"{side} is no suite file.", hint="Give its path, or leave out run.")
+        raise UsageError(f"{side} is not a suite file.", hint="Give its path, or leave out run.")
     return Path(given)
 
 

@@ -74,7 +74,7 @@ def check_results_folder(folder: Path) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it holds a null character"
+        reason = error.strerror if isinstance(error, OSError) else "it contains a null character"
         raise UsageError(f"{os.fsdecode(folder)!r}: {reason}.", hint="Name another folder.") from None
 
 

@@ -56,7 +56,7 @@ def check_one_lane(request: RunRequest, plan: EnginePlan) -> None:
     if plan.devices:
         raise UsageError(
             f"--parallel is given together with execution.devices={plan.devices}.",
-            hint="Each lane has a device of its own; CUDA_VISIBLE_DEVICES says which there are.",
+            hint="Each lane has its own device; CUDA_VISIBLE_DEVICES says which there are.",
         )
     if request.power not in (AUTO, NONE):
         raise UsageError(f"power meter {request.power} would count all runs side by side.", hint=_ALONE)

@@ -148,12 +148,15 @@ def test_stored_runs_are_loaded_by_name_and_filter(a_run, tmp_path):
             "gptj MultiStream: the rules do not define this combination. `mlbench list` says which scenarios each "
             "workload has.",
         ),
-        (lambda: mlbench.run("resnet50", results="a\0b"), "'a\\x00b': it holds a null character. Name another folder."),
+        (
+            lambda: mlbench.run("resnet50", results="a\0b"),
+            "'a\\x00b': it contains a null character. Name another folder.",
+        ),
         (lambda: mlbench.load(results="nowhere"), "no runs in nowhere."),
         (lambda: mlbench.load("nothing", results="nowhere"), "no run 'nothing' in nowhere."),
         (lambda: mlbench.load(newest=0), "newest is 0. It is at least 1."),
         (lambda: mlbench.compare([], "x"), "base has no runs."),
-        (lambda: mlbench.compare([], [], run=True), "base is no suite file."),
+        (lambda: mlbench.compare([], [], run=True), "base is not a suite file."),
         (lambda: mlbench.run_suite("no.toml"), "no.toml"),
     ],
 )

@@ -174,7 +174,7 @@ BROKEN = {
     ),
     "number formats that are texts": (
         probing("return Probe(is_available=True, number_formats={'fp32': 'fp32'})"),
-        "Probe.number_formats holds a str, no NumberFormat",
+        "Probe.number_formats contains a str, no NumberFormat",
     ),
     "a rank that is text": (probing("return Probe(is_available=True, rank='first')"), "Probe.rank is a str"),
     "a meter that raises": (
@@ -201,8 +201,14 @@ BROKEN = {
         of_another("mlbench_workloads", WORKLOAD.replace('"a workload"', "None")),
         "title is None, not text",
     ),
-    "a scenario of a fifth kind": (of_another("mlbench_scenarios", SCENARIO % '"loadgen": "Batch"'), "none of Single"),
-    "a scenario in hours": (of_another("mlbench_scenarios", SCENARIO % '"result_unit": "h"'), "none of ns, samples/s"),
+    "a scenario of a fifth kind": (
+        of_another("mlbench_scenarios", SCENARIO % '"loadgen": "Batch"'),
+        "not one of Single",
+    ),
+    "a scenario in hours": (
+        of_another("mlbench_scenarios", SCENARIO % '"result_unit": "h"'),
+        "not one of ns, samples/s",
+    ),
     "a latency of all at once": (
         of_another("mlbench_scenarios", SCENARIO % '"percentile": 0.99'),
         "percentile is 0.99, and LoadGen's Offline sends all samples in one query",
@@ -213,7 +219,7 @@ BROKEN = {
     ),
     "a comparison by the weather": (
         of_another("mlbench_scenarios", SCENARIO % '"compared_by": "weather"'),
-        "compared_by is 'weather', none of result, latency",
+        "compared_by is 'weather', not one of result, latency",
     ),
     "a rate without a percentile": (
         of_another("mlbench_scenarios", SCENARIO % '"loadgen": "Server"'),

@@ -233,7 +233,7 @@ def test_a_backend_that_floods_its_log_is_measured_and_the_middle_of_the_log_is_
     log = tmp_path / "results" / record.run_id / "log.txt"
     assert log.stat().st_size < 2**20
     text = log.read_text()
-    assert re.search(r"\(a log holds 1 MiB: \d+\.\d MiB are left out here\)", text)
+    assert re.search(r"\(a log contains 1 MiB: \d+\.\d MiB are left out here\)", text)
     assert text.startswith("nothing to say")
     assert "the last word" in text
 

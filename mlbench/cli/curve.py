@@ -201,7 +201,7 @@ def _print(plan: CurvePlan, outcome: CurveOutcome, *, as_json: bool) -> int:
         echo_line(DISCLAIMER)
     if outcome.missing:
         echo_line(
-            f"The budget is used up with {outcome.missing} of {plan.runs} runs missing; the same command goes on here.",
+            f"The budget is used up with {outcome.missing} of {plan.runs} runs missing; the same command continues.",
             to_stderr=True,
         )
     counts = any(not each.problem and each.rate_per_s is not None for each in points)

@@ -160,7 +160,7 @@ def _settings_of(served: dict[str, str], overrides: dict[str, str], plugins: Plu
     if "execution.instances" in overrides:
         raise UsageError(
             f"execution.instances is {overrides['execution.instances']}, and a node has one engine.",
-            hint="Start a node for each device, each with a port and a name of its own.",
+            hint="Start a node for each device, each with its own port and name.",
         )
     return settings
 

@@ -65,7 +65,7 @@ def command(
     backends, workloads = plugins.backends, plugins.workloads
     if workload and backend:
         if markdown:
-            raise UsageError("--markdown is given beside WORKLOAD and BACKEND.", hint="Leave them out.")
+            raise UsageError("--markdown is given together with WORKLOAD and BACKEND.", hint="Leave them out.")
         request = RunRequest(
             workload=workload,
             backend=backend,

@@ -111,7 +111,7 @@ def _print(plan: SettingsPlan, outcome: SettingsOutcome, saved: Path | None, *, 
         return
     if not best:
         reason = "no settings gave a result that counts" if outcome.finalists else "the budget is used up"
-        echo_line(f"No settings were found: {reason}; the same command goes on from here.", to_stderr=True)
+        echo_line(f"No settings were found: {reason}; the same command continues from here.", to_stderr=True)
         return
     for line in found_settings_lines(_name(plan), settings_text(best.settings, plan.start), of_best, of_start):
         echo_line(line)

@@ -66,7 +66,7 @@ def read_token(file: Path) -> bytes:
         raise DataError(f"token file {file} may be read by other users.", hint=f"chmod 600 {file}")
     if not _FEWEST_CHARACTERS <= len(token) <= _MOST_TOKEN_BYTES:
         raise DataError(
-            f"token file {file} holds {len(token)} characters.",
+            f"token file {file} contains {len(token)} characters.",
             hint=f"Expected {_FEWEST_CHARACTERS} to {_MOST_TOKEN_BYTES}.",
         )
     return token

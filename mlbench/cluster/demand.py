@@ -64,7 +64,7 @@ class NetworkDemand:
             if (served := _SHARED[what](self.nodes[0])) != value:
                 raise UsageError(
                     f"the nodes serve {what} {served}, and {value} is asked for.",
-                    hint="Ask for what they serve, or start them anew.",
+                    hint="Ask for what they serve, or restart them.",
                 )
 
 
@@ -108,7 +108,7 @@ def check_network(network: NetworkDemand | None, entry: EntryDemand, scenario: S
         )
     if scenario.waits_for_answers:
         raise UsageError(
-            f"{scenario.name} is no scenario of datacenter systems, and only these have a network division.",
+            f"{scenario.name} is not a scenario of datacenter systems, and only these have a network division.",
             hint="Leave --scenario out to run those that have one.",
         )
 
@@ -122,7 +122,7 @@ def check_alike(addresses: Sequence[str], nodes: Sequence[NodeRecord]) -> None:
             before = addresses[names.index(node.name)]
             raise UsageError(
                 f"nodes {before} and {addresses[place]} are both named {node.name}.",
-                hint="Name each address once, and start each node with a --name of its own.",
+                hint="Name each address once, and start each node with its own --name.",
             )
     for address, node in zip(addresses[1:], others, strict=True):
         for what, fact in _SHARED.items():

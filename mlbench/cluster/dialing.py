@@ -151,7 +151,7 @@ def ask_node(address: Address, dialer: Dialer) -> NodeRecord:
     with closing(open_link(dialer.dial(address), "facts", "", asking.take, asking.note_end)):
         message = asking.answer(_ANSWERS_WITHIN_S)
     if message is None or message.kind != "facts":
-        raise UsageError(f"node {address} {asking.ended or 'does not say what it serves'}.", hint="Look at its log.")
+        raise UsageError(f"node {address} {asking.ended or 'does not report what it serves'}.", hint="Look at its log.")
     return read_facts(address, message.facts.get("node"))
 
 

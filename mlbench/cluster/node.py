@@ -81,7 +81,7 @@ def _listen(address: Address) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise UsageError(f"cannot listen on {address}: {error.strerror}.", hint="Choose --listen anew.") from None
+        raise UsageError(f"cannot listen on {address}: {error.strerror}.", hint="Choose another --listen.") from None
     return listener
 
 

@@ -49,7 +49,7 @@ def sample_to_wire(sample: Any, arrays: list[np.ndarray]) -> Form:
             parts = ([name, sample_to_wire(getattr(sample, name), arrays)] for name in names)
             form = ["o", f"{kind.__module__}:{kind.__qualname__}", *parts]
         case _:
-            raise TypeError(f"a sample holds a {type(sample).__name__}, which does not travel")
+            raise TypeError(f"a sample contains a {type(sample).__name__}, which does not travel")
     return form
 
 
@@ -138,7 +138,7 @@ class SampleReader:
                 raise ValueError(f"a {name[:80]}, of a package that is not the workload's")
             found = getattr(importlib.import_module(module), title)
             if not (isinstance(found, type) and _fields_of(found)):
-                raise ValueError(f"a {name[:80]}, which is no class of samples")
+                raise ValueError(f"a {name[:80]}, which is not a class of samples")
             self._classes[name] = found
         return self._classes[name]
 

@@ -29,7 +29,9 @@ def client_context(certificate: Path) -> ssl.SSLContext:
     try:
         context.load_verify_locations(certificate)
     except (OSError, ValueError) as error:
-        raise DataError(f"{certificate} holds no certificate: {_reason(error)}.", hint="Expected a PEM file.") from None
+        raise DataError(
+            f"{certificate} contains no certificate: {_reason(error)}.", hint="Expected a PEM file."
+        ) from None
     return context
 
 

@@ -210,7 +210,7 @@ def _demand_json(method: str, report: Callable[[], Mapping[str, Any]]) -> None:
         json.dumps(values, allow_nan=False, ensure_ascii=False).encode()
     except Exception as error:  # a plugin's method, and values of any kind
         raise ConformanceError(
-            f"{method}() returns what JSON cannot hold: {describe_error(error)}.",
+            f"{method}() returns values that JSON cannot represent: {describe_error(error)}.",
             hint="Convert to str, int, float, list or dict; JSON has no NaN, no infinities and no bytes.",
         ) from None
     odd = [key for key in values if type(key) is not str]

@@ -127,7 +127,7 @@ def write_model(folder: Path) -> None:
     """
     files = _files()
     if folder.exists() and not _is_replaceable(folder, files):
-        raise UsageError(f"{folder} exists, and holds other files than the kit's model.", hint="Name a new folder.")
+        raise UsageError(f"{folder} exists, and contains other files than the kit's model.", hint="Name a new folder.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=".language-model-", dir=folder.parent))

@@ -53,7 +53,7 @@ def _check_formats(formats: object) -> Mapping[Precision, NumberFormat]:
     demand(isinstance(formats, Mapping), f"Probe.number_formats is {kind_of(formats)}")
     assert isinstance(formats, Mapping)
     for each in formats.values():
-        demand(isinstance(each, NumberFormat), f"Probe.number_formats holds {kind_of(each)}, no NumberFormat")
+        demand(isinstance(each, NumberFormat), f"Probe.number_formats contains {kind_of(each)}, no NumberFormat")
     return {
         _check_precision(text(name, "Probe.number_formats")): NumberFormat(
             stores=_check_precision(text(each.stores, "NumberFormat.stores")),
@@ -106,7 +106,7 @@ def check_scenario(scenario: Any) -> None:
         text(getattr(scenario, field), field)
     for field, known in (("loadgen", tuple(LOAD_PATTERNS)), ("result_unit", _UNITS)):
         value = text(getattr(scenario, field), field)
-        demand(value in known, f"{field} is {value[:80]!r}, none of {', '.join(known)}")
+        demand(value in known, f"{field} is {value[:80]!r}, not one of {', '.join(known)}")
     percentile = scenario.percentile
     is_share = isinstance(percentile, float) and 0 < percentile < 1
     demand(percentile is None or is_share, f"percentile is {kind_of(percentile)}, no share between 0 and 1")
@@ -114,7 +114,7 @@ def check_scenario(scenario: Any) -> None:
     text(scenario.token_result_key, "token_result_key")
     demand(type(scenario.is_beyond_rules) is bool, f"is_beyond_rules is {kind_of(scenario.is_beyond_rules)}")
     compared_by, kinds = scenario.compared_by, typing.get_args(ComparedBy)
-    demand(compared_by in (None, *kinds), f"compared_by is {str(compared_by)[:80]!r}, none of {', '.join(kinds)}")
+    demand(compared_by in (None, *kinds), f"compared_by is {str(compared_by)[:80]!r}, not one of {', '.join(kinds)}")
     _check_latency(scenario)
     demand(isinstance(scenario.settings, Mapping), f"settings is {kind_of(scenario.settings)}")
     for key in scenario.settings:

@@ -56,7 +56,7 @@ def npy_bytes(file: BinaryIO) -> int:
     file.seek(place)
     shape, _, dtype = npy.read_array_header_2_0(file) if long else npy.read_array_header_1_0(file)
     if dtype.hasobject:
-        raise ValueError("it holds Python objects")
+        raise ValueError("it contains Python objects")
     if any(length < 0 for length in shape):
         raise ValueError(f"its shape is {shape}")
     return file.tell() + prod(shape) * dtype.itemsize

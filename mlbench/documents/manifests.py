@@ -67,7 +67,7 @@ class _NodeCount:
 
     def repeat(self, anchor: str) -> None:
         if anchor not in self._anchors:
-            raise ValueError(f"its value {anchor!r} holds itself, or is not there")
+            raise ValueError(f"its value {anchor!r} contains itself, or is not there")
         count, height = self._anchors[anchor]
         self._meter.spend("nodes", count)
         self._meter.reach(len(self._open) + height)

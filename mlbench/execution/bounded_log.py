@@ -45,7 +45,9 @@ class BoundedLog:
             end = os.pread(self._descriptor, end_bytes, size_bytes - end_bytes)
             self._left_out_bytes += size_bytes - KEPT_BYTES - end_bytes
             os.ftruncate(self._descriptor, KEPT_BYTES)
-            note = f"\n(a log holds {MOST_BYTES >> 20} MiB: {self._left_out_bytes / 2**20:.1f} MiB are left out here)\n"
+            note = (
+                f"\n(a log contains {MOST_BYTES >> 20} MiB: {self._left_out_bytes / 2**20:.1f} MiB are left out here)\n"
+            )
             os.write(self._descriptor, note.encode() + end)
 
     def close(self) -> None:

@@ -187,7 +187,7 @@ def how_verified(path: Path, file: RemoteFile) -> str:
 def _check_size(answer: FileAnswer, file: RemoteFile, part: PartFile) -> None:
     total = answer.size_bytes
     if answer.start and total != part.version.size_bytes:
-        raise ChangedError("the file changed on the server between two parts", "run it again to fetch it anew")
+        raise ChangedError("the file changed on the server between two parts", "run it again to fetch it")
     remedy = "give a right copy with --from PATH"
     if file.size_bytes is not None and total is not None and total != file.size_bytes:
         raise TransferError(f"the server has {total} bytes, the file {file.size_bytes}", remedy)

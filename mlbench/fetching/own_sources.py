@@ -36,7 +36,7 @@ def sources_of(workload: Workload, data: Path) -> WorkloadSources:
         return official
     own, known = read_sources(path), {name for each in official.artifact for name in (each.items, each.convert)}
     if other := next((name for each in own.artifact for name in (each.items, each.convert) if name not in known), ""):
-        raise DataError(f"list of sources {path}: {other} is no function that {workload.name} fetches with.")
+        raise DataError(f"list of sources {path}: {other} is not a function that {workload.name} fetches with.")
     if outside := next((each for each in own.settings.values() if not is_inside(each)), ""):
-        raise DataError(f"list of sources {path}: {outside!r} is no path inside the data folder.")
+        raise DataError(f"list of sources {path}: {outside!r} is not a path inside the data folder.")
     return own

@@ -208,7 +208,7 @@ def _problem(artifact: Artifact) -> str:
         return "one of urls, files, list_url, hub and convert must say where it comes from"
     paths = [file.path for file in artifact.remote_files()] + [artifact.destination or "."]
     if outside := next((each for each in paths if each != "." and not is_inside(each)), ""):
-        return f"{outside!r} is no path inside the data folder"
+        return f"{outside!r} is not a path inside the data folder"
     given = {name: getattr(artifact, name) for name in _HEX}
     md5s = [*artifact.md5_any, *(md5 for _, md5 in artifact.files if md5)]
     for name, value in [*given.items(), *(("md5", each) for each in md5s)]:

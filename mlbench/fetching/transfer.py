@@ -203,7 +203,7 @@ def _refusal(error: urllib.error.HTTPError, start: int) -> TransferError:
     error.close()
     status = error.code
     if status == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
-        return ChangedError("the file on the server is shorter than its part here", "run it again to fetch it anew")
+        return ChangedError("the file on the server is shorter than its part here", "run it again to fetch it")
     if status in {401, 403, 407, 451}:
         return TransferError(f"the server refuses it (status {status})", _SIGN_IN)
     if status in {404, 410}:

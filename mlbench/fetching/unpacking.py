@@ -133,7 +133,7 @@ def _storing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _NAME_ERRORS:
-            raise ValueError(f"{path.name[:80]!r} is no name of a file here: {error.strerror}") from None
+            raise ValueError(f"{path.name[:80]!r} is not a name of a file here: {error.strerror}") from None
         raise storage_error(path, error) from None
 
 

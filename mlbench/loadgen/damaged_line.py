@@ -19,12 +19,12 @@ def describe_line(line: str, marker: str, error: Exception) -> str:
         error: of the reader.
     """
     if (second := line.find(marker, 1)) > 0:
-        return f"it holds two records, the second {_shown(line, second)}; two processes wrote into one line"
+        return f"it contains two records, the second {_shown(line, second)}; two processes wrote into one line"
     if not isinstance(error, json.JSONDecodeError):
         return f"{reason_of(error)}: {line.strip()[: 2 * _AROUND]!r}"
     place = error.pos + len(marker)
     if error.msg.startswith("Invalid \\"):
-        return f"it holds a backslash that is no escape of JSON, as in a path of Windows, {_shown(line, place)}"
+        return f"it contains a backslash that is no escape of JSON, as in a path of Windows, {_shown(line, place)}"
     if error.msg == "Extra data":
         return f"more follows behind its record, {_shown(line, place)}"
     if not line.endswith("\n") or place >= len(line.rstrip()):

@@ -127,7 +127,7 @@ class ReplyForm:
         if len(counts) != count or min(counts) < 1:
             raise UnsoundReplyError("token counts missing or below 1")
         if max(counts) > _MOST_TOKENS:
-            raise UnsoundReplyError(f"token count {max(counts)} is more than any answer holds")
+            raise UnsoundReplyError(f"token count {max(counts)} is more than any answer contains")
         return counts
 
     def _check_whole(self, outputs: np.ndarray) -> None:

@@ -66,7 +66,7 @@ def read_baseline(results: Path, name: str) -> Baseline:
     """
     file, what = _existing(results, name), f"baseline {name!r}"
     try:
-        fields = parse_json(read_text(file, what=what, hint="Save it anew."))
+        fields = parse_json(read_text(file, what=what, hint="Save it again."))
         if isinstance(fields, dict) and type(found := fields.get("format")) is int and found > FORMAT:
             raise DataError(
                 f"{what} is of format {found}; this mlbench reads up to {FORMAT}: {file}.", hint="Upgrade mlbench."
@@ -76,7 +76,7 @@ def read_baseline(results: Path, name: str) -> Baseline:
         reason = first_problem(error)
     except ValueError as error:
         reason = first_line(error)
-    raise DataError(f"{what} cannot be read: {file}: {reason}.", hint="Save it anew.")
+    raise DataError(f"{what} cannot be read: {file}: {reason}.", hint="Save it again.")
 
 
 def remove_baseline(results: Path, name: str) -> None:

@@ -241,7 +241,7 @@ def find_run(results: Path, name: str) -> Path:
     if not fitting:
         newest = next((each for each in sorted(names, reverse=True) if has_record(results / each)), None)
         raise UsageError(
-            f"no run {name!r} in {results}.", hint=f"The newest is {newest}." if newest else "It holds no runs."
+            f"no run {name!r} in {results}.", hint=f"The newest is {newest}." if newest else "It contains no runs."
         )
     if len(fitting) > 1:
         shown = ", ".join(fitting[:_SHOWN]) + (", ..." if len(fitting) > _SHOWN else "")

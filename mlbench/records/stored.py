@@ -28,7 +28,7 @@ def _null_for_no_number(value: Any) -> Any:
 
 def _check_folder_name(text: str) -> str:
     if text in ("", ".", "..") or "/" in text:
-        raise ValueError(f"{text[:80]!r} is no name of a folder")
+        raise ValueError(f"{text[:80]!r} is not a name of a folder")
     return text
 
 

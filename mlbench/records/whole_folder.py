@@ -62,7 +62,9 @@ def check_place(folder: Path) -> None:
     if not ours:
         raise UsageError(f"folder {folder} is not empty, and not a site of mlbench.", hint=hint)
     if foreign := sorted(found - ours):
-        raise UsageError(f"folder {folder} is a site that also holds {foreign[0]!r}.", hint="Move it elsewhere first.")
+        raise UsageError(
+            f"folder {folder} is a site that also contains {foreign[0]!r}.", hint="Move it elsewhere first."
+        )
 
 
 def _files_in(place: Path) -> set[str]:

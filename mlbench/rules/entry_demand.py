@@ -49,13 +49,13 @@ class EntryDemand:
             return self
         if not rules.variants:
             raise UsageError(
-                f"{workload} has rules of its own, so there is no entry of a submission to make.",
+                f"{workload} has its own rules, so there is no entry of a submission to make.",
                 hint="Leave out --variant, --category and --division.",
             )
         known = self.variants(rules)
         if not known:
             others = ", ".join(rules.category_scenarios)
-            raise UsageError(f"{workload} is no workload of {self.category} systems.", hint=f"It is of: {others}.")
+            raise UsageError(f"{workload} is not a workload of {self.category} systems.", hint=f"It is of: {others}.")
         if self.variant and self.variant not in known:
             where = f" in {self.category}" if self.category else ""
             raise UsageError(

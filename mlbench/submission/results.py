@@ -36,7 +36,7 @@ from mlbench.submission.tree import DETAIL, ResultEntry
 from mlbench.submission.verdict import judge_result
 from mlbench.version import __version__
 
-_NO_POWER = f"power was metered, and {SPL} holds no reading that can be used"
+_NO_POWER = f"power was metered, and {SPL} contains no reading that can be used"
 _LONGEST_ID_BYTES = 240
 _MOMENTS = {"power_begin": MOMENT, "test_datetime": "%Y-%m-%dT%H:%M:%SZ"}
 """Where a log says when it was made: the first is UTC, the second local time of an unknown zone."""

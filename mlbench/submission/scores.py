@@ -88,11 +88,11 @@ def read_scores(file: Path, targets: Sequence[Target]) -> PrintedScores:
     held = {target.score: entry for target in targets if (entry := bad.get(target.score) or good.get(target.score))}
     if len(held) < len(targets) and (written := _NUMPY_2.search("\n".join(lines))):
         raise DataError(
-            f"holds scores as NumPy 2 prints them, which the official checker cannot read: {written[0]} for a number.",
+            f"contains scores in NumPy 2's form, which the official checker cannot read: {written[0]} for a number.",
             hint="Print them with float(...), or write the numbers alone.",
         )
     if not held:
-        raise refusal(file, f"holds no {' or '.join(target.score for target in targets)}.")
+        raise refusal(file, f"contains no {' or '.join(target.score for target in targets)}.")
     return PrintedScores(
         scores={name: score for name, (score, _) in held.items()},
         line=next(iter(held.values()))[1].strip(),

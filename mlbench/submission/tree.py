@@ -109,7 +109,7 @@ def entries_of(root: Path) -> list[ResultEntry]:
     Raises:
         UsageError: it is not a folder, or has no submitter's results.
     """
-    hint = f"Name the folder that holds {' or '.join(DIVISIONS)}."
+    hint = f"Name the folder that contains {' or '.join(DIVISIONS)}."
     try:
         if not stat.S_ISDIR(os.stat(root).st_mode):
             raise UsageError(f"{root} is a file.", hint=hint)
@@ -185,11 +185,11 @@ def _folders(folder: Path) -> list[Path]:
 
 def _hint(root: Path) -> str:
     if root.name in DIVISIONS:
-        return f"Name the folder that holds {root.name!r}."
+        return f"Name the folder that contains {root.name!r}."
     divisions = [name for name in DIVISIONS if (root / name).is_dir()]
     if not divisions:
-        return f"Name the folder that holds {' or '.join(DIVISIONS)}."
-    return f"{divisions[0]} holds no <submitter>/{RESULTS}/<system>/<model>/<scenario>."
+        return f"Name the folder that contains {' or '.join(DIVISIONS)}."
+    return f"{divisions[0]} contains no <submitter>/{RESULTS}/<system>/<model>/<scenario>."
 
 
 def official_benchmarks() -> dict[str, Benchmark]:

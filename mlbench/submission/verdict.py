@@ -14,7 +14,7 @@ from mlbench.submission.demands import category, performance_files
 from mlbench.submission.sources import Sources
 from mlbench.submission.tree import ACCURACY, MLPERF_CONF, USER_CONF
 
-_NO_REPLIES = "an official tree holds no replies"
+_NO_REPLIES = "an official tree contains no replies"
 _NO_EQUAL_ISSUE = (
     f"neither LoadGen's log nor {USER_CONF} nor {MLPERF_CONF} says whether samples were sent equally often"
 )

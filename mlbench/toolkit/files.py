@@ -84,7 +84,7 @@ def load_weights(path: Path, *, sha256: str = "", md5: str = "", hint: str = "")
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(state, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
-        raise DataError(f"weights file holds no state dict: {path}.", hint=hint)
+        raise DataError(f"weights file contains no state dict: {path}.", hint=hint)
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
 
 

@@ -79,7 +79,7 @@ def read_form(official: D, smaller: Path | None) -> FileForm[D]:
     content = read_toml(smaller, what="description of a smaller set", hint="Leave out workload.smaller.")
     reference = content.pop("reference", {})
     if unknown := next(_unknown(asdict(official), content), ""):
-        raise DataError(f"{smaller} has {unknown}, which is no size of the official files.")
+        raise DataError(f"{smaller} has {unknown}, which is not a size of the official files.")
     try:
         files = TypeAdapter(type(official)).validate_python(asdict(_changed(official, content)))
         scores = TypeAdapter(dict[str, float]).validate_python(reference)

@@ -110,7 +110,7 @@ class _Lowering:
     def _take(self, node: NodeProto) -> None:
         """Write a node in the precision that is due to it, behind the casts it needs."""
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise GraphError(f"the operator {node.op_type} holds a graph, and cannot be lowered.", hint="Use fp32.")
+            raise GraphError(f"the operator {node.op_type} contains a graph, and cannot be lowered.", hint="Use fp32.")
         is_low = self._is_due_low(node)
         for place, name in enumerate(node.input):
             if self._is_float(name):

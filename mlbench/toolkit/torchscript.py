@@ -30,7 +30,7 @@ def read_torchscript(path: Path, *, hint: str = "") -> Mapping[str, torch.Tensor
             (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
             module = ArchiveReader(archive, name).load()
         if not isinstance(module, ScriptObject):
-            raise ValueError("it holds no module")
+            raise ValueError("it contains no module")
         return {name.removeprefix("."): tensor for name, tensor in _tensors("", module)}
 
 

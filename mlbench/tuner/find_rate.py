@@ -90,7 +90,7 @@ class _Tune:
                 search = search.with_observation(self._try(step, search))
         except OverBudgetError:
             found = search.proven() if search else None
-            return self._outcome(found, "the budget is used up; the same command goes on from here", search)
+            return self._outcome(found, "the budget is used up; the same command continues from here", search)
         reason = step.reason if isinstance(step, NotFound) else ""
         return self._outcome(step if isinstance(step, Found) else None, reason, search)
 

@@ -120,7 +120,7 @@ def _program(graph: Graph, precision: Precision) -> torch.export.ExportedProgram
     size_bytes = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
     if size_bytes > LARGEST_BYTES:
         raise GraphError(
-            f"graph {graph.name} holds {size_bytes / 2**30:.0f} GiB, which a package would copy.",
+            f"graph {graph.name} contains {size_bytes / 2**30:.0f} GiB, which a package would copy.",
             hint="Run it on the backend pytorch.",
         )
     if precision is Precision.BF16:

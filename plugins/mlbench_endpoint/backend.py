@@ -130,7 +130,7 @@ def _format(model: Model, options: EndpointOptions) -> RequestFormat | TextReque
         return text_format(api=options.api, extra=extra)
     if options.api is not Api.COMPLETIONS:
         raise UsageError(
-            f"backend.api is {options.api}, which puts words of its own around the prompts of {model.name}.",
+            f"backend.api is {options.api}, which adds its own words around the prompts of {model.name}.",
             hint="Leave it out; it is for the workload prompts.",
         )
     return request_format(model, kind=options.prompt, extra=extra)
@@ -163,7 +163,7 @@ def _find_key(variable: str) -> str:
         )
     if not (key.isascii() and key.isprintable()):
         raise UsageError(
-            f"the API key in {variable} has a character that no HTTP header can carry.", hint="Export it anew."
+            f"the API key in {variable} has a character that no HTTP header can carry.", hint="Export it again."
         )
     return key
 

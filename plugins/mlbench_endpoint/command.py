@@ -144,7 +144,7 @@ def bench_endpoint(**given: Any) -> int:
     from mlbench_endpoint.sweep_request import SweepRequest, carry_out
 
     if given["resume"] and not given["tag"]:
-        raise UsageError("--resume does not say what to go on with.", hint="Name the sweep with --tag.")
+        raise UsageError("--resume needs the --tag to continue.", hint="Name the sweep with --tag.")
     if not given["in_flight"] and not given["rates_per_s"]:
         given["in_flight"] = tuple(map(int, _CONCURRENCY.split(",")))
     context = click.get_current_context()

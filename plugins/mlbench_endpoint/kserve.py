@@ -253,7 +253,7 @@ def _expect_json_types(model: Model) -> None:
         for spec in (*graph.inputs, *graph.outputs):
             if DATATYPES[spec.dtype] in NOT_IN_JSON:
                 raise UsageError(
-                    f"{spec.name} of graph {graph.name} is {spec.dtype}, which JSON cannot hold.",
+                    f"{spec.name} of graph {graph.name} is {spec.dtype}, which JSON cannot represent.",
                     hint="Use a server with the binary data extension: --set backend.tensors=binary",
                 )
 

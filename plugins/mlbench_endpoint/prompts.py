@@ -123,7 +123,7 @@ def _of_object(line: str, tokens: int, place: str) -> TextSample:
     prompt = found.get("prompt") if isinstance(found, dict) else None
     if not isinstance(prompt, str) or not prompt.strip():
         raise DataError(
-            f"{place}: {printable(line[:_SHOWN])!r} is no prompt.", hint='Give a JSON object: {"prompt": "..."}.'
+            f"{place}: {printable(line[:_SHOWN])!r} is not a prompt.", hint='Give a JSON object: {"prompt": "..."}.'
         )
     most = found.get("max_tokens", tokens)
     if type(most) is not int or most < 1:

@@ -81,7 +81,7 @@ def server_command(options: EndpointOptions, files: Path | None) -> ServerComman
     if not words or not shutil.which(words[0]):
         program = words[0] if words else ""
         raise UsageError(
-            f"backend.start begins with {program!r}, which is no program here.", hint="Give its whole path."
+            f"backend.start begins with {program!r}, which is not a program here.", hint="Give its whole path."
         )
     if MODEL in text and files is None:
         raise UsageError(f"backend.start has {MODEL}, and this model has no folder.", hint="Name what is to be served.")

@@ -84,7 +84,7 @@ settings = { "backend.delay_ms" = 1 }
     [
         (("resnet50", "--variant", "99.9"), "resnet50 has no accuracy variant 99.9. It has: 99."),
         (("bert", "--variant", "99.9", "--category", "edge"), "bert has no accuracy variant 99.9 in edge. It has: 99."),
-        (("dlrm-v2", "--category", "edge"), "dlrm-v2 is no workload of edge systems. It is of: datacenter."),
+        (("dlrm-v2", "--category", "edge"), "dlrm-v2 is not a workload of edge systems. It is of: datacenter."),
         (
             ("bert", "--division", "network"),
             "none is named. Name them with --network HOST:PORT, or use",

@@ -86,7 +86,7 @@ def test_json_of_a_run_has_the_description_beside_the_value(settings):
         (["bert"], "workload bert is given without a backend. Name both, or none."),
         (["--explain", "execution.bacth"], "unknown setting 'execution.bacth'. Did you mean 'execution.batch'?"),
         (["bert", "null", "--explain", "backend.compile"], "unknown setting 'backend.compile'"),
-        (["bert", "null", "--markdown"], "--markdown is given beside WORKLOAD and BACKEND."),
+        (["bert", "null", "--markdown"], "--markdown is given together with WORKLOAD and BACKEND."),
         (["bert", "null", "--set", "execution.workers=0"], "execution.workers is '0' (command line)"),
         (["bert", "null", "--set", "execution.batching=best"], "Input should be 'inline', 'dynamic'"),
         (["bert", "null", "--set", "backend.delay_ms=-1"], "Input should be greater than or equal to 0"),

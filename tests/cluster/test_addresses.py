@@ -48,7 +48,7 @@ def test_a_secret_that_others_may_read_is_none(token_file):
 @pytest.mark.parametrize(("held", "count"), [(b"short\n", 5), (b"x" * 5000, 4097), (b"", 0)])
 def test_a_secret_has_a_bounded_length(token_file, held, count):
     token_file.write_bytes(held)
-    with pytest.raises(DataError, match=f"holds {count} characters"):
+    with pytest.raises(DataError, match=f"contains {count} characters"):
         read_token(token_file)
 
 

@@ -96,7 +96,7 @@ def test_the_samples_of_every_workload_travel():
 
 
 def test_what_does_not_travel_is_named():
-    with pytest.raises(TypeError, match="a sample holds a set, which does not travel"):
+    with pytest.raises(TypeError, match="a sample contains a set, which does not travel"):
         samples_to_wire([{"a": {1, 2}}])
     with pytest.raises(TypeError, match="does not travel"):
         samples_to_wire([np.array([object()])])

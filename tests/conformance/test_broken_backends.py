@@ -68,7 +68,11 @@ REPLIES = [
         engine_checks.replies_have_the_promised_form,
         r"sample 0 \(after replay_graphs\): the reply has shape \(9,\), expected \(10,\)",
     ),
-    ("secretive", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns what JSON cannot hold"),
+    (
+        "secretive",
+        engine_checks.reports_facts_as_json,
+        r"Engine.statistics\(\) returns values that JSON cannot represent",
+    ),
     ("miscounting", engine_checks.reports_facts_as_json, r"Engine.statistics\(\) returns -1 as truncated_prompts"),
 ]
 

@@ -59,7 +59,7 @@ LANGUAGE = [
     ("token-counts-as-floats", COUNTS, "prompt 0: token count 12.0 is a float, expected an integer"),
     ("token-counts-as-floats", TOKENS, "token count is a float, expected an integer"),
     ("token-counts-in-a-float-array", TOKENS, "token count is a float32, expected an integer"),
-    ("token-counts-beyond-64-bits", TOKENS, "token count 9223372036854775808 is more than any answer holds"),
+    ("token-counts-beyond-64-bits", TOKENS, "token count 9223372036854775808 is more than any answer contains"),
     ("token-counts-below-zero", TOKENS, "token counts missing or below 1"),
     ("token-counts-as-truths", COUNTS, "prompt 0: token count True is a bool, expected an integer"),
     ("token-counts-as-truths", TOKENS, "token count is a bool, expected an integer"),
@@ -86,11 +86,15 @@ LANGUAGE = [
 ]
 
 STATEMENTS = [
-    ("nan-in-statistics", FACTS, r"Engine.statistics\(\) returns what JSON cannot hold: ValueError"),
-    ("infinity-in-statistics", FACTS, r"Engine.statistics\(\) returns what JSON cannot hold: ValueError"),
-    ("bytes-in-statistics", FACTS, r"Engine.statistics\(\) returns what JSON cannot hold: UnicodeEncodeError"),
+    ("nan-in-statistics", FACTS, r"Engine.statistics\(\) returns values that JSON cannot represent: ValueError"),
+    ("infinity-in-statistics", FACTS, r"Engine.statistics\(\) returns values that JSON cannot represent: ValueError"),
+    (
+        "bytes-in-statistics",
+        FACTS,
+        r"Engine.statistics\(\) returns values that JSON cannot represent: UnicodeEncodeError",
+    ),
     ("numbers-for-keys", FACTS, r"Engine.statistics\(\) has the key 8, expected text"),
-    ("statistics-without-end", FACTS, r"Engine.statistics\(\) returns what JSON cannot hold: ValueError"),
+    ("statistics-without-end", FACTS, r"Engine.statistics\(\) returns values that JSON cannot represent: ValueError"),
     ("statistics-that-raise", FACTS, "RuntimeError: no statistics today"),
     ("list-for-statistics", FACTS, r"Engine.statistics returned a list, not EngineStatistics"),
     ("dictionary-for-statistics", FACTS, r"Engine.statistics returned a dict, not EngineStatistics"),

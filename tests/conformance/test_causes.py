@@ -48,7 +48,7 @@ class Wrong(Exporting):
 def findings_of(backend, checks=CHECKS):
     subject = Subject(backend=backend, precision=Precision.FP32)
     return [
-        Finding(check=check.__name__, demand="It holds.", seconds=0, **dataclasses.asdict(_outcome(check, subject)))
+        Finding(check=check.__name__, demand="It contains.", seconds=0, **dataclasses.asdict(_outcome(check, subject)))
         for check in checks
     ]
 

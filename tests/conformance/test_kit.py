@@ -160,7 +160,7 @@ def test_the_kits_language_model_replaces_nothing_else(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     result = CliRunner().invoke(main, ["check", "null", "--write-model", str(tmp_path)])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "exists, and holds other files than the kit's model. Name a new folder." in result.stderr
+    assert "exists, and contains other files than the kit's model. Name a new folder." in result.stderr
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 

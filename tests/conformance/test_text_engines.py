@@ -132,5 +132,5 @@ def test_the_model_is_written_through_no_link(tmp_path):
 
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="exists, and holds other files"):
+    with pytest.raises(UsageError, match="exists, and contains other files"):
         write_model(tmp_path / "link")

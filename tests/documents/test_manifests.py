@@ -26,7 +26,7 @@ def test_an_alias_is_read_as_often_as_it_stands_there():
 
 @pytest.mark.parametrize("text", ["a: &x [1, *x]", "&x {a: *x}", "a: &x {b: [*x]}", "a: *nothing"])
 def test_a_value_that_holds_itself_is_refused(text):
-    with pytest.raises(ValueError, match="holds itself, or is not there"):
+    with pytest.raises(ValueError, match="contains itself, or is not there"):
         parsed(text)
 
 

@@ -41,7 +41,7 @@ def test_a_flooded_log_keeps_its_beginning_and_its_end_and_says_how_much_is_left
     assert text.startswith("the first word\n")
     assert text.endswith("the last word\nthe last word\n")
     assert text.count("are left out here") == 1
-    assert "(a log holds 1 MiB: 5.4 MiB are left out here)" in text  # 6 MiB, but for 1/2 MiB and the end
+    assert "(a log contains 1 MiB: 5.4 MiB are left out here)" in text  # 6 MiB, but for 1/2 MiB and the end
 
 
 def test_it_is_the_file_itself_that_is_cut_whatever_stands_under_its_name(log, tmp_path):

@@ -60,13 +60,13 @@ def test_the_folders_own_list_goes_first(workload, data):
 
 def test_it_cannot_name_code_of_its_own(workload, data):
     own_sources("w", data).write_text(OFFICIAL.replace("w.official:convert", "os:makedirs"))
-    with pytest.raises(DataError, match="os:makedirs is no function that w fetches with"):
+    with pytest.raises(DataError, match="os:makedirs is not a function that w fetches with"):
         sources_of(workload, data)
 
 
 def test_it_cannot_point_a_setting_outside_its_folder(workload, data):
     own_sources("w", data).write_text(OFFICIAL.replace("[[", '[settings]\nweights = "../../x"\n[[', 1))
-    with pytest.raises(DataError, match=r"'\.\./\.\./x' is no path inside the data folder"):
+    with pytest.raises(DataError, match=r"'\.\./\.\./x' is not a path inside the data folder"):
         sources_of(workload, data)
 
 

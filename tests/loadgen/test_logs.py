@@ -170,7 +170,7 @@ MLLOG = ':::MLLOG {"key": "k", "value": 1, "metadata": {}}'
             r':::MLLOG {"key": "error", "value": "can\'t open D:\inference\mlperf.conf"}',
             r"a backslash that is no escape of JSON, as in a path of Windows, at character .*D:.*inference",
         ),
-        (MLLOG + MLLOG, f"it holds two records, the second at character {len(MLLOG) + 1}: .*two processes"),
+        (MLLOG + MLLOG, f"it contains two records, the second at character {len(MLLOG) + 1}: .*two processes"),
         (MLLOG + " {}", "more follows behind its record, at character"),
         (MLLOG[:-12], "it is cut off, at character"),
         (':::MLLOG {"key": "k", value: 1}', "Expecting property name .*value: 1"),

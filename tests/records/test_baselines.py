@@ -73,7 +73,7 @@ def test_a_damaged_baseline_is_refused_in_one_line_that_names_its_file(tmp_path,
     assert refused.value.message.startswith(f"baseline 'nightly' cannot be read: {tmp_path / FOLDER / 'nightly.json'}")
     assert reason in refused.value.message
     assert "\n" not in refused.value.message
-    assert refused.value.hint == "Save it anew."
+    assert refused.value.hint == "Save it again."
 
 
 def test_only_what_can_be_a_baseline_is_listed_in_alphabetical_order(tmp_path, a_run):

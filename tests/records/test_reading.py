@@ -67,7 +67,7 @@ DAMAGES = {
     "a format of 400 digits": (replaced(b'{"format": ' + b"9" * 400 + b"}"), "an integer that is too large"),
     "a list": (replaced(b"[]"), "names no format"),
     "wrong types": (rewritten(workload=["resnet50"], settings=3), "corrupt"),
-    "more than any table holds": (out_of_range, "corrupt"),
+    "more than any table contains": (out_of_range, "corrupt"),
     "a moment before the calendar": (rewritten(created="0001-01-01T00:00:00+14:00"), "no moment in UTC"),
     "a newer format": (rewritten(format=99), "run folder of format 99"),
     "huge": (grown_huge, "larger than 67108864 bytes"),

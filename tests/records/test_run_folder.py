@@ -213,7 +213,7 @@ def test_a_name_that_fits_several_runs_lists_them(tmp_path, stored):
 
 
 def test_a_name_that_fits_none_points_at_the_newest(tmp_path, stored):
-    with pytest.raises(UsageError, match="It holds no runs"):
+    with pytest.raises(UsageError, match="It contains no runs"):
         find_run(tmp_path / "results", "bert")
     stored("20261121T120000Z-resnet50-aaaa")
     with pytest.raises(UsageError, match=r"no run 'bert'.*The newest is 20261121T120000Z-resnet50-aaaa"):

@@ -43,7 +43,7 @@ def test_a_record_is_found_in_its_run_folder(a_run, stored):
 @pytest.mark.parametrize("run_id", ["../../home", "/etc", "a/b", "..", ".", ""])
 def test_an_id_leads_to_no_folder_but_one_beside_others(a_run, stored, run_id):
     """Folders are named by it: those of compliance tests, and a run's in a folder of results."""
-    with pytest.raises(DataError, match=r"run_id: .* is no name of a folder"):
+    with pytest.raises(DataError, match=r"run_id: .* is not a name of a folder"):
         read(stored(a_run(), run_id=run_id))
 
 

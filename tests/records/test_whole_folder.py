@@ -96,8 +96,11 @@ def test_a_killed_process_leaves_the_older_site_and_the_next_one_tidies_up(tmp_p
         ({"thesis.txt": "mine"}, "is not empty, and not a site of mlbench"),
         ({MARKER: "{}"}, "is not empty, and not a site of mlbench"),
         ({MARKER: "no JSON"}, "is not empty, and not a site of mlbench"),
-        ({MARKER: '{"files": ["index.html"]}', "index.html": "", "CNAME": "a.b"}, "is a site that also holds 'CNAME'"),
-        ({MARKER: '{"files": []}', "deep/er/file": ""}, "is a site that also holds 'deep/er/file'"),
+        (
+            {MARKER: '{"files": ["index.html"]}', "index.html": "", "CNAME": "a.b"},
+            "is a site that also contains 'CNAME'",
+        ),
+        ({MARKER: '{"files": []}', "deep/er/file": ""}, "is a site that also contains 'deep/er/file'"),
     ],
     ids=["files", "empty marker", "broken marker", "a file of the user's", "a file deeper down"],
 )

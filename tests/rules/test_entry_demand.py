@@ -47,8 +47,8 @@ def test_an_entry_has_the_name_that_a_submission_gives_its_model(name, asked, mo
     [
         ("resnet50", {"variant": "99.9"}, "resnet50 has no accuracy variant 99.9."),
         ("bert", {"variant": "99.9", "category": Category.EDGE}, "bert has no accuracy variant 99.9 in edge."),
-        ("dlrm-v2", {"category": Category.EDGE}, "dlrm-v2 is no workload of edge systems."),
-        ("llama2-70b", {"category": Category.EDGE}, "llama2-70b is no workload of edge systems."),
+        ("dlrm-v2", {"category": Category.EDGE}, "dlrm-v2 is not a workload of edge systems."),
+        ("llama2-70b", {"category": Category.EDGE}, "llama2-70b is not a workload of edge systems."),
         ("bert", {"variant": "98"}, "bert has no accuracy variant 98."),
     ],
 )

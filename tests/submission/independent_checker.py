@@ -205,7 +205,7 @@ def check_root(root: Path) -> Iterator[Finding]:
 def check_division(root: Path, division: Path) -> Iterator[Finding]:
     """Check that a division holds no files."""
     for name in sorted(files_of(division)):
-        yield Finding.at(root, division / name, "division-file", "A division holds folders of submitters only.")
+        yield Finding.at(root, division / name, "division-file", "A division contains folders of submitters only.")
 
 
 def check_submitter(root: Path, submitter: Path) -> Iterator[Finding]:

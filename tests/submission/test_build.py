@@ -365,4 +365,4 @@ def test_a_build_that_is_killed_leaves_no_tree_and_the_next_one_removes_what_it_
 def test_a_run_of_another_category_is_refused_if_named(place):
     change(place / "system.json", system_type="datacenter")
     done = build(place, run_of(place, "SingleStream").name, "--category", "datacenter")
-    assert refused(place, done, "makes no entry: resnet50 SingleStream is none of the category and variant")
+    assert refused(place, done, "makes no entry: resnet50 SingleStream is not one of the category and variant")

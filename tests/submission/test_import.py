@@ -260,15 +260,15 @@ def test_scores_in_numpys_form_are_recognised(add, root, results):
     line = ROUGE.format("np.float64(44.5522)", "np.float64(293.5)")
     add("offline_tokens", "Offline", "llama2-70b-99", accuracy=line)
     (unread,) = import_tree(root, results).unread
-    assert "as NumPy 2 prints them, which the official checker cannot read: np.float64(44.5522) for" in unread.reason
+    assert "in NumPy 2's form, which the official checker cannot read: np.float64(44.5522) for" in unread.reason
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ("accuracy=76.078%".encode("utf-16"), "it is text in UTF-16"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "holds no acc: it is a pointer of git-lfs"),
-        (b"", "holds no acc: it is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "contains no acc: it is a pointer of git-lfs"),
+        (b"", "contains no acc: it is empty"),
     ],
 )
 def test_an_accuracy_file_that_is_none_is_named_for_what_it_is(add, root, results, content, said):
@@ -303,7 +303,7 @@ def test_a_result_without_accuracy_makes_no_claim_of_it(add, one):
         (lambda root: None, "does not exist"),
         (lambda root: root.mkdir(), "no official results in"),
         (lambda root: (root / "closed").mkdir(parents=True), "no official results in"),
-        (lambda root: (root / "closed/Acme/systems").mkdir(parents=True), "closed holds no <submitter>/results"),
+        (lambda root: (root / "closed/Acme/systems").mkdir(parents=True), "closed contains no <submitter>/results"),
     ],
     ids=["a CSV file", "nothing", "an empty folder", "no submitters", "no results"],
 )
@@ -318,7 +318,7 @@ def test_what_is_no_tree_is_refused_in_one_line(root, results, make, told):
 
 def test_one_folder_too_deep_is_said(add, root, results):
     add("offline", "Offline")
-    with pytest.raises(UsageError, match="Name the folder that holds 'closed'"):
+    with pytest.raises(UsageError, match="Name the folder that contains 'closed'"):
         import_tree(root / "closed", results)
 
 

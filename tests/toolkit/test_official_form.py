@@ -65,7 +65,7 @@ def test_without_a_reference_the_official_targets_hold(described):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("sample = 24", "has sample, which is no size of the official files"),
+        ("sample = 24", "has sample, which is not a size of the official files"),
         ("sizes = 24", "has sizes, which"),
         ("[samples]\na = 1", "has samples, which"),
         ("[sizes]\nwidth = 1", r"has sizes\.width, which"),

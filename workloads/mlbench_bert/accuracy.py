@@ -134,7 +134,7 @@ class SquadF1(Metric):
             raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {wanted}.")
         logits = _decode(reply.data, self._dtype, self._layout)
         if np.isnan(logits).any() or np.isposinf(logits).any():
-            raise InvalidRunError(f"the reply to sample {reply.index} holds a logit that is not a number.")
+            raise InvalidRunError(f"the reply to sample {reply.index} contains a logit that is not a number.")
         return logits
 
     def _can_be_logits(self, size: int) -> bool:

@@ -76,7 +76,7 @@ def read_questions(path: Path) -> list[Question]:
         twice = len(questions) - len(names)
         raise DataError(f"SQuAD file lists {twice} questions a second time: {path}.", hint="Download it again.")
     if not questions:
-        raise DataError(f"SQuAD file holds no question: {path}.")
+        raise DataError(f"SQuAD file contains no question: {path}.")
     return questions
 
 

@@ -106,5 +106,5 @@ class ClickAuc(Metric):
                 raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not {wanted}.")
             predictions = np.frombuffer(reply.data, PREDICTION)
         if not np.isfinite(predictions).all():
-            raise InvalidRunError(f"the reply to sample {reply.index} holds a prediction that is not a number.")
+            raise InvalidRunError(f"the reply to sample {reply.index} contains a prediction that is not a number.")
         return predictions, labels

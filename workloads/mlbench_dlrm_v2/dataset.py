@@ -116,7 +116,7 @@ def validation_samples(folder: Path, architecture: Architecture, *, rows: int) -
     day = open_day(folder, architecture.hot_sizes)
     if len(day) != rows:
         raise DataError(
-            f"{folder} holds {len(day)} rows, not {rows}.", hint="The files are from a different day, or truncated."
+            f"{folder} contains {len(day)} rows, not {rows}.", hint="The files are from a different day, or truncated."
         )
     boundaries = sample_boundaries(validation_rows(day))
     return AggregatedPairs(

@@ -33,7 +33,7 @@ KEY = "model"
 WRAPPER = "model."
 """What the training wrapper puts before every name."""
 
-HINT = "Fetch the checkpoint again; workload.weights is the folder that holds .snapshot_metadata."
+HINT = "Fetch the checkpoint again; workload.weights is the folder that contains .snapshot_metadata."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Snapshot:
         strips = [list(strip) for _, strip in groupby(in_order, key=lambda piece: piece.offsets[1:])]
         if not _covers(strips, shape):
             raise DataError(
-                f"the checkpoint does not hold all of {name}, {shape}, once: {self.folder}.",
+                f"the checkpoint does not contain all of {name}, {shape}, once: {self.folder}.",
                 hint="Its manifest is incomplete, or of another model.",
             )
         return [[piece.tensor() for piece in strip] for strip in strips]

@@ -20,7 +20,7 @@ PERFORMANCE_COUNT = 1024
 LABEL_LIST = "val_map.txt"
 _MISSING = "It belongs to the official data."
 _MISSING_LABELS = (
-    "ImageNet's tar holds none: it is val.txt of Caffe's archive (caffe_ilsvrc12.tar.gz) under this name; "
+    "ImageNet's tar contains none: it is val.txt of Caffe's archive (caffe_ilsvrc12.tar.gz) under this name; "
     "`mlbench fetch resnet50` brings it."
 )
 _SUFFIXES = (".JPEG", ".jpeg", ".jpg", ".JPG", ".png")

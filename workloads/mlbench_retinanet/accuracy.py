@@ -117,7 +117,7 @@ class MeanAveragePrecision(Metric):
             raise InvalidRunError(f"the reply to sample {reply.index} has {size} bytes, not rows of seven float32.")
         rows = np.frombuffer(reply.data, "<f4").reshape(-1, COLUMNS)
         if not np.isfinite(rows).all():
-            raise InvalidRunError(f"the reply to sample {reply.index} holds a value that is not a number.")
+            raise InvalidRunError(f"the reply to sample {reply.index} contains a value that is not a number.")
         image = self._images[reply.index]
         y1, x1, y2, x2 = (rows[:, 1:5].astype(float) * ([image["height"], image["width"]] * 2)).T
         ids = np.full(len(rows), image["id"], dtype=float)

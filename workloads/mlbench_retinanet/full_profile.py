@@ -86,7 +86,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
         check_files("retinanet", self.weights, options, {"weights": "trained weights", "data": "OpenImages' images"})
         if options.weights and self._kind not in (TORCHSCRIPT, TRAINING, ONNX):
             raise UsageError(
-                f"{options.weights} is none of the official weights files of retinanet.",
+                f"{options.weights} is not one of the official weights files of retinanet.",
                 hint="Expected resnext50_32x4d_fpn.pth, resnext50_32x4d_fpn.onnx or retinanet_model_10.zip.",
             )
 

@@ -75,7 +75,7 @@ def select_captions(text: str, path: Path, count: int) -> Captions:
     """
     import numpy as np
 
-    with foreign(path, "holds no captions of COCO", hint="Expected captions_val2014.json."):
+    with foreign(path, "contains no captions of COCO", hint="Expected captions_val2014.json."):
         document: Any = parse_json(text)
         first: dict[int, Any] = {}
         for annotation in document["annotations"]:

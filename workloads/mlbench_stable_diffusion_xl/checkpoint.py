@@ -59,7 +59,7 @@ class Checkpoint:
         found = checkpoint._json("model_index.json").get("_class_name")
         if found != PIPELINE:
             raise DataError(
-                f"{path} holds a {found}, not a {PIPELINE}.", hint="Expected the base model, without refiner."
+                f"{path} contains a {found}, not a {PIPELINE}.", hint="Expected the base model, without refiner."
             )
         for part in (*MODELS, *TOKENIZERS, "scheduler"):
             if not (path / part).is_dir():
@@ -158,7 +158,7 @@ class Checkpoint:
                 if missing := [file for file in files if not os.path.isfile(file)]:
                     raise DataError(f"weights file not found: {missing[0]}, which the index lists.")
                 return files
-        raise DataError(f"{folder} holds no safetensors weights.", hint="Fetch them, or save the model again.")
+        raise DataError(f"{folder} contains no safetensors weights.", hint="Fetch them, or save the model again.")
 
     def fingerprint(self, part: str) -> str:
         """Return a hash of a model: its configuration and its weights, which takes seconds for the official ones.

@@ -86,4 +86,4 @@ def _fill(model: torch.nn.Module, state: Mapping[str, Tensor], weights: Path, na
         model.load_state_dict(dict(state))
     except RuntimeError as error:
         reason = str(error).splitlines()[1].strip()[:200]
-        raise DataError(f"{weights} holds no weights of {name}: {reason}", hint=_HINT) from None
+        raise DataError(f"{weights} contains no weights of {name}: {reason}", hint=_HINT) from None

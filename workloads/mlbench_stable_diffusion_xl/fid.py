@@ -139,7 +139,7 @@ def official_extractor(weights: Path) -> Extractor:
     try:
         return _extractor(OFFICIAL_INCEPTION, "2048", copied)
     except RuntimeError as error:
-        raise DataError(f"{weights} holds no weights of the FID network: {first_line(error)}.") from None
+        raise DataError(f"{weights} contains no weights of the FID network: {first_line(error)}.") from None
 
 
 def mini_extractor(weights: Path) -> Extractor:

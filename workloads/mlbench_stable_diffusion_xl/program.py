@@ -133,7 +133,7 @@ class TextToImage(BatchProgram):
             part = latents[first : first + at_once] / np.float32(self.constants.scaling)
             decoded = host_array(graphs[VAE_DECODER]({LATENTS: part})[IMAGE])
             if not np.isfinite(decoded).all():
-                raise ValueError("a decoded image holds a NaN or an infinity")
+                raise ValueError("a decoded image contains a NaN or an infinity")
             images[first : first + at_once] = pixels((decoded / 2 + np.float32(0.5)).clip(0, 1))
         return images
 

@@ -113,7 +113,7 @@ class Dice(Metric):
             raise InvalidRunError(f"the reply to sample {reply.index} has {len(reply.data)} bytes, not {wanted}.")
         found = np.frombuffer(reply.data, self._dtype)
         if found.min() < 0 or found.max() > TUMOUR:
-            raise InvalidRunError(f"the reply to sample {reply.index} holds labels other than 0, 1 and 2.")
+            raise InvalidRunError(f"the reply to sample {reply.index} contains labels other than 0, 1 and 2.")
         return case_dice(found, label)
 
 

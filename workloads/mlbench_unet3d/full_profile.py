@@ -79,7 +79,7 @@ class FullProfile(UserFilesProfile[OfficialFiles], OneGraph):
         check_files("3d-unet", self.weights, options, {"weights": "trained weights", "data": "KiTS19's scans"})
         if options.weights and Path(options.weights).suffix not in (TORCHSCRIPT, CHECKPOINT, ONNX):
             raise UsageError(
-                f"{options.weights} is none of the official weights files of 3d-unet.",
+                f"{options.weights} is not one of the official weights files of 3d-unet.",
                 hint="Expected a .ptc, .pth or .onnx file of zenodo record 5597155.",
             )
 

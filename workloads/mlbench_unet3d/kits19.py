@@ -90,7 +90,7 @@ def read_case(folder: Path) -> Scan:
             hint="Fetch both again.",
         )
     if not np.isfinite(image.values.min()):
-        raise DataError(f"{folder / IMAGE} holds grey values that are not numbers.", hint="Fetch it again.")
+        raise DataError(f"{folder / IMAGE} contains grey values that are not numbers.", hint="Fetch it again.")
     return Scan(image=image.values, label=_check_label(label.values, folder / LABEL), spacing=image.spacing)
 
 
@@ -129,5 +129,5 @@ def _check_label(values: np.ndarray, path: Path) -> np.ndarray:
         if np.array_equal(label, values):
             return label
     raise DataError(
-        f"{path} holds labels from {values.min():g} to {values.max():g}.", hint="Expected labels 0, 1 and 2."
+        f"{path} contains labels from {values.min():g} to {values.max():g}.", hint="Expected labels 0, 1 and 2."
     )

@@ -95,8 +95,8 @@ def _check_served(
     for run in runs:
         if (run.record.workload, run.record.scenario) not in served:
             raise UsageError(
-                f"run {run.record.run_id} makes no entry: {run.record.workload} {run.record.scenario} is none of the "
-                "category and variant.",
+                f"run {run.record.run_id} makes no entry: {run.record.workload} {run.record.scenario} is not one of "
+                "the category and variant.",
                 hint="See --category and --variant.",
             )
 
@@ -122,7 +122,7 @@ def _check_tests(entries: Sequence[BuiltEntry]) -> None:
             run = entry.run.record.run_id
             nodes = " --network HOST..." if entry.run.record.network else ""
             raise UsageError(
-                f"{entry.required.model} {entry.required.scenario} needs {test}, and run {run} was not put to it.",
+                f"{entry.required.model} {entry.required.scenario} needs {test}, and run {run} was not tested with it.",
                 hint=f"mlbench audit {run} --test {test}{nodes}",
             )
         check_test(entry.run, test)

@@ -102,7 +102,7 @@ def _name_findings(entry: ResultEntry, sources: Sources) -> Iterator[TreeFinding
         yield _finding(entry, "scenario_name", "", f"call the folder {name} or {name.lower()}.")
     if tests := [test for test in _TESTS if test in f"{entry.submitter}/{entry.system}/{entry.model}"]:
         reaction = Reaction.REFUSES if "TEST05" in tests else Reaction.ACCEPTS
-        message = f"a name holds {tests[0]}, by which the official checker knows a compliance test."
+        message = f"a name contains {tests[0]}, by which the official checker knows a compliance test."
         yield _finding(entry, "test_names", "", message, reaction)
     if message := explain_name(sources.description, sources.detail):
         yield _finding(entry, "sut_name", f"performance/run_1/{DETAIL}", message)
@@ -179,7 +179,7 @@ def _file_findings(sources: Sources) -> Iterator[TreeFinding]:
             entry,
             "accuracy_scores",
             f"accuracy/{ACCURACY}",
-            reasons[0] if reasons else "holds no score.",
+            reasons[0] if reasons else "contains no score.",
             Reaction.ACCEPTS if is_open else Reaction.REFUSES,
             is_note=is_open,
         )

@@ -74,7 +74,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [single]
     index = folder / INDEX
     if not os.path.isfile(index):
-        raise refusal(folder, f"{folder} holds no {SINGLE} and no {INDEX}.", hint=_HINT)
+        raise refusal(folder, f"{folder} contains no {SINGLE} and no {INDEX}.", hint=_HINT)
     names = listed_weights(index)
     if missing := next((name for name in names if not os.path.isfile(folder / name)), None):
         raise DataError(f"weights file not found: {folder / missing}, which {index.name} lists.")
@@ -107,8 +107,8 @@ def check_memory(folder: Path, free_bytes: int, dtype: str = "float32") -> None:
     needed = count * (4 if dtype == "float32" else 2)
     if needed > free_bytes:
         raise DataError(
-            f"{folder} holds {count / 1e9:,.1f} billion weights, which are {needed / 2**30:,.0f} GiB as {dtype}, and "
-            f"{free_bytes / 2**30:,.0f} GiB of memory are free.",
+            f"{folder} contains {count / 1e9:,.1f} billion weights, which are {needed / 2**30:,.0f} GiB as {dtype}, "
+            f"and {free_bytes / 2**30:,.0f} GiB of memory are free.",
             hint="Use a machine with more, or serve the model and measure that with the backend endpoint.",
         )
 

@@ -43,7 +43,7 @@ def read_pickled_table(path: Path) -> dict[str, list[Any]]:
         with gzip.GzipFile(fileobj=opened) if is_packed else nullcontext(opened) as file:
             found = _TableUnpickler(file).load()
         if not isinstance(found, _Frame):
-            raise ValueError(f"it holds a {type(found).__name__}, not a pandas table")
+            raise ValueError(f"it contains a {type(found).__name__}, not a pandas table")
         return found.columns()
 
 
@@ -70,11 +70,11 @@ class _Element:
     def __init__(self, code: str, *_: object) -> None:
         self.code = {"O8": "O"}.get(code, code)
         if self.code not in _ELEMENTS:
-            raise ValueError(f"it holds elements of type {code}")
+            raise ValueError(f"it contains elements of type {code}")
 
     def __setstate__(self, state: Sequence[Any]) -> None:
         if state[1] not in ("<", "|"):
-            raise ValueError(f"it holds numbers in byte order {state[1]}")
+            raise ValueError(f"it contains numbers in byte order {state[1]}")
 
 
 class _Array:
@@ -140,7 +140,7 @@ def _arrow_texts(parts: Sequence[Any]) -> list[str | None]:
 
     kind, length, _, offset, (valid, places, content), _, _ = parts
     if kind not in _ARROW_PLACES:
-        raise ValueError(f"it holds elements of Arrow's type {kind}")
+        raise ValueError(f"it contains elements of Arrow's type {kind}")
     ends = np.frombuffer(places, _ARROW_PLACES[kind])[offset : offset + length + 1].tolist()
     bits = None if valid is None else np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[offset:]
     whole = bytes(content or b"")

@@ -47,7 +47,7 @@ def read_table(path: Path, *, texts: Sequence[str] = (), tokens: Sequence[str] =
         found = read_pickled_table(path)
     columns = {name: _column(found, name, path) for name in (*texts, *tokens)}
     if not all(columns.values()):
-        raise DataError(f"{path} holds no row.")
+        raise DataError(f"{path} contains no row.")
     return ColumnTable(
         texts={name: [_text(entry, row, name, path) for row, entry in enumerate(columns[name])] for name in texts},
         tokens={name: [_ids(entry, row, name, path) for row, entry in enumerate(columns[name])] for name in tokens},
@@ -69,7 +69,7 @@ def _column(table: list[Mapping[str, Any]] | Mapping[str, list[Any]], name: str,
 def _text(entry: object, row: int, name: str, path: Path) -> str:
     is_number = isinstance(entry, int | float) and math.isfinite(entry)  # pandas writes NaN for a missing entry
     if not isinstance(entry, str) and not is_number:
-        raise DataError(f"{path} holds no text in column {name!r}, row {row}: {str(entry)[:40]!r}.")
+        raise DataError(f"{path} contains no text in column {name!r}, row {row}: {str(entry)[:40]!r}.")
     return str(entry)
 
 
@@ -77,7 +77,7 @@ def _ids(entry: object, row: int, name: str, path: Path) -> np.ndarray:
     import numpy as np
 
     if not isinstance(entry, list) or not all(type(token) is int and 0 <= token < 2**31 for token in entry):
-        raise DataError(f"{path} holds no token ids in column {name!r}, row {row}: {str(entry)[:40]!r}.")
+        raise DataError(f"{path} contains no token ids in column {name!r}, row {row}: {str(entry)[:40]!r}.")
     if not entry:
         raise DataError(f"{path} has an empty token list in column {name!r}, row {row}.")
     return np.array(entry, np.int64)

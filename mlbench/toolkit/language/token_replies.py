@@ -59,7 +59,7 @@ def read_logged_tokens(replies: Sequence[LoggedReply], *, samples: int, dtype: s
         found[reply.index] = tokens = np.frombuffer(reply.data, element)
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < 2**31:
             wrong = tokens[(tokens < 0) | (tokens >= 2**31)][0]
-            raise InvalidRunError(f"the reply to sample {reply.index} holds {wrong}, which is not a token id.")
+            raise InvalidRunError(f"the reply to sample {reply.index} contains {wrong}, which is not a token id.")
     return found
 
 

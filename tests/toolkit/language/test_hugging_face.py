@@ -41,7 +41,7 @@ def claim(path, shape, dtype="BF16", value_bytes=2):
 class TestMemory:
     def test_a_model_that_has_no_room_as_fp32_is_refused_before_it_is_read(self, folder):
         claim(folder / "model.safetensors", [70_000, 1_000_000])
-        said = r"holds 70\.0 billion weights, which are 261 GiB as float32, and 64 GiB of memory are free"
+        said = r"contains 70\.0 billion weights, which are 261 GiB as float32, and 64 GiB of memory are free"
         with pytest.raises(DataError, match=said):
             check_memory(folder, 64 * 2**30)
 
@@ -52,7 +52,7 @@ class TestMemory:
 
     def test_the_network_is_not_built_where_it_has_no_room(self, folder):
         claim(folder / "model.safetensors", [1000, 1_000_000_000])
-        with pytest.raises(DataError, match=r"holds 1,000\.0 billion weights"):
+        with pytest.raises(DataError, match=r"contains 1,000\.0 billion weights"):
             LanguageNetwork(kind="LlamaForCausalLM", model_type="llama").trained(folder)
 
     @pytest.mark.parametrize("header", [b"{", b"[]", b'{"w": {}}', b'{"w": {"shape": "x"}}'])
@@ -98,7 +98,7 @@ class TestWeights:
 
     def test_weights_of_another_format_are_refused_with_the_way_to_convert_them(self, folder):
         (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-        with pytest.raises(DataError, match=r"holds no model\.safetensors .* Save it again as safetensors"):
+        with pytest.raises(DataError, match=r"contains no model\.safetensors .* Save it again as safetensors"):
             weight_files(folder)
 
     def test_a_missing_part_is_named(self, sharded):

@@ -122,7 +122,7 @@ class TestForeignFiles:
 
     @pytest.mark.parametrize("value", [[1, 2], {"tok_input": [[1]]}, "text", None])
     def test_another_value_than_a_table_is_refused(self, tmp_path, value):
-        assert f"it holds a {type(value).__name__}" in self.read(tmp_path, pickle.dumps(value))
+        assert f"it contains a {type(value).__name__}" in self.read(tmp_path, pickle.dumps(value))
 
     def test_an_array_of_dates_is_refused(self, tmp_path):
         assert "elements of type M8" in self.read(tmp_path, pickle.dumps(np.zeros(3, "datetime64[s]"), protocol=4))

@@ -44,7 +44,7 @@ def test_a_number_in_a_column_of_text_is_taken_as_written(tmp_path):
         ("[{", "is not JSON"),
         ("{}", "is not a list of objects"),
         ("[3]", "is not a list of objects"),
-        ([], "holds no row"),
+        ([], "contains no row"),
         ([{"tok": [1]}], r"no column 'text' in row 0\. It has: tok\."),
         ([{"text": "a", "tok": [1]}, {"text": "a"}], "no column 'tok' in row 1"),
         ([{"text": None, "tok": [1]}], "no text in column 'text', row 0: 'None'"),

@@ -31,8 +31,8 @@ def test_an_empty_reply_has_no_tokens():
         ([logged([1], 4)], "sample 4 was answered, but there are 4"),
         ([logged([1], -1)], "sample -1 was answered"),
         ([LoggedReply(index=2, data=bytes(9))], "sample 2 has 9 bytes, not int64 tokens"),
-        ([logged([7, -3], 2)], "sample 2 holds -3, which is not a token id"),
-        ([logged([7, 8, 9, 10], 2, "<i4")], "sample 2 holds 34359738375, which is not a token id"),  # 7 + 8 * 2**32
+        ([logged([7, -3], 2)], "sample 2 contains -3, which is not a token id"),
+        ([logged([7, 8, 9, 10], 2, "<i4")], "sample 2 contains 34359738375, which is not a token id"),  # 7 + 8 * 2**32
     ],
 )
 def test_what_cannot_be_tokens_names_its_sample(replies, complaint):

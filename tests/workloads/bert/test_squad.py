@@ -88,7 +88,7 @@ class TestBadFiles:
             ("[]", "not of the v1.1 format"),
             ('{"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}', "not of the v1.1 format"),
             ('{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "1", "question": "b"}]}]}]}', "'answers'"),
-            ('{"data": []}', "holds no question"),
+            ('{"data": []}', "contains no question"),
         ],
     )
     def test_a_file_of_another_form_is_refused(self, tmp_path, content, complaint):

@@ -104,7 +104,7 @@ def test_targets_are_the_official_shares_of_the_reference():
         ([reply(1, 0.4, 0.3)], "sample 1 has 8 bytes, not one float32 for each of its 3 rows"),
         ([reply(2, 0.4)], "sample 2 was answered, but there are 2 samples"),
         ([reply(-1, 0.4)], "sample -1 was answered"),
-        ([reply(1, 0.4, np.nan, 0.3)], "sample 1 holds a prediction that is not a number"),
+        ([reply(1, 0.4, np.nan, 0.3)], "sample 1 contains a prediction that is not a number"),
         ([reply(0, 0.4)], "labels of all 1 rows logged are alike"),
         ([], "labels of all 0 rows logged are alike"),
     ],

@@ -60,7 +60,7 @@ def test_a_sample_is_a_view_of_the_files(folder):
 
 
 def test_a_day_of_another_length_is_refused(folder):
-    with pytest.raises(DataError, match="holds 1001 rows, not 178274637"):
+    with pytest.raises(DataError, match="contains 1001 rows, not 178274637"):
         validation_samples(folder, SMALL, rows=178274637)
 
 

@@ -90,7 +90,7 @@ class TestFilesInTheOfficialForm:
 
     def test_a_snapshot_of_another_model_is_refused_when_a_backend_asks_for_it(self, paths):
         graph = DlrmV2().model(full(**paths)).graphs["ranker"]
-        with pytest.raises(DataError, match=r"does not hold all of .*t_cat_0\.weight, \(40000000, 128\)"):
+        with pytest.raises(DataError, match=r"does not contain all of .*t_cat_0\.weight, \(40000000, 128\)"):
             graph.module()
 
     def test_random_weights_with_all_rows_take_the_official_data(self, paths):

@@ -118,7 +118,7 @@ def test_a_reply_of_an_odd_size_makes_the_run_invalid_and_is_named(size):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("column", ["top", "score", "label"])
 def test_a_value_that_is_not_a_number_makes_the_run_invalid_and_is_named(column, value):
-    with pytest.raises(InvalidRunError, match="sample 1 holds a value"):
+    with pytest.raises(InvalidRunError, match="sample 1 contains a value"):
         metric().score(log([CAT], [changed(DOG, **{column: value})]))
 
 

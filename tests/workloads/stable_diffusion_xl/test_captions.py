@@ -55,7 +55,7 @@ def test_a_file_of_another_form_is_refused_with_what_is_wrong(tmp_path, lines, c
 
 @pytest.mark.parametrize("text", ["[", "[]", "{}", '{"annotations": [{"id": 1}], "images": []}'])
 def test_annotations_of_another_form_are_refused(tmp_path, text):
-    with pytest.raises(DataError, match="holds no captions of COCO"):
+    with pytest.raises(DataError, match="contains no captions of COCO"):
         read_captions(written(tmp_path, text, name="captions_val2014.json"), count=1)
 
 

@@ -106,7 +106,7 @@ def test_a_folder_that_is_no_diffusers_model_is_refused(folder, tmp_path):
     with pytest.raises(DataError, match=r"diffusers model cannot be read.*Expected the folder of the pipeline"):
         Checkpoint.opened(tmp_path / "empty")
     edited(folder / "model_index.json", _class_name="StableDiffusionXLImg2ImgPipeline")
-    with pytest.raises(DataError, match="holds a StableDiffusionXLImg2ImgPipeline, not a StableDiffusionXLPipeline"):
+    with pytest.raises(DataError, match="contains a StableDiffusionXLImg2ImgPipeline, not a StableDiffusionXLPipeline"):
         Checkpoint.opened(folder)
     (folder / "model_index.json").write_text("{")
     with pytest.raises(DataError, match=r"model_index\.json is not JSON"):
@@ -132,7 +132,7 @@ def test_weights_that_are_missing_damaged_or_of_another_model_are_refused(folder
     with pytest.raises(DataError, match="weights file cannot be read"):
         checkpoint.module("unet")
     (folder / UNET).rename(folder / "unet" / "diffusion_pytorch_model.bin")
-    with pytest.raises(DataError, match="holds no safetensors weights"):
+    with pytest.raises(DataError, match="contains no safetensors weights"):
         checkpoint.module("unet")
 
 

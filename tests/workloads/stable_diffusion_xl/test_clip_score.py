@@ -56,7 +56,7 @@ class TestOfficialModel:
         with pytest.raises(DataError, match=r"weights file not found: nowhere\.safetensors"):
             official_scorer(Path("nowhere.safetensors"))
         save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
-        with pytest.raises(DataError, match="holds no weights of ViT-B-32-quickgelu"):
+        with pytest.raises(DataError, match="contains no weights of ViT-B-32-quickgelu"):
             official_scorer(tmp_path / "other.safetensors")
         (tmp_path / "ViT-B-32.pt").write_bytes(b"an archive that may hold code")
         with pytest.raises(DataError, match="corrupt or another version"):

@@ -118,7 +118,7 @@ class TestOfficialNetwork:
         with pytest.raises(DataError, match="weights file not found"):
             official_extractor(tmp_path / "nowhere.pth")
         torch.save({"fc.weight": torch.zeros(2)}, tmp_path / "other.pth")
-        with pytest.raises(DataError, match="holds no weights of the FID network"):
+        with pytest.raises(DataError, match="contains no weights of the FID network"):
             official_extractor(tmp_path / "other.pth")
         torch.save({"fc.weight": print}, tmp_path / "code.pth")
         with pytest.raises(DataError, match="weights file cannot be read"):

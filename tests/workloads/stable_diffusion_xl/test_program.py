@@ -134,7 +134,7 @@ def test_an_image_with_a_nan_fails_its_batch(program, graphs, checkpoint, tokens
     def broken(inputs):
         return {"image": np.full((len(inputs["latents"]), 3, 32, 32), np.nan, np.float32)}
 
-    with pytest.raises(ValueError, match="holds a NaN or an infinity"):
+    with pytest.raises(ValueError, match="contains a NaN or an infinity"):
         program.run(tokens(checkpoint, *CAPTIONS), {**graphs, VAE_DECODER: broken})
 
 

@@ -106,7 +106,7 @@ def test_a_reply_of_another_size_than_its_case_is_named(payload):
 
 
 def test_a_reply_with_a_fourth_label_is_named():
-    with pytest.raises(InvalidRunError, match="sample 0 holds labels other than 0, 1 and 2"):
+    with pytest.raises(InvalidRunError, match="sample 0 contains labels other than 0, 1 and 2"):
         dice(HALVES).score([reply(0, cube(0, 0, 0, 0, 1, 1, 2, 3))])
 
 

@@ -81,7 +81,7 @@ def test_what_is_no_volume_is_refused(write_case, shape):
 def test_labels_other_than_0_to_2_are_refused(write_case, value, shown):
     label = LABEL.astype(np.float32)
     label[0, 0, 0] = value
-    with pytest.raises(DataError, match=rf"segmentation\.nii\.gz holds labels from {shown}"):
+    with pytest.raises(DataError, match=rf"segmentation\.nii\.gz contains labels from {shown}"):
         read_case(write_case("case_00000", IMAGE, label))
 
 
@@ -89,7 +89,7 @@ def test_labels_other_than_0_to_2_are_refused(write_case, value, shown):
 def test_grey_values_that_are_not_numbers_are_refused(write_case, value):
     image = IMAGE.astype(np.float32)
     image[1, 1, 1] = value
-    with pytest.raises(DataError, match=r"imaging\.nii\.gz holds grey values that are not numbers"):
+    with pytest.raises(DataError, match=r"imaging\.nii\.gz contains grey values that are not numbers"):
         read_case(write_case("case_00000", image, LABEL))
 
 
