@@ -236,3 +236,17 @@ def test_pages_open_from_a_disk_and_fit_their_window(browser, written, size, sch
     assert said == []
     assert all(url.startswith(("file:", "data:")) for url in asked)
     context.close()
+
+
+def test_the_first_page_begins_with_a_picture_and_has_the_machines_on_the_first_day(store, site):
+    run = store(0, 100.0)
+    first = site()["index.html"]
+    assert first.index("<svg") < first.index("Newest results") < first.index('id="machines"')
+    assert run.environment.processor in Texts(first).text
+
+
+def test_the_page_of_a_run_has_the_percentiles_of_its_latencies(store, site, a_server_run):
+    late = a_server_run(1, 400.0)
+    run = store(0, 400.0, scenario="Server", scenario_facts=late.scenario_facts, result=late.result)
+    page = Texts(site()[run_page(run.run_id)])
+    assert "Server: latency" in page.text and "p99" in page.text

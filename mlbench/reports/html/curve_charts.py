@@ -28,6 +28,7 @@ class _CurveMark:
     series: str = ""
     kind: str = ""
     throughput: float
+    load: float = 0.0
     at: float = 0.0
     percentile: str = ""
     text: str
@@ -78,8 +79,8 @@ class _CurveChart:
         x = altair.X("at:Q").title("tokens/s per user, p90").scale(zero=True, nice=True).axis(tickCount=5)
         y = altair.Y("throughput:Q").title(f"{self._unit} per device").scale(zero=True).axis(tickCount=5, format="~s")
         layers = self._layers(marks, x, y)
-        note = "To the right each user is served faster, to the top more of them. A step, since between two points "
-        note += f"nothing was measured. {_GREY_NOTE}"
+        note = "To the right each user is served faster, to the top more of them. Points are joined in the order of "
+        note += f"their load. {_GREY_NOTE}"
         if limit_ms:
             layers += _upright_limit(1000 / limit_ms, f"limit {limit_ms:g} ms a token")
             note += " Left of the dashed line tokens take longer than the limit (p99 counts, so the edge is near it)."
@@ -132,6 +133,7 @@ class _CurveChart:
                     _CurveMark(
                         series=series,
                         kind=kind,
+                        load=each.rate_per_s,
                         throughput=each.per_device,
                         at=value,
                         percentile=percentile,
@@ -141,7 +143,7 @@ class _CurveChart:
         return found
 
     def _layers(self, marks: Sequence[_CurveMark], x: altair.X, y: Any) -> list[Any]:
-        """Return steps through the points that count, and all points."""
+        """Return lines through the points that count, from the lowest load to the highest, and all points."""
         layers: list[Any] = []
         colour, shape = self._palette.colour_channel(), self._palette.shape_channel()
         for percentile, opacity in (("p90", 0.55), ("p99", 1.0)):
@@ -150,8 +152,8 @@ class _CurveChart:
             good, dull, bad = ([each for each in some if each.kind == kind] for kind in _KINDS)
             if good:
                 base = points(good).encode(x=x, y=y, color=colour)
-                steps = base.encode(order=_order(x)).mark_line(aria=False, interpolate="step-before", opacity=strong)
-                layers += [steps, base.encode(shape=shape).mark_point(opacity=strong)]
+                lines = base.encode(order="load:Q").mark_line(aria=False, opacity=strong)
+                layers += [lines, base.encode(shape=shape).mark_point(opacity=strong)]
             if dull:
                 layers.append(points(dull).encode(x=x, y=y, shape=shape).mark_point(color=SOFT, opacity=0.5))
             if bad:
@@ -191,10 +193,6 @@ class _CurveChart:
 
 
 _KINDS = ("counts", "dominated", "INVALID")
-
-
-def _order(x: altair.X) -> str:
-    return str(x.shorthand)
 
 
 def _upright_limit(value: float, text: str) -> list[Any]:

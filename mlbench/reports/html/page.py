@@ -13,6 +13,7 @@ from mlbench.reports.cost import cost_notes
 from mlbench.reports.html import conditions, curve_charts, latency_charts, results, run_charts, work_charts
 from mlbench.reports.html.drawing import Figure, Palette
 from mlbench.reports.html.nodes import nodes_table, scaling_table
+from mlbench.reports.html.overview import overview_figure
 from mlbench.reports.html.rendering import check_installed, render
 from mlbench.reports.html.speedups import speedup_table
 from mlbench.reports.html.table import HtmlTable
@@ -60,6 +61,7 @@ class _Page:
     imported: int
     conformant: int
     disclaimer: str
+    overview: Figure | None
     problems: Sequence[results.Problem]
     results: HtmlTable
     speedups: HtmlTable | None
@@ -125,6 +127,7 @@ def _page(content: Content) -> _Page:
         imported=sum(1 for run in summary.runs if run.imported),
         conformant=sum(1 for run in summary.runs if run.verdict and run.verdict.is_conformant),
         disclaimer=DISCLAIMER,
+        overview=overview_figure(summary),
         problems=list(results.problems(summary)),
         results=results.results_table(summary),
         speedups=speedup_table(summary),

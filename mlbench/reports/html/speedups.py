@@ -52,7 +52,7 @@ def _ratio_cell(base: Combination, other: Combination) -> TableCell | None:
     """Return how many times as fast the other one is by each speed that both have; None where both have none."""
     if why_loads_differ([*base.counted, *other.counted]):
         return replace(NOTHING, detail="at other rates")
-    first, second = _medians(base), _medians(other)
+    first, second = medians(base), medians(other)
     ratios = {
         name: second[name].value / first[name].value for name in first if _are_alike(first[name], second.get(name))
     }
@@ -64,7 +64,7 @@ def _ratio_cell(base: Combination, other: Combination) -> TableCell | None:
     return TableCell(text, detail=names, order=min(faster.values()))
 
 
-def _medians(combination: Combination) -> Mapping[str, Measure]:
+def medians(combination: Combination) -> Mapping[str, Measure]:
     """Return each speed by name, its value the median of the runs that count."""
     found: dict[str, list[Measure]] = {}
     for run in combination.counted:

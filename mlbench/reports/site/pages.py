@@ -10,8 +10,10 @@ from mlbench.records.stored_runs import StoredRuns
 from mlbench.reports.console import DISCLAIMER, standing
 from mlbench.reports.explanation import sentence
 from mlbench.reports.html import conditions, results
-from mlbench.reports.html.drawing import Figure
+from mlbench.reports.html.drawing import Figure, Palette
+from mlbench.reports.html.latency_charts import latency_figures
 from mlbench.reports.html.nodes import nodes_table
+from mlbench.reports.html.overview import overview_figure
 from mlbench.reports.html.rendering import render
 from mlbench.reports.html.results import Problem
 from mlbench.reports.html.run_charts import HISTORY_LEAST
@@ -45,6 +47,8 @@ class _FirstPage:
     lede: str
     tiers: Sequence[str]
     workloads: Mapping[str, str]
+    overview: Figure | None
+    machines: HtmlTable
     results: HtmlTable
     scenario_note: str
     changes: HtmlTable | None
@@ -83,6 +87,7 @@ class _RunPage:
     sentence: str
     is_good: bool
     run_id: str
+    figures: Sequence[Figure]
     runs: HtmlTable
     rules: HtmlTable | None
     nodes: HtmlTable | None
@@ -128,6 +133,8 @@ def _index(summary: Summary, changes: Sequence[LevelChange], stored: StoredRuns,
         lede=_lede(summary, stored),
         tiers=[TIERS[tier] for tier in TIERS if any(run.tier == tier for run in summary.runs)],
         workloads={name: workload_page(name) for name in summary.workloads},
+        overview=overview_figure(summary),
+        machines=conditions.machines_table(summary),
         results=tables.overview_table(summary),
         scenario_note=conditions.scenario_note(summary),
         changes=tables.changes_table(changes, caption, base="", has_workload=True),
@@ -201,6 +208,7 @@ def _run_page(combination: Combination, site: str) -> _RunPage:
         sentence=sentence(run),
         is_good=run.is_good,
         run_id=run.run_id,
+        figures=latency_figures([combination], Palette((combination.series,))),
         runs=results.runs_table(combination),
         rules=results.rules_table(run),
         nodes=nodes_table(run),

@@ -1,5 +1,5 @@
 "use strict";
-// The page is whole without this: it makes tables sortable, opens what a link points to, and names marks on hover.
+// The page is whole without this: it makes tables sortable, filters long ones, opens what a link points to, and names marks on hover.
 for (const table of document.querySelectorAll("table.sortable")) {
   table.querySelectorAll("thead th").forEach((heading, column) => {
     const button = document.createElement("button");
@@ -8,6 +8,21 @@ for (const table of document.querySelectorAll("table.sortable")) {
     heading.append(button);
     button.addEventListener("click", () => sort(table, heading, column));
   });
+}
+
+const longest = 8;
+for (const table of document.querySelectorAll("table.sortable")) {
+  const rows = [...table.tBodies[0].rows];
+  if (rows.length < longest) continue;
+  const box = document.createElement("input");
+  box.type = "search";
+  box.placeholder = "Show rows with: bert onnxruntime fp32";
+  box.setAttribute("aria-label", "Show only rows with these words");
+  box.addEventListener("input", () => {
+    const words = box.value.toLowerCase().split(/\s+/);
+    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+  });
+  (table.closest(".scroll") ?? table).before(box);
 }
 
 function sort(table, heading, column) {
