@@ -82,6 +82,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "mlbench system describe --network --from mine.json --from network.json",
     ),
     "submit": ("mlbench submit plan --category edge", "mlbench submit check inference_results_v4.1"),
+    "submit demo": ("mlbench submit demo", "mlbench submit demo -o example"),
     "submit plan": ("mlbench submit plan --category edge", "mlbench submit plan -o missing.toml"),
     "submit build": (
         "mlbench submit build --submitter Acme --system system.json -o tree",

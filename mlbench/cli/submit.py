@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlbench.cli.options import results_option
 from mlbench.cli.output import echo_json, echo_line
 from mlbench.cli.submit_build import command as build
+from mlbench.cli.submit_build import stored_runs
 from mlbench.cli.submit_plan import command as plan
 
 if TYPE_CHECKING:
@@ -44,6 +46,37 @@ def check(tree: Path, notes: bool, as_json: bool) -> int:
     else:
         _tell(checked, notes=notes)
     return 0 if checked.is_accepted else 1
+
+
+@command.command("demo")
+@click.option(
+    "-o",
+    "--output",
+    "--out",
+    type=click.Path(path_type=Path),
+    default="not-submittable",
+    show_default=True,
+    metavar="TREE",
+    help="A new folder.",
+)
+@results_option
+def demo(output: Path, results: Path) -> int:
+    """Build an example of a tree from the stored runs, small ones too, and check it.
+
+    It shows what a tree is like before anything large is fetched. It is marked as not submittable, and refused.
+    """
+    from mlbench.discovery import Plugins
+    from mlbench.submission.building.build import build_example
+    from mlbench.submission.building.example import example_entries, example_system
+
+    system = example_system()
+    checked = build_example(output, system, example_entries(system, stored_runs(results, (), Plugins.discover())))
+    for file in sorted(each.relative_to(output) for each in output.rglob("*") if each.is_file()):
+        if "code" not in file.parts:
+            echo_line(f"  {file}")
+    _tell(checked, notes=False)
+    echo_line(f"{output} is an example and not submittable; `mlbench submit plan` says what a submission requires.")
+    return 0
 
 
 def _tell(checked: TreeCheck, *, notes: bool) -> None:

@@ -91,7 +91,7 @@ def command(
     check_place(output)
     of = [Category(each) for each in dict.fromkeys(categories)]
     system, plugins = read_system(description, submitter, division, of), Plugins.discover()
-    stored = list(_stored_runs(results, runs, plugins))
+    stored = list(stored_runs(results, runs, plugins))
     entries = choose_entries(system, stored, variants, are_named=bool(runs))
     system = with_recorded(system, entries[0].run.record)
     for entry in {each.run.record.run_id: each for each in entries}.values():
@@ -101,7 +101,8 @@ def command(
     _print(build_tree(output, system, entries), output)
 
 
-def _stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterator[StoredRun]:
+def stored_runs(results: Path, names: Sequence[str], plugins: Plugins) -> Iterator[StoredRun]:
+    """Yield the named runs, none: all of the results folder, with their logs, tests and sources."""
     from mlbench.records.selection import Filter, select_records
     from mlbench.submission.building.stored import StoredRun
 

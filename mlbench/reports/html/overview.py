@@ -104,7 +104,9 @@ def _draw(cells: Sequence[_Cell], columns: Sequence[str], rows: Sequence[str]) -
     x = x.axis(orient="top", labelAngle=35, labelAlign="right", grid=False, labelOverlap=False)
     y = altair.Y("row:N").title(None).sort(list(rows)).scale(paddingInner=0.08)
     extent = _LETTER * max(len(word) for row in rows for word in row.split())
-    y = y.axis(grid=False, labelExpr="split(datum.label, ' ')", minExtent=extent, labelBaseline="middle", labelOffset=-6)
+    y = y.axis(
+        grid=False, labelExpr="split(datum.label, ' ')", minExtent=extent, labelBaseline="middle", labelOffset=-6
+    )
     base = points(cells).encode(x=x, y=y)
     opacity = altair.Opacity("share:Q").scale(domain=[0, 1], range=[0.05, 0.55]).legend(None)
     named = base.encode(altair.Text("shown:N"))

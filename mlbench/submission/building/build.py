@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from mlbench.submission.building.system import System
 from mlbench.submission.checking.whole_tree import EntryCheck, TreeCheck, check_tree
 
 _SAME = 1e-9
+_NOT_SUBMITTABLE = """# Not submittable
+
+An example by `mlbench submit demo`: small models, short runs, and a description without what only a person knows.
+It shows the folders and files of a tree, and what a check says. Nothing in it is a result of MLPerf.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +48,36 @@ def build_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Bu
             that would be refused.
         StorageError: it cannot be written.
     """
+    with _new_tree(place, system, entries) as (_, checked):
+        checks = _match(checked, entries)
+        _check_accepted(checked)
+    return BuiltTree(entries=entries, checks=checks)
+
+
+def build_example(place: Path, system: System, entries: Sequence[BuiltEntry]) -> TreeCheck:
+    """Build a tree that shows what one is like, of runs that no entry can be made of; it says so in a file.
+
+    Raises:
+        UsageError: the place is taken, or a run lacks a log.
+        StorageError: it cannot be written.
+    """
+    with _new_tree(place, system, entries) as (folder, checked):
+        (folder / "NOT_SUBMITTABLE.md").write_text(_NOT_SUBMITTABLE, encoding="utf-8")
+    return checked
+
+
+@contextmanager
+def _new_tree(place: Path, system: System, entries: Sequence[BuiltEntry]) -> Iterator[tuple[Path, TreeCheck]]:
+    """Write a tree beside its place and check it; it gets there where nothing is raised."""
     check_place(place)
     try:
         with hold_folder_beside(place.absolute()) as folder:
             write_tree(folder, system, [*entries])
-            checked = check_tree(folder)
-            checks = _match(checked, entries)
-            _check_accepted(checked)
+            yield folder, check_tree(folder)
             check_place(place)  # minutes may have passed
             folder.rename(place)
     except OSError as error:
         raise StorageError(f"tree cannot be written: {place}: {error.strerror}.", hint="") from None
-    return BuiltTree(entries=entries, checks=checks)
 
 
 def _match(checked: TreeCheck, entries: Sequence[BuiltEntry]) -> list[EntryCheck]:
