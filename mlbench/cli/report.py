@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write to this file.",
+    help="Write to this file; FILE.svg and FILE.png are the first picture alone.",
 )
 @click.option("--compare", "sides", nargs=2, metavar="BASE NEW", help="Compare NEW with BASE, as `mlbench compare`.")
 @click.option("--markdown", is_flag=True, help="Write a Markdown summary; printed if no file is named.")
@@ -84,12 +84,29 @@ def command(
     title = _title(runs, sides, wanted, summary)
     cost = compute_cost(priced_runs, price, results) if price else None
     content = Content(title=title, summary=summary, comparison=comparison, steps=frozenset(steps), cost=cost)
-    text = summary_markdown(content) if markdown else html_page(content)
+    is_picture = output and not markdown and output.suffix in (".svg", ".png")
+    text = "" if is_picture else summary_markdown(content) if markdown else html_page(content)
     if output:
-        write_whole(output, text)
-        echo_line(f"{output}: {len(summary.runs)} runs, {size(len(text.encode()))}")
+        data = _picture(summary, output.suffix) if is_picture else text.encode()
+        write_whole(output, data)
+        echo_line(f"{output}: {len(summary.runs)} runs, {size(len(data))}")
     else:
         echo(text, newline=False)
+
+
+def _picture(summary: Summary, suffix: str) -> bytes:
+    """Return the picture that a report begins with, as SVG or PNG."""
+    from mlbench.errors import UsageError
+    from mlbench.reports.html.overview import overview_figure
+    from mlbench.reports.html.rendering import check_installed, stand_alone
+
+    check_installed("a picture")
+    if not (figure := overview_figure(summary)):
+        raise UsageError("no run counts: there is nothing to draw.", hint="`mlbench table` says why.")
+    import vl_convert
+
+    svg = stand_alone(figure.svg)
+    return svg.encode() if suffix == ".svg" else bytes(vl_convert.svg_to_png(svg, scale=2))
 
 
 def _select_sides(

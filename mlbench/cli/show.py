@@ -50,7 +50,7 @@ def command(runs: tuple[str, ...], wanted: Filter, results: Path, as_json: bool)
 
 def _newest(results: Path) -> str:
     """Return how to show the newest run."""
-    from mlbench.records.run_folder import names_in
+    from mlbench.records.run_names import names_in
 
     if not (names := names_in(results)):
         return f"There is none in {results} yet."

@@ -66,9 +66,10 @@ def demo(output: Path, results: Path) -> int:
     It shows what a tree is like before anything large is fetched. It is marked as not submittable, and refused.
     """
     from mlbench.discovery import Plugins
-    from mlbench.submission.building.build import build_example
+    from mlbench.submission.building.build import build_example, check_place
     from mlbench.submission.building.example import example_entries, example_system
 
+    check_place(output)
     system = example_system()
     checked = build_example(output, system, example_entries(system, stored_runs(results, (), Plugins.discover())))
     for file in sorted(each.relative_to(output) for each in output.rglob("*") if each.is_file()):

@@ -49,6 +49,15 @@ def test_a_report_is_one_file_and_says_how_large(mlbench, store, drawn, tmp_path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "results"]
 
 
+def test_the_first_picture_is_a_file_of_its_own_that_needs_no_style_sheet(mlbench, store, drawn, tmp_path):
+    store("good", 100)
+    for suffix in ("svg", "png"):
+        assert "5 runs" in mlbench("report", "good", "-o", tmp_path / f"picture.{suffix}").stdout
+    drawing = (tmp_path / "picture.svg").read_text()
+    assert "100 samples/s" in drawing and "var(--" not in drawing
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_report_on_one_run_says_which_it_is(mlbench, store):
     store("good", 100)
     assert mlbench("report", "good-3", "--markdown").stdout.startswith("# resnet50 on pytorch, Offline\n")

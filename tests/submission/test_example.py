@@ -36,4 +36,4 @@ def test_nothing_is_replaced_and_without_runs_nothing_is_built(demo, tmp_path):
     assert not (tmp_path / "tree").exists()
     (tmp_path / "tree").mkdir()
     done = demo()
-    assert (done.exit_code, "is there already" in done.stderr) == (2, True)
+    assert done.stderr.endswith("is there already. Name a new folder: nothing is replaced.\n")

@@ -24,7 +24,7 @@ class _Cell:
     row: str
     column: str
     share: float
-    """Of the fastest of its row, 0 to 1; 0 for a run that does not count."""
+    """How fast beside the fastest of its row, 0 to 1; 0 for a run that does not count."""
     shown: str
     text: str
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -37,6 +38,14 @@ def render(template: str, values: Mapping[str, Any]) -> str:
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         )
     )
+
+
+def stand_alone(svg: str) -> str:
+    """Return a drawing of a page as a file of its own: in the page's light colours, on its paper."""
+    style = _resource("report.css")
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", style.partition("@media")[0]))
+    found = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], svg)
+    return found.replace(">", f'><rect width="100%" height="100%" fill="{colours["paper"]}"/>', 1)
 
 
 @cache
