@@ -210,9 +210,9 @@ def how_to_go_on(plan: RunPlan, made: Collection[int]) -> str:
     }
     fewer = {name: some for name, (some, every) in values.items() if len(some) < len(every)}
     if "repeat" not in fewer and len(left) == math.prod(len(some) for some, _ in values.values()):
-        workloads = f" {' '.join(fewer.pop('workload'))} as the workload" if "workload" in fewer else ""
-        options = "".join(f" --{name} {value}" for name, some in fewer.items() for value in some)
-        return f"{stored}; to make the others, repeat the command with{workloads}{options}."
+        parts = [f"{' '.join(fewer.pop('workload'))} alone"] if "workload" in fewer else []
+        parts += [" ".join(f"--{name} {value}" for name, some in fewer.items() for value in some)] if fewer else []
+        return f"{stored}; to make the others, repeat the command with {' and '.join(parts)}."
     counted = Counter(f"{each.workload} {each.backend} {each.scenario}" for each in left)
     names = [f"{name} ({count} runs)" if count > 1 else name for name, count in counted.items()]
     return f"{stored}; not made: {', '.join(names)}."

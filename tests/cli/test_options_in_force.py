@@ -292,6 +292,10 @@ def test_the_doctor_says_whether_the_machine_is_quiet(spread, word):
             "--scenario Server.",
         ),
         (
+            ["resnet50", "3d-unet", "--backend", "null", "--scenario", "Offline", "--scenario", "SingleStream"],
+            "2 of 4 runs are stored; to make the others, repeat the command with 3d-unet alone.",
+        ),
+        (
             ["resnet50", "3d-unet", "--backend", "null"],
             "2 of 6 runs are stored; not made: resnet50 null MultiStream, resnet50 null Server, 3d-unet null Offline, "
             "3d-unet null SingleStream.",
