@@ -277,9 +277,10 @@ def test_hostile_names_do_nothing_in_a_browser(opened, hostile_page):
 
 
 @pytest.mark.slow
-def test_a_long_table_shows_only_the_rows_with_all_words_that_are_typed(opened, a_server_run):
+@pytest.mark.parametrize("width", [1200, 360])
+def test_a_long_table_shows_only_the_rows_with_all_words_that_are_typed(opened, a_server_run, width):
     runs = [a_server_run(n, 400.0, workload=f"w{n}", backend="acme" if n % 2 else "pytorch") for n in range(10)]
-    tab = opened(html_page(Content(title="long", summary=summarise({"": runs}))))
+    tab = opened(html_page(Content(title="long", summary=summarise({"": runs}))), width=width)
     rows = tab.locator("#results table.sortable").first.locator("tbody tr:visible")
     assert rows.count() == 10
     tab.locator("#results input[type=search]").first.fill("ACME fp32")
