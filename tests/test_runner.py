@@ -319,7 +319,7 @@ def test_what_fails_after_a_run_costs_its_own_part_alone(null_run, monkeypatch):
     environment = observe_environment()
     monkeypatch.setattr("mlbench.started_run.observe_environment", observe_once)
     monkeypatch.setattr("mlbench.started_run.share_of", raise_an_error)
-    monkeypatch.setattr("mlbench.cli.progress.Progress.on_progress", raise_an_error)
+    monkeypatch.setattr("mlbench.cli.progress.FollowedRun.on_progress", raise_an_error)
 
     done, record = null_run()
     assert (done.exit_code, record.status) == (1, "completed"), "too short to be valid"

@@ -308,7 +308,7 @@ def test_five_against_one_uses_all_five(runs):
     )  # by the base's spread between runs; 100 -> 50 is far beyond what is assumed
     (judged,) = compare(new, base).cells[0].speeds  # one base run has no spread between runs
     assert (judged.verdict, judged.effect.p_value) == (SpeedVerdict.CANNOT_TELL, None)
-    assert "repeat the base, --repeat 5" in judged.reason
+    assert "repeat the base with --repeat 5" in judged.reason
 
 
 def test_one_run_is_less_certain_than_five(runs):

@@ -107,8 +107,13 @@ def begun(tmp_path_factory):
     return folder / "mlbench_my_llm" / "mlbench_my_llm.py"
 
 
-@pytest.mark.parametrize("block", [*blocks("python"), *blocks("toml")], ids=lambda block: block.strip().splitlines()[0])
+@pytest.mark.parametrize(
+    "block",
+    [*[block for block in blocks("python") if "def compile" not in block or "find_spec" not in block], *blocks("toml")],
+    ids=lambda block: block.strip().splitlines()[0],
+)
 def test_every_piece_of_code_in_the_tutorial_is_a_piece_of_the_example_or_of_what_is_begun(block, begun):
+    """All but the backend in 20 lines, which a test of the pages puts to the kit."""
     files = [EXAMPLE / name for name in ("mlbench_openvino.py", "test_mlbench_openvino.py", "pyproject.toml")]
     assert any(block.strip("\n") in file.read_text() for file in (*files, begun))
 

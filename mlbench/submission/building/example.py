@@ -12,7 +12,7 @@ from mlbench.rules.official import Category
 from mlbench.submission.building.entries import BuiltEntry
 from mlbench.submission.building.stored import StoredRun
 from mlbench.submission.building.system import System
-from mlbench.submission.planning import owed_entries
+from mlbench.submission.planning import required_entries
 from mlbench.submission.system_description import describe_system, empty_fields
 
 _NAME = "not_submittable"
@@ -46,10 +46,10 @@ def example_entries(system: System, runs: Iterable[StoredRun]) -> list[BuiltEntr
         and not each.record.accuracy.tested_in
     }
     entries: dict[tuple[str, str], BuiltEntry] = {}
-    for owed in owed_entries([Category.EDGE, Category.DATACENTER]):
-        kind = (owed.workload, owed.scenario)
+    for required in required_entries([Category.EDGE, Category.DATACENTER]):
+        kind = (required.workload, required.scenario)
         if kind in newest:
-            entries.setdefault(kind, BuiltEntry(owed=owed, run=newest[kind]))
+            entries.setdefault(kind, BuiltEntry(required=required, run=newest[kind]))
     if not entries:
         raise UsageError("there is no run with an accuracy to make a tree of.", hint="`mlbench demo` makes one.")
     return list(entries.values())
