@@ -44,11 +44,13 @@ def test_replies_are_held_to_the_shared_test(shared_test):
         assert rule.passed
 
 
+@pytest.mark.thorough("command line")
 def test_a_run_with_a_shared_test_is_verified_in_its_own_folder(shared_test):
     done = verify(shared_test[1])
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.thorough("command line", but=["another score"])
 @pytest.mark.parametrize(
     ("change", "told"),
     [

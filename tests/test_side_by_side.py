@@ -107,6 +107,7 @@ def test_ctrl_c_ends_both_runs_which_had_no_core_in_common_and_leaves_nothing(re
     assert alive == []
 
 
+@pytest.mark.thorough("command line")
 def test_a_cell_that_crashes_takes_itself_alone(results, monkeypatch):
     monkeypatch.syspath_prepend(str(FAULTY))
     monkeypatch.setenv("PYTHONPATH", str(FAULTY))

@@ -229,7 +229,7 @@ def test_a_run_that_is_there_is_not_made_again_but_where_all_are_asked_for_afres
     assert len(runs_in(tmp_path / "results")) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_a_suite_killed_again_and_again_leaves_the_runs_of_an_undisturbed_one(suite_file, tmp_path, plugins):
     file, results = suite_file(QUICK), tmp_path / "results"
     command = [
@@ -273,7 +273,7 @@ def test_two_processes_that_make_one_suite_in_one_folder_make_each_run_once(suit
     assert [sorted(record["run_id"] for record in records) for records in printed] == [stored, stored]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_two_files_measured_in_turns_name_the_slower(suite_file, tmp_path):
     text = QUICK.replace('["Offline", "SingleStream"]', '"Offline"').replace("resnet50", "3d-unet")
     text = text.replace("repeats = 2", "repeats = 3")

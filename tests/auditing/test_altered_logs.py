@@ -15,7 +15,7 @@ from altered_replies import counts, repeated_indices, tokens, with_entries, with
 from mlbench.auditing.verdicts import AuditVerdict
 from mlbench.reports.audit import verdict_lines
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough("submission")
 
 REPLIES, DETAIL = "mlperf_log_accuracy.json", "mlperf_log_detail.txt"
 ONE = "0000803F"

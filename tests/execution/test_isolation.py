@@ -50,7 +50,13 @@ MODULES: tuple[str, ...] = ()
 """With which the child is forked; none: it is a new interpreter."""
 
 
-@pytest.fixture(autouse=True, params=[(), ("tabnanny",)], ids=["a new interpreter", "a fork"])
+@pytest.fixture(
+    autouse=True,
+    params=[
+        pytest.param((), id="a new interpreter", marks=pytest.mark.thorough("engines")),
+        pytest.param(("tabnanny",), id="a fork"),
+    ],
+)
 def modules(request, monkeypatch):
     """Start each child both ways."""
     monkeypatch.setattr(sys.modules[__name__], "MODULES", request.param)

@@ -96,6 +96,7 @@ def test_each_call_of_a_workload_has_the_backends_answer_to_the_last_bit(workloa
             np.testing.assert_array_equal(alone[tensor], array, err_msg=f"{name} {tensor}", strict=True)
 
 
+@pytest.mark.thorough("exports")
 def test_a_language_model_has_its_state_among_inputs_and_outputs(tmp_path):
     import onnxruntime
 

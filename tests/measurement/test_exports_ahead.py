@@ -127,7 +127,7 @@ def exported(log):
     return [line.rpartition("exporting ")[2] for line in log.read_text().splitlines() if "exporting " in line]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_the_graphs_of_a_model_are_exported_side_by_side(run):
     """The first waits for the second here: one after another they would never end."""

@@ -95,7 +95,7 @@ def test_a_wrong_option_ends_the_run_as_it_does_without_instances(mlbench):
     assert complaint.startswith("Error: backend.tokens is 1. An answer has ")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 def test_the_number_can_be_left_to_a_sweep_which_is_in_the_record(mlbench):
     _, records = mlbench("resnet50", "--backend", "null", "--no-accuracy", instances="auto")
     (record,) = records.values()
@@ -120,7 +120,7 @@ def test_a_wrong_number_is_one_line_and_nothing_is_stored(mlbench, scenario, ins
     assert done.stderr.startswith(f"Error: {told}")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 @needs_two_cores
 def test_a_query_of_eight_is_answered_by_both_instances_with_the_answers_of_one(mlbench):
     for instances in (2, 1):

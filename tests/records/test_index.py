@@ -54,7 +54,7 @@ print(count)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_processes_that_ask_while_runs_are_stored_block_none(store, cache, tmp_path):
     results, end = store("0"), tmp_path / "end"
     command = [sys.executable, "-c", ASKING, results, end]

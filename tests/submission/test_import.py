@@ -395,7 +395,7 @@ def own_runs(tmp_path_factory):
     return {read(run).scenario: run for run in runs_in(folder)}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("submission")
 def test_a_tree_of_own_runs_gives_their_results_again(add, root, results, own_runs):
     assert len(own_runs) == 4
     for scenario, run in own_runs.items():

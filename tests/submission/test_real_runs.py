@@ -53,6 +53,7 @@ def run_in(place, scenario="Offline"):
     return folder
 
 
+@pytest.mark.thorough("submission")
 @pytest.mark.parametrize(
     ("category", "models"),
     [pytest.param("datacenter", DATACENTER, marks=pytest.mark.thorough("submission")), ("edge", EDGE)],

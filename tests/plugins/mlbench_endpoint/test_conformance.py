@@ -37,6 +37,7 @@ class TestServer(TextEngineConformance):
         return Endpoint().with_options(options)
 
 
+@pytest.mark.thorough("kit")
 def test_the_command_passes_what_a_server_of_text_takes_and_counts_batches_as_refused(options):
     settings = (f"--set=backend.{name}={getattr(options, name)}" for name in ("url", "model", "prompt"))
     names = ("probes_at_once", "answers_all_at_once", "passes_loadgen_offline", "generates_the_models_tokens")

@@ -17,7 +17,7 @@ from mlbench.runner import run_benchmark
 
 pytest.importorskip("onnxruntime")
 graph_server = pytest.importorskip("graph_server")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough("servers")
 
 PYTHON = os.environ.get("MLBENCH_KSERVE_PYTHON", "")
 """A Python that has kserve and onnxruntime."""

@@ -113,6 +113,7 @@ def test_two_servers_in_turns_answer_as_generate_does(servers):
     assert counts.truncated_prompts == 0
 
 
+@pytest.mark.thorough("servers")
 def test_a_run_whose_server_is_killed_is_invalid_and_names_a_sample(servers, tmp_path):
     doomed, killed = servers[1], []
 

@@ -121,7 +121,7 @@ def test_a_program_that_the_kernel_refuses_is_said(tmp_path):
         started(str(script), tmp_path, url="http://127.0.0.1:9/v1")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("servers")
 def test_a_server_that_is_never_ready_is_ended_with_its_children(tmp_path):
     noted = tmp_path / "numbers"
     child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"

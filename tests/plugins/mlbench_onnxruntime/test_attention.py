@@ -13,7 +13,7 @@ from mlbench.toolkit import ModuleGraph
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("onnxruntime")
-pytestmark = pytest.mark.slow  # the exporter takes seconds
+pytestmark = pytest.mark.thorough("exports")  # the exporter takes seconds
 
 HEADS, SHARING, SIZE, SCALE = 2, 3, 8, 0.4
 WINDOW = 4

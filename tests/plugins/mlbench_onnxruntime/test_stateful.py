@@ -268,7 +268,7 @@ def test_the_graph_that_copies_rows_on_a_device_copies_them_all_sources_first():
         np.testing.assert_array_equal(tensor.numpy(), before[[2, 0, 1, 3]])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("check", STATE_CHECKS, ids=lambda check: check.__name__)
 def test_state_in_fp16_keeps_the_contract_too(check):
     check(Subject(backend=OnnxRuntime(), precision=Precision.FP16))

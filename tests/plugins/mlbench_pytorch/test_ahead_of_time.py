@@ -115,11 +115,13 @@ def test_code_compiled_once_serves_all_sizes_and_numbers_of_threads_and_comes_fr
     in_a_process(tally_unasked, tmp_path)
 
 
+@pytest.mark.thorough("compilers")
 def test_without_a_compiler_a_line_says_so_and_nothing_is_kept(tmp_path):
     in_a_process(tally_without_a_compiler, tmp_path, CXX=str(tmp_path / "none"))
     assert not list((tmp_path / "ahead_of_time").iterdir())
 
 
+@pytest.mark.thorough("compilers")
 def test_where_the_compiler_fails_it_runs_eagerly_if_nobody_asked_for_compiling(tmp_path):
     fails = tmp_path / "fails"
     fails.write_text("#!/bin/sh\nexit 1\n")

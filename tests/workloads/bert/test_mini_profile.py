@@ -70,7 +70,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     assert all(target.is_met_by(scores["F1"]) for target in pipeline.metric.targets)
 
 
-@pytest.mark.thorough("workloads", but=["only the first window"])
+@pytest.mark.thorough("workloads")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_pipeline_misses_the_target(fault):
     pipeline = Pipeline(**FAULTS[fault])

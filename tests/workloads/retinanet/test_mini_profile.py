@@ -63,7 +63,7 @@ def test_the_shipped_network_reaches_the_reference_that_the_recipe_measured():
     assert pipeline.metric.targets[0].is_met_by(score)
 
 
-@pytest.mark.thorough("workloads", but=["hardly any suppression"])
+@pytest.mark.thorough("workloads")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_pipeline_misses_the_target(fault):
     pipeline = Pipeline(**FAULTS[fault])
@@ -71,7 +71,7 @@ def test_a_fault_in_the_pipeline_misses_the_target(fault):
     assert not pipeline.metric.targets[0].is_met_by(score), f"{fault}: {score:.3f} %"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("workloads")
 def test_a_reply_agrees_with_the_reply_in_another_batch_and_with_no_other_sample():
     pipeline = Pipeline()
     alone, batched = list(pipeline.replies(batch=1, count=100)), list(pipeline.replies(count=100))

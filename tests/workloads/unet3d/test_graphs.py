@@ -119,7 +119,7 @@ def test_windows_of_a_call_do_not_touch_each_other():
         np.testing.assert_allclose(run(module, image(2)[place : place + 1])[0], together[place], atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("batch", [1, 3])
 def test_the_onnx_file_equals_the_module(batch):
     onnxruntime = pytest.importorskip("onnxruntime")

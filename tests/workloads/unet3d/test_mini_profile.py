@@ -58,7 +58,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.thorough("workloads", but=["upside down"])
+@pytest.mark.thorough("workloads")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_order_of_axes_misses_the_target(fault):
     before, after = FAULTS[fault]
