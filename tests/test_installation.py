@@ -69,7 +69,7 @@ def test_a_wheel_has_each_mini_profile_and_no_recipe(wheel):
     assert [path for path in wheel if path.endswith("recipe.py")] == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 @pytest.mark.skipif(not CAN_LEAVE_THE_NETWORK, reason="no user namespaces here")
 def test_without_a_network_it_is_installed_from_a_folder_of_wheels_and_measures(tmp_path):
     """`unshare -n` leaves a process no interface that is up. Dependencies are those of this environment."""

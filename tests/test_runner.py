@@ -73,7 +73,7 @@ def test_an_engine_that_does_not_return_is_a_hang_and_the_sample_is_named(faulty
     ("backend", "scenario", "call"),
     [
         pytest.param("dwell", "SingleStream", "submit", marks=pytest.mark.thorough("engines")),
-        ("dwell", "Server", "submit"),
+        pytest.param("dwell", "Server", "submit", marks=pytest.mark.thorough("engines")),
         ("never_flushing", "Offline", "flush"),
     ],
 )
@@ -332,6 +332,7 @@ def test_what_fails_after_a_run_costs_its_own_part_alone(null_run, monkeypatch):
     assert record.environment == environment
 
 
+@pytest.mark.thorough("engines", but=["SingleStream"])
 @pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
 def test_a_test_that_ran_out_of_samples_is_made_again_at_the_pace_it_showed(faulty_run, scenario):
     record, _ = faulty_run("sluggish", scenario, exit_code=0, **WHOLE)
@@ -393,14 +394,14 @@ MORE = pytest.mark.thorough("workloads")
     ("workload", "backend", "scenario", "score", "least"),
     [
         ("resnet50", "onnxruntime", "SingleStream", "acc", 97),
-        ("retinanet", "pytorch", "MultiStream", "mAP", 74),
+        pytest.param("retinanet", "pytorch", "MultiStream", "mAP", 74, marks=MORE),
         ("bert", "onnxruntime", "Server", "F1", 85),
-        ("3d-unet", "pytorch", "Offline", "DICE", 0.90),
+        pytest.param("3d-unet", "pytorch", "Offline", "DICE", 0.90, marks=MORE),
         ("dlrm-v2", "pytorch", "Server", "AUC", 81),
-        ("gptj", "pytorch", "Offline", "ROUGE1", 40),
-        ("llama2-70b", "pytorch", "Offline", "ROUGE1", 90),
-        ("mixtral-8x7b", "pytorch", "Offline", "ROUGE1", 92),
-        ("stable-diffusion-xl", "pytorch", "Offline", "DIGIT_RATE", 87),
+        pytest.param("gptj", "pytorch", "Offline", "ROUGE1", 40, marks=MORE),
+        pytest.param("llama2-70b", "pytorch", "Offline", "ROUGE1", 90, marks=MORE),
+        pytest.param("mixtral-8x7b", "pytorch", "Offline", "ROUGE1", 92, marks=MORE),
+        pytest.param("stable-diffusion-xl", "pytorch", "Offline", "DIGIT_RATE", 87, marks=MORE),
         pytest.param("resnet50", "pytorch", "SingleStream", "acc", 97, marks=MORE),
         pytest.param("resnet50", "pytorch", "MultiStream", "acc", 97, marks=MORE),
         pytest.param("resnet50", "onnxruntime", "MultiStream", "acc", 97, marks=MORE),
@@ -434,6 +435,28 @@ def test_a_trained_model_on_a_real_runtime_meets_its_target_under_loadgen(  # no
     assert record.other_work and 0 <= record.other_work.share <= 1
     # a machine too busy for a number says so instead
     assert (record.overhead_ns_per_sample or 0) > 0 or record.not_measured["overhead"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "scenario"),
+    [
+        ("retinanet", "MultiStream"),
+        ("3d-unet", "SingleStream"),
+        ("gptj", "Offline"),
+        ("llama2-70b", "Offline"),
+        ("mixtral-8x7b", "Offline"),
+        ("stable-diffusion-xl", "Offline"),
+    ],
+)
+def test_a_trained_model_is_timed_and_answers_alike_under_loadgen(mlbench, tmp_path, workload, scenario):
+    """The workloads whose scores take long; the thorough session has these."""
+    asked = ("--scenario", scenario, "--no-accuracy", "--power", "none", *SHORT, *FEW, "--set", "load.target_qps=5")
+    done = mlbench("run", workload, "--backend", "pytorch", *asked)
+    (record,) = map(read, (tmp_path / "results").iterdir())
+    assert (record.status, record.failure) == ("completed", None), done.output
+    assert record.result
+    rules = {rule.rule: rule for rule in record.verdict.rules}
+    assert all(rules[name].passed for name in ("replies_sound", "loadgen_errors", "seeds")), rules
 
 
 def test_a_combination_that_the_rules_do_not_define_is_refused_where_nothing_else_was_asked_for(mlbench):

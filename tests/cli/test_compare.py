@@ -314,6 +314,7 @@ folder.mkdir(parents=True)
     return lambda value: f"{sys.executable} {script} {tmp_path / 'template.json'} {value}"
 
 
+@pytest.mark.thorough("command line", but=["100-1"])
 @pytest.mark.parametrize(("again", "status"), [(88, 0), (100, 1)])
 def test_what_is_slower_than_before_is_confirmed_in_turns_with_the_old_installation(
     mlbench, nights_of_four, other_mlbench, again, status

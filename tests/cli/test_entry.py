@@ -44,7 +44,8 @@ def test_an_open_run_says_that_no_accuracy_was_required_and_how_to_make_it_again
     results, _, _, opened = made
     shown = " ".join(cli("show", opened.run_id, "--results", results).output.split())
     assert "no accuracy required: accuracy=" in shown
-    assert "--variant 99 --division open --repeat 5" in shown
+    assert "--variant 99 --division open" in shown
+    assert "--repeat 5" in shown
 
 
 @pytest.mark.slow

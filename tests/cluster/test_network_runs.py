@@ -161,6 +161,7 @@ def test_a_node_serves_one_run_after_another_and_a_killed_one_does_not_hinder_th
         assert node.worker.pid != first
 
 
+@pytest.mark.thorough("network")
 def test_tls_is_used_where_a_certificate_is_given(scene, token_file, tmp_path):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     request = (

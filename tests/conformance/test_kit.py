@@ -172,9 +172,9 @@ def test_a_failed_check_tells_what_is_demanded_what_came_and_what_to_do():
     place = next(number for number, line in enumerate(lines) if line.startswith("FAILED"))
     assert "reports_facts_as_json" in lines[place]
     assert [line.split()[0] for line in lines[place + 1 : place + 4]] == [
-        "`Engine.statistics`",
         "Engine.statistics()",
         "Convert",
+        "`Engine.statistics`",
     ]
 
 

@@ -220,7 +220,7 @@ def bomb():
         (
             tar_of({"/".join(["n" * 200] * 3) + "n" * 100: b"one"}),
             "tar",
-            "is no name of a file here",
+            "is not a name of a file here",
         ),
     ],
     ids=[
@@ -276,7 +276,7 @@ def test_two_fetches_do_not_share_a_folder(fetch, tmp_path):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ('urls = ["URL/a"]\ndestination = "../a"', "no path inside the data folder"),
+        ('urls = ["URL/a"]\ndestination = "../a"', "not a path inside the data folder"),
         ('urls = ["http://example.org/a"]\ndestination = "a"', "unprotected, and no digest"),
         ('urls = ["file:///etc/passwd"]\ndestination = "a"', "is no address of a file on the web"),
         ('urls = ["https://me:secret@example.org/a"]\ndestination = "a"', "is no address of a file on the web"),

@@ -57,7 +57,7 @@ def flops_of_one_image():
     return counter.get_total_flops()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("engines")
 def test_a_run_tells_its_work_and_its_share_of_a_known_machine(mlbench, known_machine):
     _, record = mlbench("run", "resnet50", "--backend", "pytorch", "--scenario", "Offline", *QUICK)
     work, roofline = record.work, record.roofline

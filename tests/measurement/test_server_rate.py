@@ -321,6 +321,7 @@ def every_probe_holds(monkeypatch):
 SHORT = {"min_duration_ms": 300, "min_query_count": 459, "performance_sample_count": 40}
 
 
+@pytest.mark.thorough("searches", but=["late once", "held"])
 @pytest.mark.usefixtures("every_probe_holds")
 @pytest.mark.parametrize(
     ("slow", "rate_per_s", "valid"),

@@ -156,7 +156,7 @@ def test_hostile_names_are_text(hostile_page):
     assert not any(name.startswith("on") for _, attributes in reader.elements for name in attributes)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line")
 def test_a_suite_of_nine_workloads_on_four_backends_would_stay_below_three_megabytes(a_server_run):
     runs = [
         a_server_run(repeat, 100.0 + repeat, workload=f"workload-{w}", backend=f"backend-{b}", scenario=scenario)
@@ -276,7 +276,7 @@ def test_hostile_names_do_nothing_in_a_browser(opened, hostile_page):
     assert [url for url in tab.asked if not url.startswith("data:")] == [tab.url]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("command line", but=["360"])
 @pytest.mark.parametrize("width", [1200, 360])
 def test_a_long_table_shows_only_the_rows_with_all_words_that_are_typed(opened, a_server_run, width):
     runs = [a_server_run(n, 400.0, workload=f"w{n}", backend="acme" if n % 2 else "pytorch") for n in range(10)]

@@ -193,7 +193,7 @@ def test_a_sequence_gets_the_same_next_tokens_among_many_as_among_few(graphs, wo
 @pytest.mark.parametrize(
     "lengths",
     [
-        [4, 2],
+        pytest.param([4, 2], marks=pytest.mark.thorough("exports")),
         pytest.param([2, 5, 3], marks=pytest.mark.thorough("exports")),
         [3, 40, 7],
         pytest.param([20, 21, 22, 41], marks=pytest.mark.thorough("exports")),

@@ -102,7 +102,7 @@ def test_tables_that_are_too_large_have_no_onnx_form(miniature, monkeypatch):
             graph.onnx()
 
 
-@pytest.mark.thorough("exports", but=["separate"])
+@pytest.mark.thorough("exports")
 def test_the_exported_file_sums_by_gathering_and_is_the_same_function_for_all_numbers_of_rows(miniature, tables):
     graph = build_ranker(miniature.architecture, lambda: miniature.source, fingerprint=tables, calibrate=None)
     operators = {node.op_type for node in onnx.load(graph.onnx()).graph.node}

@@ -155,7 +155,7 @@ def test_missing_official_weights_are_named_when_a_backend_asks_for_them(openima
     [
         (full(), "needs trained weights"),
         (full(weights=TORCHSCRIPT), "needs OpenImages' images"),
-        (full(weights=Path("model.pt"), data=Path("data")), "none of the official weights files"),
+        (full(weights=Path("model.pt"), data=Path("data")), "not one of the official weights files"),
         (full(Weights.RANDOM, weights=TORCHSCRIPT), "random weights do not come from a file"),
         (full(Weights.RANDOM, calibration=Path("list.txt")), "both a calibration list and the images"),
         (full(Weights.RANDOM, calibration_data=Path("train")), "both a calibration list and the images"),

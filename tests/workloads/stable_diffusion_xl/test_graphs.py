@@ -65,7 +65,7 @@ def inputs_of(graph, rows):
     return arrays
 
 
-@pytest.mark.thorough("exports", but=["text_encoder_2"])
+@pytest.mark.thorough("exports")
 @pytest.mark.parametrize("name", CONFIG_OF)
 def test_each_graph_exports_for_any_number_of_rows_and_gives_the_same_in_onnx(graphs, compiled, name):
     graph = graphs[name]

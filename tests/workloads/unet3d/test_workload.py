@@ -110,7 +110,7 @@ def test_which_onnx_file_it_is_decides_how_many_windows_it_is_given(tmp_path, na
         (full(weights=TORCHSCRIPT), "needs KiTS19's scans"),
         (full(Weights.RANDOM, weights=TORCHSCRIPT), "random weights do not come from a file"),
         (full(Weights.RANDOM, calibration=Path("list.txt")), "calibration list, but no scans"),
-        (full(data=DATA, weights=Path("model.tf.zip")), "none of the official weights files"),
+        (full(data=DATA, weights=Path("model.tf.zip")), "not one of the official weights files"),
         (mini(data=DATA), "ships its files"),
         (mini(weights=TORCHSCRIPT, windows_per_call=4), "ships its files"),
     ],
