@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,20 @@ def test_uv_knows_the_settings_that_choose_torchs_build(noxfile):
         asked, env={**os.environ, **noxfile.TORCH_BY_MACHINE}, capture_output=True, text=True, check=False
     )
     assert not re.search("invalid|Failed to parse", done.stderr), done.stderr
+
+
+@pytest.mark.thorough("command line")
+def test_the_line_for_a_smaller_torch_takes_the_build_without_cuda():
+    (line,) = re.findall(r"^\$ (uv pip install .*)$", (ROOT / "docs/installing.md").read_text(), flags=re.MULTILINE)
+    if not shutil.which("uv"):
+        pytest.skip("uv is not installed")
+    command = [*shlex.split(line), "--dry-run", "--python", sys.executable, "--reinstall-package", "torch"]
+    environment = {**os.environ, "UV_HTTP_RETRIES": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if "Failed to fetch" in done.stderr or "error sending request" in done.stderr:
+        pytest.skip("PyTorch's index cannot be reached")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"torch==\S+\+cpu", done.stderr), done.stderr
 
 
 METADATA = """Metadata-Version: 2.4
