@@ -155,7 +155,7 @@ def thorough(session: nox.Session) -> None:
     with timed(session, "tests", spent):
         session.run("pytest", *SIDE_BY_SIDE, "-m", "thorough", *session.posargs, env=TEST_ENVIRONMENT)
     with timed(session, "damaged files", spent):
-        fuzzed = ("pytest", "tests/fuzz", "--hypothesis-profile=fuzz", *SIDE_BY_SIDE)
+        fuzzed = ("pytest", "tests/fuzz", "--hypothesis-profile=thorough", *SIDE_BY_SIDE)
         session.run(*fuzzed, env=TEST_ENVIRONMENT)
     with timed(session, "disturbed suites", spent):
         state = Path(session.create_tmp()) / "chaos.json"

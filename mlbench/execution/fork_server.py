@@ -19,7 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Self
@@ -79,7 +79,6 @@ class ForkServer:
         """Take the server's process, and the socket to it."""
         self._line, self._process = line, process
         self._line.settimeout(_IMPORT_WITHIN_S)
-        self._conditions = _conditions()
         self._lock = threading.Lock()
         self._refuses = False
 
@@ -113,10 +112,9 @@ class ForkServer:
         with _new_line() as (line, theirs):
             return ForkServer(line, self._fork(SERVE, {"module": module}, [theirs.fileno()]))
 
-    def is_outdated(self) -> bool:
-        """Return whether it was killed, or a fork of it would not be as a new interpreter that is started here."""
-        is_gone = self._process.poll() is not None and not self._refuses
-        return is_gone or self._conditions != _conditions()
+    def is_gone(self) -> bool:
+        """Return whether it was killed."""
+        return self._process.poll() is not None and not self._refuses
 
     def refuses(self) -> bool:
         """Return whether it has refused to fork, after what its modules did when they were imported."""
@@ -206,10 +204,12 @@ class ForkedProcess:
 
 _Owner = tuple[int, int]
 """A process, since one that was itself forked has servers of its own, and a thread: each has its cores."""
-_Key = tuple[_Owner, tuple[str, ...]]
+_Conditions = tuple[Hashable, ...]
+_Key = tuple[_Owner, _Conditions, tuple[str, ...]]
 
 _servers: dict[_Key, ForkServer] = {}
-"""By owner and modules; the latest used are the last, those with more modules before those that they are forks of."""
+"""By owner, conditions and modules; the latest used are the last, those with more modules before those that they are
+forks of."""
 _servers_lock = threading.Lock()
 """Held while the dictionary is looked at or changed, not while a server imports: other threads need others."""
 
@@ -229,9 +229,9 @@ def fork_server(modules: Sequence[str], variables: Mapping[str, str] = _NO_VARIA
     """
     if not modules or sys.platform != "linux":
         return None
-    owner = (os.getpid(), threading.get_ident())
-    chain = [(owner, tuple(modules[:count])) for count in range(len(modules), 0, -1)]
-    _close_outdated(chain)
+    owner, conditions = (os.getpid(), threading.get_ident()), _conditions()
+    chain = [(owner, conditions, tuple(modules[:count])) for count in range(len(modules), 0, -1)]
+    _close_gone(chain)
     if any(server.refuses() for key in chain if (server := _servers.get(key))):
         return None
     server = _server(chain, variables)
@@ -243,7 +243,7 @@ def _server(chain: Sequence[_Key], variables: Mapping[str, str]) -> ForkServer:
     """Return the first server of a chain; where it is not there, as a fork of the second."""
     key, *fewer = chain
     if key not in _servers:
-        last = key[1][-1]
+        last = key[-1][-1]
         server = _server(fewer, variables).with_module(last) if fewer else ForkServer.in_interpreter(last, variables)
         with _servers_lock:
             _servers[key] = server
@@ -262,10 +262,10 @@ def _note_use(chain: Sequence[_Key]) -> None:
         server.close()
 
 
-def _close_outdated(chain: Sequence[_Key]) -> None:
+def _close_gone(chain: Sequence[_Key]) -> None:
     with _servers_lock:
-        outdated = [_servers.pop(key) for key in chain if key in _servers and _servers[key].is_outdated()]
-    for server in outdated:
+        gone = [_servers.pop(key) for key in chain if key in _servers and _servers[key].is_gone()]
+    for server in gone:
         server.close()
 
 
@@ -288,11 +288,12 @@ def close_servers_of_thread() -> None:
 
 def _close(keys: Sequence[_Key]) -> None:
     """End servers, forks before what they are forks of, which reaps them."""
-    for key in sorted(keys, key=lambda key: len(key[1]), reverse=True):
+    for key in sorted(keys, key=lambda key: len(key[-1]), reverse=True):
         _servers.pop(key).close()
 
 
-def _conditions() -> Any:
+def _conditions() -> _Conditions:
     """Return what a fork takes over from the server, and a new interpreter from here."""
-    fixed = {name: value for name, value in os.environ.items() if not name.startswith(_OF_ONE_RUN)}
-    return sys.executable, fixed, os.sched_getaffinity(0), [resource.getrlimit(each) for each in _LIMITS]
+    fixed = {(name, value) for name, value in os.environ.items() if not name.startswith(_OF_ONE_RUN)}
+    limits = tuple(resource.getrlimit(each) for each in _LIMITS)
+    return sys.executable, frozenset(fixed), frozenset(os.sched_getaffinity(0)), limits

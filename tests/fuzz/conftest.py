@@ -25,11 +25,14 @@ from hypothesis import strategies as st
 from mlbench.cli import main
 from mlbench.errors import MlbenchError
 
-FEW, MANY = 3, 300
-"""Inputs of each kind for each reader: in the ordinary tests, and in the profile ``fuzz``."""
+FEW = 3
+"""Inputs of each kind for each reader in the ordinary tests."""
+MORE = {"thorough": 30, "fuzz": 300}
+"""The same by profile: the first has the same inputs each time, the second others."""
 
 COMMON = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
-settings.register_profile("fuzz", **COMMON)
+for profile in MORE:
+    settings.register_profile(profile, **COMMON)
 
 ALARM_S = 120
 """A reader that takes longer hangs; on a crowded machine the slowest takes some seconds."""
@@ -242,13 +245,13 @@ class Fuzz:
 @pytest.fixture
 def fuzz(request, tmp_path):
     """Return what tries inputs on a reader."""
-    is_long = request.config.getoption("--hypothesis-profile", None) == "fuzz"
+    profile = request.config.getoption("--hypothesis-profile", None)
     return Fuzz(
         name=request.node.nodeid.rpartition("::")[2],
         folder=tmp_path,
         tally=request.config.stash[TALLY],
-        examples=MANY if is_long else FEW,
-        is_derandomized=not is_long,
+        examples=MORE.get(profile, FEW),
+        is_derandomized=profile != "fuzz",
     )
 
 
