@@ -145,9 +145,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def thorough(session: nox.Session) -> None:
-    """Set up, and run all that `tests` leaves out: parts.
+    """Set up, and run the tests that `tests` leaves out, thousands of damaged files, and disturbed suites.
 
-    A table at the end of each says what it holds and how long it took.
+    A table at the end of the tests says which parts there are, and how long each took.
     """
     spent: dict[str, float] = {}
     with timed(session, "installation", spent):

@@ -36,7 +36,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("--batch", "--batch-size"), "--set execution.batch=N"),
     "--url": "--set backend.url=URL",
     "--model": "--set backend.model=NAME",
-    "--device": "--backend; a backend finds the device itself",
+    "--device": "--set backend.device=NAME",
     "--duration": "--tier",
 }
 """Options of similar tools, and what to type instead."""
@@ -121,7 +121,7 @@ class _Commands(click.Group):
             complain("Interrupted.")
             return 130
         except click.NoSuchOption as error:
-            other = _OTHER_NAMES.get(error.option_name)
+            other = _other_name(error)
             complain(f"Error: {printable(error.format_message())}{f' Use {other}.' if other else ''}")
             return error.exit_code
         except (click.ClickException, MlbenchError) as error:
@@ -152,6 +152,13 @@ def _check_words(words: Sequence[str]) -> None:
             os.fsencode(word)
         except UnicodeEncodeError:
             raise click.UsageError(f"{word!r} is not text.") from None
+
+
+def _other_name(error: click.NoSuchOption) -> str:
+    """Return what to type instead of an option of a similar tool; empty where this command has no such option."""
+    other = _OTHER_NAMES.get(error.option_name, "")
+    known = error.ctx.command.params if error.ctx else []
+    return other if any(other.partition(" ")[0] in each.opts for each in known) else ""
 
 
 def _check_system() -> None:

@@ -57,7 +57,7 @@ def check(tree: Path, notes: bool, as_json: bool) -> int:
     default="not-submittable",
     show_default=True,
     metavar="TREE",
-    help="A new folder.",
+    help="Folder to write; it must not exist.",
 )
 @results_option
 def demo(output: Path, results: Path) -> int:

@@ -103,7 +103,7 @@ class Watchdog:
         reason, looked_s = "", time.monotonic()
         while not reason and not self._over.wait(_PULSE_S):
             now_s = time.monotonic()
-            self._forgive(now_s - looked_s - 2 * _PULSE_S)
+            self._forgive(now_s - looked_s - 2 * _PULSE_S, now_s)
             looked_s = now_s
             try:
                 reason = self._look(now_s)
@@ -113,11 +113,11 @@ class Watchdog:
         if reason:
             self._callbacks.stuck(reason)
 
-    def _forgive(self, late_s: float) -> None:
+    def _forgive(self, late_s: float, now_s: float) -> None:
         """Leave out a time in which this thread did not run: then the engine may not have run either."""
         if late_s > 0:
-            self._answered_s += late_s
-            self._moved_s += late_s
+            self._answered_s = min(self._answered_s + late_s, now_s)
+            self._moved_s = min(self._moved_s + late_s, now_s)
 
     def _look(self, now_s: float) -> str:
         """Return why the test hangs; empty if it does not."""
