@@ -274,6 +274,13 @@ parallel_option = click.option(
     help="Runs to make side by side, each on a device or on cores of its own.",
 )
 
+
+def output_option(metavar: str, text: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of the file or folder that a command writes."""
+    kind = click.Path(path_type=Path)
+    return click.option("-o", "--output", "--out", type=kind, metavar=metavar, help=text, **more)
+
+
 quiet_option = click.option(
     "-q", "--quiet", "is_quiet", is_flag=True, help="Print no progress and no line of each run: the table, and faults."
 )

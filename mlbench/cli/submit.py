@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import results_option
+from mlbench.cli.options import output_option, results_option
 from mlbench.cli.output import echo_json, echo_line
 from mlbench.cli.submit_build import command as build
 from mlbench.cli.submit_build import stored_runs
@@ -49,16 +49,7 @@ def check(tree: Path, notes: bool, as_json: bool) -> int:
 
 
 @command.command("demo")
-@click.option(
-    "-o",
-    "--output",
-    "--out",
-    type=click.Path(path_type=Path),
-    default="not-submittable",
-    show_default=True,
-    metavar="TREE",
-    help="Folder to write; it must not exist.",
-)
+@output_option("TREE", "Folder to write; it must not exist.", default="not-submittable", show_default=True)
 @results_option
 def demo(output: Path, results: Path) -> int:
     """Build an example of a tree from the stored runs, small ones too, and check it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlbench.cli.options import results_option, word_options
+from mlbench.cli.options import output_option, results_option, word_options
 from mlbench.cli.output import echo_line
 from mlbench.rules.official import Category
 
@@ -33,15 +33,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Description of the system, from `mlbench system describe`.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="TREE",
-    help="Folder to write; it must not exist.",
-)
+@output_option("TREE", "Folder to write; it must not exist.", required=True)
 @click.option(
     "--division",
     type=click.Choice(["closed", "open", "network"]),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlbench.cli.completions import offer_backends
-from mlbench.cli.options import results_option
+from mlbench.cli.options import output_option, results_option
 from mlbench.cli.output import echo_json, echo_line, terminal_width
 from mlbench.rules.official import Category
 
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--machine", metavar="HASH", help="Hash of the machine, as shown by `mlbench show`.  [default: this machine's]"
 )
-@click.option(
-    "-o", "--output", "--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a suite of missing runs."
-)
+@output_option("FILE", "Write a suite of missing runs.")
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mlbench.cli.options import output_option
 from mlbench.cli.output import echo_json, echo_line
 
 
@@ -26,14 +27,7 @@ def command() -> None:
     help="JSON file with fields that replace those found; repeatable.",
 )
 @click.option("--network", is_flag=True, help="Add the fields of the network division; call it on a node.")
-@click.option(
-    "-o",
-    "--output",
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the description to this file.",
-)
+@output_option("FILE", "Write the description to this file.")
 def describe(own: tuple[Path, ...], network: bool, output: Path | None) -> int:
     """Print systems/<system>.json of this machine: all fields that v4.1 wants, filled where the machine says.
 

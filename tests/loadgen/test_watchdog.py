@@ -52,6 +52,18 @@ def watch(monkeypatch):
     return watch
 
 
+def test_time_in_which_the_watchdog_did_not_run_is_no_silence_of_the_engine(monkeypatch):
+    monkeypatch.setattr("mlbench.loadgen.watchdog.time", SimpleNamespace(monotonic=lambda: 0.0))
+    subject = Subject(answered=9)
+    watchdog = Watchdog(subject, stall_timeout_s=STALL_S, idle_s=0.0, callbacks=subject)
+    assert not watchdog._look(0.0)
+    watchdog._forgive(STALL_S, STALL_S + 1)
+    watchdog._look(STALL_S + 1)
+    assert not subject.aborted
+    watchdog._look(2 * STALL_S + 1)
+    assert subject.aborted
+
+
 def test_a_test_in_which_all_is_answered_is_not_over_until_loadgen_has_returned(watch):
     look_after = watch(Subject())
     assert not look_after(STALL_S + GRACE_S)
